@@ -1,7 +1,7 @@
 """The log of a partition that is new on this node.
 
-Its directory was made just now, so there is nothing to find, to check or to put right: what is left to pay for is the
-files themselves. Thousands of partitions may come with one topic.
+Its directory was just created, so there is nothing to recover, and creating the files is the only cost. One topic may
+bring thousands of partitions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def begin_log(
     producer_id_expiration_ms: int,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> PartitionLog:
-    """An empty log in an empty directory; `recovery.open_log` takes one that may hold something."""
+    """Creates an empty log in an empty directory. `recovery.open_log` opens any directory."""
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=_NO_NAMES)
     producers.begin_at(0)
     preallocate_bytes = config.segment_bytes if config.preallocate else 0
@@ -42,7 +42,7 @@ def begin_log(
         directory, 0, pool, now_ms=world.clock.now_ms(), preallocate_bytes=preallocate_bytes, has_remains=False
     )
     if not preallocate_bytes:
-        # Most of many new partitions see no record for a while; the first one opens the file again.
+        # Most new partitions get no record for a while. The first append opens the file again.
         segment.discard()
     files = LogFiles(
         world,

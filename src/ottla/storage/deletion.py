@@ -1,8 +1,8 @@
-"""Taking segments out of a log: they vanish for readers at once, and from the disk a while later.
+"""Deletion of segments: readers lose them at once, the disk a while later.
 
-A fetch that was answered a moment ago may still be sending from the file, and so may a worker that syncs or cleans it.
-So the files are renamed to `.deleted` and removed on a worker after `file.delete.delay.ms`; what a crash leaves behind
-is removed when the log is opened next.
+A response may still be sent from the file, and a worker may still sync or clean it. So the files are renamed to
+`.deleted`, and a worker removes them after `file.delete.delay.ms`. Files that a crash leaves behind are removed when
+the log is opened next.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["mark_deleted", "remove_later"]
 
 
 def mark_deleted(segments: Sequence[Segment], producers: ProducerLedger | None) -> list[str]:
-    """Renames the files of segments (and of their producer snapshots, given a ledger); returns what to remove."""
+    """Renames the files of segments, and of their producer snapshots if a ledger is given. Returns paths to remove."""
     paths: list[str] = []
     for segment in segments:
         segment.discard()

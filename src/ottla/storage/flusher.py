@@ -1,7 +1,7 @@
-"""Makes a log durable, one fsync round at a time.
+"""Makes a log durable, one round of fsyncs at a time.
 
-While a round is on its way, everybody who asks shares the next one: a thousand appends that want to be durable cost
-two rounds, not a thousand. The recovery point moves when a round is done, never before.
+All flushes that are requested during a round share the next round: a thousand appends that have to be durable cost two
+rounds, not a thousand.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Flusher", "sync_job"]
 
 
 class Flusher:
-    """`collect` says what is to be synced now, `on_done` hears the outcome: None, or what went wrong."""
+    """`collect` returns the job of a round. `on_done` gets its error or None, and returns the error for the callers."""
 
     __slots__ = ("_collect", "_next", "_on_done", "_running", "_workers")
 
@@ -63,7 +63,7 @@ class Flusher:
 
 
 def sync_job(files: Files, open_files: list[File], paths: list[str]) -> Callable[[], None]:
-    """A function for a worker: syncs open files, then files and directories by name (which may be gone by then)."""
+    """A job for a worker: syncs open files, then files and directories by path if they still exist."""
 
     def sync() -> None:
         for file in open_files:

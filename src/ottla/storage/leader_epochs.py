@@ -1,7 +1,7 @@
-"""Which leader epoch began at which offset (KIP-101): how a follower finds where its log parts from the leader's.
+"""The start offsets of leader epochs (KIP-101), by which a follower finds where its log diverges from the leader's.
 
-Epochs and offsets both grow. The file `leader-epoch-checkpoint` follows every change; a change is rare (an election),
-and what a crash loses is read back from the batches, which carry their leader's epoch.
+Epochs and offsets both increase. The file `leader-epoch-checkpoint` is written with every change. Changes are rare
+(elections), and recovery reads lost entries from the batches, which contain their leader's epoch.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class EpochStart(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch at or below the one asked for, and the offset after its last record; -1, -1 when unknown."""
+    """The largest epoch at or below the requested one, and the offset after its last record; -1, -1 if unknown."""
 
     epoch: int
     end_offset: int
 
 
 class LeaderEpochs:
-    """`latest` is -1 while no epoch is known."""
+    """`latest` is -1 if no epoch is known."""
 
     __slots__ = ("_entries", "_files", "directory", "is_unsynced", "latest")
 
@@ -47,7 +47,7 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, files: Files, directory: str) -> LeaderEpochs:
-        """From the checkpoint. A damaged one counts as empty: truncation then falls back on the high watermark."""
+        """Reads the checkpoint. A damaged file counts as empty: truncation then uses the high watermark."""
         epochs = cls(files, directory)
         if files.exists(epochs.path):
             try:
@@ -93,7 +93,7 @@ class LeaderEpochs:
                     self.clear()
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """The epoch begins at the offset; entries it contradicts go. Whether that was news."""
+        """The epoch begins at the offset. Contradicting entries are removed. Returns whether anything changed."""
         entries = self._with(epoch, start_offset)
         is_news = entries is not self._entries
         if is_news:
@@ -106,29 +106,29 @@ class LeaderEpochs:
         return self._entries[number].epoch if number >= 0 else _UNDEFINED
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote the offset, or -1."""
+        """The epoch in which the offset was written, or -1."""
         number = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         return self._entries[number].epoch if number >= 0 else _UNDEFINED
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The answer to OffsetForLeaderEpoch."""
+        """The result of OffsetForLeaderEpoch."""
         if epoch == _UNDEFINED or not self._entries or epoch > self.latest:
             return EpochEnd(_UNDEFINED, _UNDEFINED)
         if epoch == self.latest:
             return EpochEnd(epoch, log_end_offset)
         number = bisect_right(self._entries, epoch, key=lambda entry: entry.epoch)
         if number == 0:
-            # Older than everything we have: it can only have ended where our first epoch begins.
+            # Older than every known epoch: it ended where the first known epoch begins.
             return EpochEnd(epoch, self._entries[0].start_offset)
         return EpochEnd(self._entries[number - 1].epoch, self._entries[number].start_offset)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log now ends at the offset: later epochs go."""
+        """The log ends at the offset now: later epochs are removed."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         self._replace(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log now begins at the offset: the epoch that wrote it begins there."""
+        """The log begins at the offset now: the epoch of that offset begins there."""
         number = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset)
         if number == 0:
             return
@@ -136,14 +136,14 @@ class LeaderEpochs:
         self._replace([first, *self._entries[number:]])
 
     def replace(self, entries: Iterable[EpochStart]) -> None:
-        """What recovery read from the batches is the truth now."""
+        """Takes over the epochs that recovery has read from the batches."""
         self._replace(list(entries))
 
     def clear(self) -> None:
         self._replace([])
 
     def _with(self, epoch: int, start_offset: int) -> list[EpochStart]:
-        """The entries when the epoch begins at the offset; those that are there when that is no news."""
+        """The entries with the new epoch; the same list if nothing changes."""
         if epoch < 0 or start_offset < 0:
             return self._entries
         entry = EpochStart(epoch, start_offset)
@@ -157,12 +157,12 @@ class LeaderEpochs:
         self.latest = entries[-1].epoch if entries else _UNDEFINED
 
     def _replace(self, entries: list[EpochStart]) -> None:
-        """Written first: an epoch that the file does not have would have recovery take its batches for damaged ones.
+        """Writes the file first, because recovery takes batches of an epoch that is not in the file for damaged.
 
-        So where there is no room for it nothing has changed, and the next batch tries again.
+        If the disk is full, nothing has changed, and the next batch tries again.
         """
         if entries != self._entries:
-            # Not durable by itself: the log's next flush makes it so, and until then the batches say the same.
+            # The next flush of the log makes it durable. Until then the batches contain the same epochs.
             lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
             self._files.write_atomically(self.path, format_lines(lines), durable=False)
             self.is_unsynced = True

@@ -1,16 +1,16 @@
-"""One partition's log: an ordered run of segments, the last of which is appended to.
+"""One partition's log: segments in order, the last of which is appended to.
 
-Everything here runs on the thread that owns the node's state. An append is: stamp offsets and epoch into the buffer
-in place, ask the producer state, roll if the active segment is full, one write, and note the indexes. A read finds a
-run of whole batches and returns it as a region of a file; the bytes never pass through Python.
+Everything here runs on the thread that owns the node's state. An append stamps offsets and epoch into the buffer in
+place, asks the producer state, rolls if the active segment is full, writes once, and updates the indexes. A read
+returns whole batches as a region of a file; the bytes never pass through Python.
 
-Durability: an append is in the page cache when it returns (replication, not fsync, protects it; as in Kafka). `flush`
+Durability: an append is in the page cache when it returns. As in Kafka, replication protects it, not fsync. `flush`
 makes everything up to the current end durable on a worker and then moves the recovery point. It is called when a
-segment rolls, by `flush.messages` and `flush.ms`, and before a clean shutdown. A result whose `flushed` is set should
+segment rolls, by `flush.messages` and `flush.ms`, and before a clean shutdown. An append whose result has `flushed` may
 be acknowledged only when that resolves.
 
-Failures: a full disk raises `DiskFull` and leaves everything as it was; every other OSError is reported to the log
-directory's owner (`on_failure`) and the log refuses work from then on with `LogDirectoryOffline`.
+Failures: a full disk raises `DiskFull` and changes nothing. Other errors take the log directory out of service, and the
+log refuses every call with `LogDirectoryOffline`: see `failures`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from ottla.storage.transaction_index import AbortedTransaction
 
 __all__ = ["AppendResult", "PartitionLog", "ReadResult"]
 
-# A named tuple's own constructor is a function of Python's, and there is one for every batch.
+# The constructor of a named tuple is a Python function, and every batch would pay for its call.
 _new_tuple = tuple.__new__
 
 
@@ -149,7 +149,7 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """Where a read-committed fetch has to stop; None when nothing is undecided."""
+        """The first offset of an undecided transaction, where a read-committed fetch ends; None if there is none."""
         first = self.producers.state.first_unstable_offset
         return first if first is None else max(first, self.log_start_offset)
 
@@ -171,14 +171,14 @@ class PartitionLog:
         now_ms: int,
         origin: AppendOrigin = AppendOrigin.CLIENT,
     ) -> AppendResult:
-        """Assigns offsets and the epoch in the buffer itself and appends it."""
+        """Stamps offsets and epoch into the buffer, and appends it."""
         buffer = records.buffer
         headers = records.headers
         tail = self._tail
         offset = first_offset = tail.end_offset
         header = headers[0]
         if len(headers) == 1:
-            # Nearly all of them: a producer sends one batch for a partition.
+            # The usual case: a producer sends one batch for a partition.
             header.base_offset = offset
             header.leader_epoch = leader_epoch
             stamp(buffer, 0, offset, header.batch_length, leader_epoch)
@@ -214,11 +214,11 @@ class PartitionLog:
     def append_built(
         self, buffer: bytearray, *, leader_epoch: int, now_ms: int, origin: AppendOrigin = AppendOrigin.COORDINATOR
     ) -> AppendResult:
-        """`append_as_leader` for batches that the node itself has built."""
+        """`append_as_leader` for batches that this node has built."""
         view = memoryview(buffer)
         header = read_header(view)
         if header.producer_id < 0 and header.size == len(view):
-            # A coordinator's records, by the thousand: one batch, and no producer's state to be asked.
+            # Records of a coordinator: one batch without a producer id, so the producer state is not asked.
             first_offset = header.base_offset = self._tail.end_offset
             header.leader_epoch = leader_epoch
             stamp(view, 0, first_offset, header.batch_length, leader_epoch)
@@ -234,9 +234,9 @@ class PartitionLog:
         return self.append_as_leader(records, leader_epoch=leader_epoch, now_ms=now_ms, origin=origin)
 
     def append_record(self, checksummed: bytes, *, timestamp: int, leader_epoch: int, now_ms: int) -> AppendResult:
-        """`append_built` for a batch of one record and no producer, given from its attributes on.
+        """`append_built` for a batch of one record without a producer id. `checksummed` begins with its attributes.
 
-        A coordinator writes thousands of them a second; a header that is built and read again would cost the most.
+        A coordinator appends thousands of them a second, and building and parsing a header would cost the most.
         """
         first_offset = self._tail.end_offset
         length = len(checksummed) + ATTRIBUTES_POSITION - LENGTH_OVERHEAD
@@ -253,9 +253,9 @@ class PartitionLog:
         headers: list[BatchHeader] | None = None,
         now_ms: int | None = None,
     ) -> AppendResult:
-        """Appends whole batches as the leader wrote them; a part of a batch at the end of the buffer is left out.
+        """Appends whole batches as the leader wrote them. A partial batch at the end of the buffer is ignored.
 
-        Whoever has looked at the batches already gives their headers; then the buffer holds nothing else.
+        With `headers`, the buffer consists of exactly these batches.
         """
         view = memoryview(buffer)
         expected = self._tail.end_offset
@@ -269,7 +269,7 @@ class PartitionLog:
             if header.base_offset < expected:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{self.topic_partition} expects offset {expected} next, but was given {header.base_offset}",
+                    f"{self.topic_partition} expects offset {expected} next, but got {header.base_offset}",
                 )
             expected = header.next_offset
         first_offset = headers[0].base_offset
@@ -278,7 +278,7 @@ class PartitionLog:
         return _new_tuple(AppendResult, (first_offset, expected - 1, -1, self.log_start_offset, False, flushed))
 
     def _stamp_all(self, records: ValidatedRecords, offset: int, leader_epoch: int) -> int:
-        """Gives every batch its offset, from this one on, and the epoch; returns the offset after the last."""
+        """Stamps offsets from this one on and the epoch into every batch. Returns the offset after the last."""
         for header, position in zip(records.headers, records.positions, strict=True):
             header.base_offset = offset
             header.leader_epoch = leader_epoch
@@ -289,9 +289,9 @@ class PartitionLog:
     # ---- reading
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool = True) -> ReadResult:
-        """Whole batches from the one that holds `offset` on, below `end_offset` and within `max_bytes`.
+        """Whole batches from the batch that contains `offset`, below `end_offset` and within `max_bytes`.
 
-        A read ends with its segment. With `at_least_one_batch`, the first batch is returned however large it is.
+        A read ends with its segment. With `at_least_one_batch`, the first batch is returned whatever its size.
         """
         tail = self._tail
         next_offset = tail.end_offset
@@ -320,7 +320,7 @@ class PartitionLog:
             raise self._tail.refusal(error, "read") from error
 
     def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
-        """The first record whose timestamp is at least the given one; a worker looks into the batches."""
+        """The first record whose timestamp is at least the given one. A worker reads the batches."""
         return timestamps.find_first(self, self._world.workers, timestamp)
 
     def offset_of_max_timestamp(self) -> Deferred[TimestampOffset | None]:
@@ -334,23 +334,23 @@ class PartitionLog:
         return lookups.aborted_transactions(self.segments, start, end)
 
     def aborted_in_read(self, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in what a read from `start` below `end_offset` has found."""
+        """The aborted transactions with records in the result of a read from `start` below `end_offset`."""
         try:
             return lookups.aborted_in_read(self.segments, read, start=start, end_offset=end_offset)
         except OSError as error:
             raise self._tail.refusal(error, "read") from error
 
-    # ---- moving the ends
+    # ---- start, high watermark, end
 
     def update_high_watermark(self, offset: int) -> None:
-        """Tells the log how far replication has come: transactions that ended below it are settled."""
+        """Sets the high watermark. Transactions that ended below it are settled."""
         self.high_watermark = offset
         state = self.producers.state
         if state.has_unreplicated:
             state.on_high_watermark(offset)
 
     def advance_log_start_offset(self, offset: int) -> bool:
-        """Records below the offset are deleted, at once for readers and with their segments on disk (KIP-107)."""
+        """Deletes records below the offset: at once for readers, and with their segments on disk (KIP-107)."""
         if offset > self.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

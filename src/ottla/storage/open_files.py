@@ -1,10 +1,9 @@
-"""A bound on open files.
+"""A limit on open files.
 
-A node may have tens of thousands of segments, and most are never touched between one retention check and the next.
-So a segment or index opens its file on first use and registers here; when more than `limit` are open, those not used
-since the last round are asked to let go (the second-chance algorithm: one flag per owner, set on use, and no
-bookkeeping on the hot path). Letting go only drops the reference: a `FileRegion` that is still being sent keeps its
-file, which closes when the region is done.
+A node may have tens of thousands of segments, and most are not used between two retention checks. So a segment or index
+opens its file on first use and registers here. If more than `limit` files are open, owners that have not used their
+file since the last round release it (the second-chance algorithm: one flag per owner, set on use, and no bookkeeping on
+the hot path). A release only drops the reference: a `FileRegion` that is still being sent keeps its file open.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ottla.storage.errors import is_shortage
 
 __all__ = ["FileOwner", "OpenFiles"]
 
-# Up to 2^47 microseconds: enough for any flush.
+# Up to 2^47 microseconds, which is enough for any flush.
 FLUSH_PLACES = 48
 
 
@@ -24,11 +23,11 @@ class FileOwner(Protocol):
     recently_used: bool
 
     def release(self) -> bool:
-        """Lets go of the file, or says that it cannot be spared."""
+        """Releases the file; returns False if the owner needs it."""
 
 
 class OpenFiles:
-    """Opens files for their owners and takes back those that were not used of late."""
+    """Opens files for their owners, and releases files that were not used lately."""
 
     __slots__ = ("_limit", "_owners", "files", "flush_seconds", "flush_times")
 
@@ -37,7 +36,7 @@ class OpenFiles:
         self.files = files
         self._limit = limit
         self._owners: dict[FileOwner, None] = {}
-        # How long flushes of all logs have taken: a count for each power of two of microseconds.
+        # Durations of the flushes of all logs: a count for each power of two of microseconds.
         self.flush_seconds = 0.0
         self.flush_times = [0] * FLUSH_PLACES
 
@@ -54,7 +53,7 @@ class OpenFiles:
         except OSError as error:
             if not is_shortage(error):
                 raise
-            # Others of the process have taken the descriptors: make do with half of what we hold.
+            # Other parts of the process use the descriptors: half of the open files are released.
             self._take_back(spare=owner, down_to=len(self._owners) // 2)
             file = self.files.open(path, create=create)
         owner.recently_used = True
@@ -64,11 +63,11 @@ class OpenFiles:
         return file
 
     def forget(self, owner: FileOwner) -> None:
-        """The owner has dropped its file by itself."""
+        """The owner has dropped its file."""
         self._owners.pop(owner, None)
 
     def _take_back(self, *, spare: FileOwner, down_to: int) -> None:
-        # Twice round is enough: the first clears every flag, the second finds whoever can be spared.
+        # Two rounds are enough: the first clears every flag, the second releases the files.
         for _ in range(2 * len(self._owners)):
             owner = next(iter(self._owners))
             del self._owners[owner]

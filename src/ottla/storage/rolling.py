@@ -1,7 +1,7 @@
-"""When the active segment has to give way to a new one: its size, its age, its indexes.
+"""When the active segment rolls: its size, its age, its indexes.
 
-The whole question has half a dozen parts, and the answer is nearly always no. So each segment gets `RollBounds` once:
-as long as an append stays within them, three comparisons are enough. Beyond them `must_roll` looks closely.
+The check has half a dozen parts, and its result is nearly always no. So every segment has `RollBounds`: within them an
+append needs three comparisons. Beyond them `must_roll` decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RELATIVE_OFFSET_MAX = (1 << 31) - 1
 
 
 class RollBounds:
-    """Within these a segment surely goes on; they hold for one segment under one configuration."""
+    """Limits within which a segment need not roll. They are valid for one segment and one configuration."""
 
     __slots__ = ("config", "next_offset_max", "segment", "size_max", "timestamp_max")
 
@@ -32,7 +32,7 @@ class RollBounds:
             ),
         )
         first = segment.first_timestamp
-        # Without timestamps the age goes by the clock, which is not looked at here: no append is surely within.
+        # Without timestamps the age depends on the clock, which is not read here: no append is within the limits.
         self.timestamp_max = first + _age_max_ms(config) - jitter_ms if first >= 0 else -2
         self.next_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
 
@@ -47,7 +47,7 @@ def must_roll(
     now_ms: int,
     jitter_ms: int,
 ) -> bool:
-    """Whether an append of so much, with timestamps and offsets up to these, needs a new segment."""
+    """Whether an append of this size, up to this timestamp and offset, needs a new segment."""
     if segment.size > config.segment_bytes - added_bytes or not segment.holds_relative(next_offset - 1):
         return True
     if segment.size == 0:

@@ -1,12 +1,10 @@
-"""One segment of a log: the `.log` file and its indexes, named by the offset it begins with.
+"""One segment of a log: the `.log` file and its indexes, named by its base offset.
 
-A segment does not know why it is appended to, rolled or deleted; it keeps file and indexes in step. The largest
-timestamp and the time of the first batch are found when somebody asks (retention, roll), so that opening a log with
-thousands of closed segments touches none of them.
+A segment keeps file and indexes consistent. The largest timestamp and the time of the first batch are read when
+retention or a roll needs them, so that opening a log with thousands of closed segments reads none of them.
 
-Where an index may be wrong (it has no checksum), the batch it points to is looked at: it has to be a batch, and must
-not begin after the offset the entry claims. If it does not fit, the indexes are rebuilt from the log and the answer is
-the same as ever.
+Indexes have no checksum. So the batch that an entry points to is checked: it must be a batch, and must not begin after
+the offset of the entry. If it does not match, the indexes are rebuilt from the log, and the result is the same.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ BatchPlace = tuple[int, BatchHeader]
 
 
 class Segment:
-    """Created with the size the file has; `size` is the truth about where valid bytes end."""
+    """Created with the size of the file. `size` is the end of the valid bytes."""
 
     __slots__ = (
         "_file",
@@ -108,16 +106,16 @@ class Segment:
         preallocate_bytes: int = 0,
         has_remains: bool = True,
     ) -> Segment:
-        """A new, empty segment on disk; whatever a crash may have left under its name is emptied."""
+        """A new, empty segment on disk. Files of the same name that a crash has left are emptied."""
         segment = cls(directory, base_offset, pool, size=0, created_ms=now_ms, suffix=suffix, is_new=True)
         file = segment.file
         if file.size:
             file.truncate(0)
         if preallocate_bytes:
-            # The file is longer than its content until the segment closes, so it may not be reopened by its length.
+            # The file is longer than its content until the segment is closed, so it must not be reopened by its length.
             file.preallocate(preallocate_bytes)
             segment.is_pinned = True
-        # Creating a file is the dearest thing a new partition does, so an index gets its file with its first entries.
+        # Creating files is the largest cost of a new partition, so an index file is created with its first entries.
         if has_remains:
             for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
                 if pool.files.exists(segment.path_of(kind)):
@@ -136,12 +134,12 @@ class Segment:
 
     @property
     def file(self) -> File:
-        """The log file, opened now if it was not open."""
+        """The log file, which is opened on first use."""
         file = self._file
         if file is None:
             file = self._file = self._pool.open(self, self.path)
             if file.size > self.size:
-                # Left by a write that failed and could not be cut off at the time.
+                # The rest of a failed write that could not be truncated at the time.
                 file.truncate(self.size)
         self.recently_used = True
         return file
@@ -157,7 +155,7 @@ class Segment:
     # ---- writing
 
     def append(self, buffer: Buffer, batches: Sequence[BatchHeader], *, index_interval_bytes: int, now_ms: int) -> int:
-        """Writes whole batches with one write and returns their position; on OSError nothing has changed."""
+        """Writes whole batches with one write and returns their position. On OSError nothing has changed."""
         start = position = self.size
         file = self._file or self.file
         self.recently_used = True
@@ -185,7 +183,7 @@ class Segment:
         return position
 
     def is_index_full(self, *, index_interval_bytes: int, bytes_max: int) -> bool:
-        """Whether `segment.index.bytes` has no room for another entry; the time index keeps a place for closing."""
+        """Whether `segment.index.bytes` has no room for another entry. The time index reserves an entry for closing."""
         if self.size <= self.size_without_full_index(index_interval_bytes=index_interval_bytes, bytes_max=bytes_max):
             return False
         return (
@@ -194,11 +192,11 @@ class Segment:
         )
 
     def size_without_full_index(self, *, index_interval_bytes: int, bytes_max: int) -> int:
-        """Up to this size no index is full: an entry stands for more than an interval of log."""
+        """Up to this size no index is full, because an entry covers more than one index interval."""
         return index_interval_bytes * (bytes_max // _TIME_ENTRY_BYTES - 1)
 
     def close_for_appends(self) -> None:
-        """The segment is not the active one any more: give the time index its last entry, trim what was reserved."""
+        """The segment is not active any more: writes the last time index entry and trims preallocated space."""
         if self.is_pinned:
             self.file.truncate(self.size)
             self.is_pinned = False
@@ -210,9 +208,9 @@ class Segment:
         self.time_index.sync_file()
 
     def truncate_to(self, offset: int) -> int:
-        """Cuts the batch that holds `offset` and everything after it; returns where the last batch that is left ends.
+        """Cuts the batch that contains `offset` and everything after it. Returns the end of the last remaining batch.
 
-        That may be below `offset`, where nobody knows whether compaction has left a gap or damage a hole.
+        That may be below `offset`, if there is a gap that compaction or damage has left.
         """
         place = self.find(offset)
         if place is not None:
@@ -233,21 +231,21 @@ class Segment:
         self.file.truncate(size)
         self.size = size
 
-    # ---- finding
+    # ---- searching
 
     def holds_relative(self, offset: int) -> bool:
-        """Whether the indexes can name the offset, which they keep as 31 bits above the base."""
+        """Whether the indexes can store the offset, which takes 31 bits above the base offset."""
         return 0 <= offset - self.base_offset <= _RELATIVE_OFFSET_MAX
 
     def find(self, offset: int) -> BatchPlace | None:
-        """The first batch that reaches `offset`: the one that holds it, or the next where compaction left a hole."""
+        """The batch that contains `offset`, or the next batch if compaction has left a gap there."""
         for position, header in scan_headers(self.file, self._start_for(offset), self.size):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
 
     def note_read_end(self, position: int, header: BatchHeader) -> None:
-        """A read ends before this batch: whoever made it asks for the batch next, and need not look for it."""
+        """A read ends before this batch. The next read probably begins with it, and then needs no search."""
         if header.magic != 2:
             return
         if self._read_ends is _NO_READ_ENDS:
@@ -257,11 +255,11 @@ class Segment:
         self._read_ends[header.base_offset] = position
 
     def noted_start(self, offset: int) -> int | None:
-        """The position of the batch that begins with `offset`, if a read has ended there not long ago."""
+        """The position of the batch that begins with `offset`, if an earlier read has ended there."""
         return self._read_ends.get(offset)
 
     def boundary_at_most(self, position: int) -> int:
-        """A batch boundary at or before `position`, as near as the index knows; 0 when it knows none."""
+        """The last batch boundary at or before `position` in the index; 0 if there is none."""
         boundary = self.offset_index.boundary_at_most(position)
         return boundary if boundary <= self.size else 0
 
@@ -274,7 +272,7 @@ class Segment:
 
     @property
     def first_timestamp(self) -> int:
-        """The largest timestamp of the first batch, which is when the segment's age begins; -1 while empty."""
+        """The largest timestamp of the first batch, from which the segment's age counts; -1 if empty."""
         if self._first_timestamp is None:
             if self.size == 0:
                 return -1
@@ -283,7 +281,7 @@ class Segment:
 
     @property
     def largest(self) -> TimestampOffset:
-        """The largest timestamp, and the last offset of the batch that carries it; (-1, -1) while empty."""
+        """The largest timestamp, and the last offset of its batch; (-1, -1) if empty."""
         largest = self._largest
         if largest is None:
             largest = self._largest = self._find_largest()
@@ -291,19 +289,19 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention goes by: the largest timestamp, or the file's age where records carry none."""
+        """The time that retention uses: the largest timestamp, or the file's time if the records have none."""
         timestamp = self.largest.timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     def position_for_timestamp(self, timestamp: int, *, from_offset: int) -> int | None:
-        """Where a walk has to begin to find the first batch at or after `from_offset` that is young enough."""
+        """The position from which to scan for the first recent enough batch at or after `from_offset`."""
         place = self.find(max(from_offset, self._trusted_time_entry(timestamp).offset))
         return None if place is None else place[0]
 
     # ---- indexes
 
     def rebuild_indexes(self, *, index_interval_bytes: int, is_active: bool) -> None:
-        """Makes offset and time index anew from the batch headers. The caller answers for the log's integrity."""
+        """Rebuilds offset and time index from the batch headers. The caller has checked the log."""
         self.offset_index.reset()
         self.time_index.reset()
         self.bytes_since_index_entry = 0
@@ -323,15 +321,15 @@ class Segment:
     # ---- files
 
     def syncable_files(self) -> list[File]:
-        """Everything to be made durable when the segment closes."""
+        """The files to sync when the segment is closed."""
         return [*self.undoubted_files(), self.offset_index.sync_file(), self.time_index.sync_file()]
 
     def undoubted_files(self) -> list[File]:
-        """What is believed once it is durable: the log, and what was aborted. The other indexes are checked on use."""
+        """Log and transaction index, which are trusted once they are durable. The other indexes are checked on use."""
         return [self.file, *self.transaction_index.open_files()]
 
     def relocate(self, *, directory: str | None = None, suffix: str | None = None) -> None:
-        """The files were renamed, or are about to be: `paths` says what they are called from now on."""
+        """The files were renamed, or are about to be. `paths` returns their new names."""
         self.directory = self.directory if directory is None else directory
         self.suffix = self.suffix if suffix is None else suffix
         self.offset_index.path = self.path_of(INDEX_SUFFIX)
@@ -343,11 +341,11 @@ class Segment:
         return [self.path_of(kind) for kind in kinds]
 
     def rename_suffix(self, suffix: str) -> None:
-        """Renames the files that exist; the log file goes last, since it alone makes a segment."""
+        """Renames the existing files, the log file last, because only the log file makes a segment."""
         self._rename(suffix, log_first=False)
 
     def rename_deleted(self) -> None:
-        """Renames the files out of the way; the log file goes first, since a segment without its indexes is none."""
+        """Renames the files to `.deleted`, the log file first, so that a crash leaves no segment without indexes."""
         self._rename(self.suffix + DELETED_SUFFIX, log_first=True)
 
     def _rename(self, suffix: str, *, log_first: bool) -> None:
@@ -374,7 +372,7 @@ class Segment:
         elif self._file is not None:
             self._file.trim()
         if self.size and self._largest is not None:
-            # As when it rolls: whoever opens it next finds both indexes, and the largest timestamp without a walk.
+            # As in a roll: the next start finds both indexes, and the largest timestamp without a scan.
             self.time_index.append(*self._largest)
             self.offset_index.sync_file()
             self.time_index.sync_file()
@@ -384,7 +382,7 @@ class Segment:
         self._pool.forget(self)
 
     def discard(self) -> None:
-        """Lets go of the files without writing what is pending."""
+        """Drops the files without writing pending index entries."""
         self.offset_index.discard()
         self.time_index.discard()
         self._file = None
@@ -392,7 +390,7 @@ class Segment:
         self._pool.forget(self)
 
     def use_pool(self, pool: OpenFiles) -> None:
-        """Hands the segment, with everything closed, to another pool of open files."""
+        """Closes the files and moves the segment to another pool of open files."""
         self._file = None
         self._pool.forget(self)
         self._pool = pool
@@ -403,7 +401,7 @@ class Segment:
     # ---- helpers
 
     def _start_for(self, offset: int) -> int:
-        """A position from which a walk finds `offset`: the index's answer, if the log agrees with it."""
+        """A position from which a scan finds `offset`: that of the index entry, if the log agrees with it."""
         claimed, position = self.offset_index.lookup(offset)
         if position == 0:
             return 0
@@ -418,7 +416,7 @@ class Segment:
         return 0
 
     def _trusted_time_entry(self, timestamp: int) -> TimestampOffset:
-        """The index's answer, if the batch it names carries that timestamp; the segment's beginning otherwise."""
+        """The index entry, if its batch has that timestamp; otherwise the beginning of the segment."""
         entry = self.time_index.lookup(timestamp - 1)
         if entry.timestamp < 0:
             return entry
@@ -429,17 +427,17 @@ class Segment:
         return TimestampOffset(-1, self.base_offset)
 
     def _mend_indexes(self) -> None:
-        """An entry does not fit the log: one of the two is damaged, and walking the whole log tells which.
+        """An index entry does not match the log: scans the whole log to find out which of them is damaged.
 
-        If it is the log, this raises CorruptLog and leaves the indexes alone, so that what lies around the damage
-        can still be found.
+        If it is the log, this raises CorruptLog and keeps the indexes, so that the batches around the damage can still
+        be found.
         """
         for _ in scan_headers(self.file, 0, self.size):
             pass
         self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
 
     def _find_largest(self) -> TimestampOffset:
-        """From the last time-index entry, and the batches behind it."""
+        """The largest timestamp of the last time index entry and of the batches behind it."""
         if self.size == 0:
             return TimestampOffset(-1, -1)
         last = self.time_index.last()

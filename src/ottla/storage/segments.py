@@ -1,4 +1,4 @@
-"""The segments of one log in order, found by offset."""
+"""The segments of one log, ordered by base offset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Segments"]
 
 
 class Segments:
-    """Never empty; `active` is the last. The size of all closed segments is kept, not counted each time."""
+    """Never empty. `active` is the last segment."""
 
     __slots__ = ("_bases", "_segments", "active")
 
@@ -35,11 +35,11 @@ class Segments:
         return sum(segment.size for segment in self._segments)
 
     def number_of(self, offset: int) -> int:
-        """The number of the segment that would hold the offset."""
+        """The index of the segment that contains the offset, or would."""
         return max(0, bisect_right(self._bases, offset) - 1)
 
     def from_offset(self, offset: int) -> list[Segment]:
-        """The segment that would hold the offset, and all after it."""
+        """The segment that contains the offset, or would, and all later segments."""
         return self._segments[self.number_of(offset) :]
 
     def after(self, segment: Segment) -> Segment | None:
@@ -66,7 +66,7 @@ class Segments:
         self.active = segment
 
     def replace(self, old: Iterable[Segment], new: Iterable[Segment]) -> None:
-        """Puts the new ones in the place of the old in one step."""
+        """Replaces segments by new ones in one step."""
         gone = {segment.base_offset for segment in old}
         kept = [segment for segment in self._segments if segment.base_offset not in gone]
         self._segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)

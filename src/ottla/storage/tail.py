@@ -38,12 +38,12 @@ class AppendResult(NamedTuple):
     first_offset: int
     last_offset: int
     append_time_ms: int
-    """The broker's time where the topic uses it, else -1."""
+    """The append time if the topic uses LogAppendTime, else -1."""
     log_start_offset: int
     duplicate: bool = False
-    """The batch was appended before; the offsets are those it got then."""
+    """The batch is a duplicate; the offsets are those of the earlier batch."""
     flushed: Deferred[None] | None = None
-    """Set when `flush.messages` was reached: acknowledge after it resolves."""
+    """Set if `flush.messages` was reached: acknowledge after it resolves."""
 
 
 class LogTail:
