@@ -34,11 +34,11 @@ __all__ = ["main"]
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs" / "bench"
 SCRATCH = ROOT / "build" / "bench"
-# Deleted topics give their space back soon, or a full run would fill the disk; both wait the same.
+# Deleted topics free their space soon, or a full run would fill the disk; both brokers use the same delay.
 SETTINGS = {"log.segment.delete.delay.ms": "1000", **groups.SETTINGS}
-# A little more than the plan is still in time; a case that would end later than this is not begun.
+# The tolerated excess over the planned time; a case that would end later is not started.
 TOLERANCE = 1.1
-# How long the peer is warmed with the cases of CPU per byte; of a run with a limit, not more than a tenth.
+# How long the peer is warmed up with the cases of CPU per byte; at most a tenth of a run with a time limit.
 REHEARSAL_S = 180.0
 
 Makers = dict[str, Callable[[Path, dict[str, str]], Broker]]
@@ -56,7 +56,7 @@ def main() -> int:
     if reason := unavailable_reason():
         print(f"bench: {reason}")
         return 1
-    # Whoever stops a run gets what it has found so far.
+    # A run that is interrupted still reports its results so far.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         run.go()
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 class Run:
-    """One run: its plan, what it has found, and where that is kept."""
+    """One run: its plan, its results, and where they are written."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.results: list[Result] = []
@@ -79,7 +79,7 @@ class Run:
         self._peer_only: bool = options.peer_only
         lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
-        # Those that are not about Apache Kafka: nodes of their own, beside something else.
+        # Cases without Apache Kafka: separate nodes, compared with something else.
         specials = [*testing.SPECIALS, *metrics.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
         self._specials = [
             special for special in specials if re.search(options.cases, special[0]) and not options.peer_only
@@ -173,7 +173,7 @@ class Run:
                 try:
                     result = run_case(case, brokers, opened, runs=self._runs, floors=floors)
                 except CaseFailedError as error:
-                    # One case that cannot be measured is reported; the others still are.
+                    # A case that cannot be measured is reported, and the run continues.
                     result = Result(case.group, case.name, error=str(error))
                 self._keep(result, begun)
 
@@ -198,7 +198,7 @@ class Run:
 
 @contextmanager
 def static_copy(directory: Path) -> Iterator[None]:
-    """The nodes run a copy of the package, so that somebody may go on working on it while they do."""
+    """The nodes run a copy of the package, so that its sources may change during the run."""
     copied = directory / "package"
     shutil.copytree(ROOT / "src" / "ottla", copied / "ottla")
     compileall.compile_dir(copied, quiet=2)
@@ -220,7 +220,7 @@ def draw(results: Sequence[Result], circumstances: Circumstances, directory: Pat
 
 
 def warm_up(brokers: dict[str, Broker], opened: clients.Clients) -> None:
-    """A JVM is slow at first, the client's as the peer's; what is measured is how they run, not how they warm up."""
+    """Warms up the JVMs of client and peer: the measurement is about steady state, not about warm-up."""
     for _ in range(4):
         for broker in brokers.values():
             with topic(broker, 6) as name:
@@ -230,9 +230,9 @@ def warm_up(brokers: dict[str, Broker], opened: clients.Clients) -> None:
 
 
 def rehearse(cases: Sequence[Case], brokers: Mapping[str, Broker], opened: clients.Clients, *, seconds: float) -> None:
-    """The cases of CPU per byte again and again on the peer, until nothing of it is still being compiled.
+    """Repeats the cases of CPU per byte on the peer until its JIT compiler has finished.
 
-    Its CPU per byte falls to a tenth in the first minutes. Without this, the first cases would be kind to us.
+    The peer's CPU per byte falls to a tenth in the first minutes. Without this, the first cases would favour Ottla.
     """
     end = time.monotonic() + seconds
     for case in cycle(cases):
@@ -244,7 +244,7 @@ def rehearse(cases: Sequence[Case], brokers: Mapping[str, Broker], opened: clien
 
 
 def selection_of(options: argparse.Namespace) -> str:
-    """In words, for whoever reads the figures later."""
+    """The selection of cases in words, for the record."""
     words = "quick" if options.quick else "whole matrix"
     if options.minutes is not None:
         words = f"{'quick, ' if options.quick else ''}what fits into {options.minutes:g} minutes"

@@ -1,4 +1,4 @@
-"""What is measured, as values: every case knows its name, how to run once on a broker, and what it must reach.
+"""The cases as values: every case has a name, a function that runs it once on a broker, and its goals.
 
 A run returns metric -> number. Goals are ratios, Ottla to Apache Kafka; `at_most` where less is better.
 """
@@ -49,7 +49,7 @@ SETTLE_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """The ratio that a metric must reach; `at_most` says from which side."""
+    """The ratio that a metric must reach; `at_most` for metrics where less is better."""
 
     ratio: float
     at_most: bool = True
@@ -67,17 +67,17 @@ class Case:
     name: str
     run: Callable[[Broker, Clients], Metrics]
     goals: dict[str, Goal] = field(default_factory=dict)
-    # Runs before those that count, on each broker.
+    # Warm-up runs on each broker.
     warm_up_runs: int = 0
-    # About how long one run takes, with what it needs before and after; for planning only.
+    # The approximate duration of one run with its preparation; for planning only.
     seconds: float = 3.0
-    # What its brokers are set to beyond what all are; cases that agree share a pair of brokers.
+    # Additional settings of its brokers; cases with equal settings share a pair of brokers.
     settings: Mapping[str, str] = field(default_factory=dict)
-    # Whether it needs a cluster of three of them.
+    # Whether it needs a cluster of three brokers.
     clustered: bool = False
-    # Rounds that would end later than this are left out, all but the first.
+    # Rounds that would end later than this are omitted, except for the first.
     limit_s: float | None = None
-    # A metric of which it is shown, too, what servers pay that are no brokers, and which: see `bench.floor`.
+    # A metric that is also measured on minimal servers, and which servers: see `bench.floor`.
     floor_metric: str | None = None
     floors: tuple[str, ...] = ()
 
@@ -92,14 +92,14 @@ THROUGHPUT = Goal(ratio=1.0, at_most=False)
 LATENCY = Goal(ratio=1.0)
 PARTITIONS = Goal(ratio=1.0)
 
-# What the largest run writes to one broker, and some more.
+# The bytes that the largest run writes to one broker, rounded up.
 TOUCHED_BYTES = 350_000_000
 
 topic_numbers = itertools.count()
 
 
 def quick_cases() -> list[Case]:
-    """Every axis of the matrix is touched, not every combination."""
+    """Covers every axis of the matrix, not every combination."""
     produce = [
         produce_case(size, batch, partitions, "1", "none")
         for size, batch, partitions in [(100, 16, 1), (100, 16, 6), (100, 128, 1), (1024, 16, 6), (1024, 128, 1)]
@@ -155,7 +155,8 @@ def produce_case(record_size: int, batch_kib: int, partitions: int, acks: str, c
         goals={CPU_PER_GB: CPU_PRODUCE, "records/s": THROUGHPUT},
         seconds=6.0 if codec == "gzip" else 2.5,
         floor_metric=CPU_PER_GB,
-        # They open no batch. Nor does ours, unless a topic's settings want it; Apache Kafka does.
+        # The minimal servers decompress no batch. Ottla does so only if a topic's settings require it; Apache Kafka
+        # does.
         floors=(FLOOR, NATIVE_FLOOR),
     )
 
@@ -211,7 +212,7 @@ def consume_case(client: str, record_size: int, batch_kib: int, partitions: int)
 
 
 def single_record_case(client: str) -> Case:
-    """One record in every request: what a request costs, whatever is in it."""
+    """One record per request: the fixed cost of a request."""
     records = 30_000
 
     def run(broker: Broker, clients: Clients) -> Metrics:
@@ -283,7 +284,7 @@ def many_partitions_case() -> Case:
 
 
 def paced(broker: Broker, clients: Clients, name: str, *, rate: int, seconds: int, settings: dict[str, str]) -> Outcome:
-    """Records of 100 bytes, so many in each second."""
+    """Records of 100 bytes at a fixed rate."""
     return clients.java_produce(
         broker.bootstrap, name, records=rate * seconds, record_size=100, rate=rate, settings=settings
     )
@@ -298,7 +299,7 @@ def at_fixed_rate(outcome: Outcome, meter: Meter, records: int) -> Metrics:
 
 
 def latencies(outcome: Outcome) -> Metrics:
-    """The tool counts whole milliseconds; half of one keeps a ratio possible when it says 0."""
+    """The tool reports whole milliseconds; 0 is taken as half a millisecond, so that a ratio exists."""
     assert outcome.p50_ms is not None
     assert outcome.p99_ms is not None
     return {"p50 ms": max(outcome.p50_ms, 0.5), "p99 ms": max(outcome.p99_ms, 0.5)}
@@ -315,8 +316,8 @@ def per_gigabyte(meter: Meter, payload_bytes: int) -> Metrics:
 
 @contextmanager
 def topic(broker: Broker, partitions: int) -> Iterator[str]:
-    """A topic whose logs are all there. Apache Kafka answers the creation before that, and an idempotent producer that
-    is quicker may have its second batch accepted where the first was turned away, and then never gets it in.
+    """Creates a topic and waits for all its logs. Apache Kafka answers the creation earlier, and the second batch of an
+    idempotent producer may then be accepted after the first was refused, which the producer cannot recover from.
     """
     touch_memory(broker.directory, TOUCHED_BYTES * broker.replication_factor)
     name = f"bench-{next(topic_numbers)}"

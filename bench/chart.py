@@ -20,7 +20,7 @@ TICKS = [0.02, 0.05, 0.1, 0.2, 0.4, 0.7, 1, 2, 5, 10, 20]
 
 
 class Row(NamedTuple):
-    """A heading when there is no figure."""
+    """A heading, if it has no figure."""
 
     label: str
     figure: Figure | None
@@ -31,7 +31,7 @@ def write_chart(results: Sequence[Result], paths: Sequence[Path], *, caption: st
     import matplotlib
 
     matplotlib.use("agg")
-    # Text stays text, and the file does not change when the numbers do not.
+    # Text is kept as text, and equal numbers give an equal file.
     matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "ottla", "font.size": 8.5})
     from matplotlib import pyplot
 
@@ -76,7 +76,7 @@ def rows_of(results: Sequence[Result]) -> list[Row]:
             rows.append(Row(group, None))
         for result in members:
             judged = [figure for figure in result.figures if figure.goal is not None]
-            # A case is named once; what else was measured in it follows below.
+            # A case is named once; its further metrics follow below.
             labels = [f"{result.name}  ·  {figure.metric}" for figure in judged[:1]]
             labels += [figure.metric for figure in judged[1:]]
             rows += [Row(*pair) for pair in zip(labels, judged, strict=True)]
@@ -87,7 +87,7 @@ def draw_bar(axes: Any, place: int, figure: Figure) -> None:
     end, goal = cost(figure.ratio, figure), goal_cost(figure)
     axes.barh(place, end - 1, left=1, height=0.66, color=MET if figure.met else LOST)
     axes.plot([goal] * 2, [place - 0.42, place + 0.42], color=DARK, linewidth=2, solid_capstyle="butt")
-    # Beyond the bar's end, and beyond the goal's mark where the two would meet.
+    # Behind the end of the bar, or behind the mark of the goal if both would overlap.
     better = end <= 1
     edge = end
     if 0.7 < goal / end < 1.02 and better:
@@ -107,7 +107,7 @@ def draw_bar(axes: Any, place: int, figure: Figure) -> None:
 
 
 def cost(ratio: float, figure: Figure) -> float:
-    """A ratio as it is drawn: less is better."""
+    """The ratio in the chart: less is better."""
     assert figure.goal is not None
     drawn = ratio if figure.goal.at_most else 1 / max(ratio, 1e-3)
     return min(max(drawn, 1e-3), 1e3) if math.isfinite(drawn) else 1e3

@@ -1,7 +1,7 @@
 """The clients: Kafka's own ProducerPerformance and a Java consumer in one warm JVM, and librdkafka in this process.
 
-Both contestants meet the same client in the same process with the same settings. Kafka's ConsumerPerformance needs a
-consumer group; the Java consumer here assigns its partitions itself, which measures the fetch path alone.
+Both brokers are measured with the same client in the same process with the same settings. Kafka's ConsumerPerformance
+needs a consumer group; the Java consumer here assigns its partitions itself, which measures the fetch path alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SUMMARY = re.compile(
 
 
 class Outcome(NamedTuple):
-    """What a client saw of one run."""
+    """The figures of a client about one run."""
 
     records_per_s: float
     p50_ms: float | None = None
@@ -39,7 +39,7 @@ class Outcome(NamedTuple):
 
 
 class Clients:
-    """All of them; the JVM is started once and stays warm."""
+    """All clients; the JVM is started once and stays warm."""
 
     def __init__(self, java: ToolServer) -> None:
         self._java = java
@@ -71,7 +71,7 @@ class Clients:
         settings: dict[str, str],
         rate: int = 0,
     ) -> Outcome:
-        """Records in transactions of so many milliseconds; the percentiles are those of the commits."""
+        """Records in transactions of the given duration; the percentiles are those of the commits."""
         properties = [f"{key}={value}" for key, value in settings.items()]
         sizes = [records, record_size, rate, transaction_ms]
         result = self._java.run_class("TransactionalProducer", bootstrap, topic, transactional_id, *sizes, *properties)
@@ -88,7 +88,7 @@ class Clients:
         return Outcome(int(seen) / float(milliseconds) * 1000)
 
     def java_join(self, bootstrap: str, topic: str, *, protocol: str, group: str, count: int) -> list[float]:
-        """So many new groups of one member each: milliseconds from the subscription to the first record."""
+        """Creates groups of one member: milliseconds from the subscription to the first record of each."""
         result = self._java.run_class("GroupJoin", bootstrap, topic, protocol, group, count)
         assert result.status == 0, result.stderr
         return [float(word) for word in result.stdout.split()]
@@ -104,7 +104,7 @@ class Clients:
         rounds: int,
         settings: dict[str, str],
     ) -> list[tuple[float, float]]:
-        """Milliseconds until a group of so many has settled: after its last member joined, and after it left again."""
+        """Milliseconds until a group has settled: after its last member has joined, and after it has left again."""
         properties = [f"{key}={value}" for key, value in settings.items()]
         result = self._java.run_class(
             "GroupRebalance", bootstrap, topic, partitions, members, group, rounds, *properties
@@ -135,8 +135,8 @@ class Clients:
 
     def native_consume(self, bootstrap: str, topic: str, *, partitions: int, records: int) -> Outcome:
         settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
-        # By default librdkafka pauses for a whole second when 100,000 messages are queued, which happens with whichever
-        # broker is faster than Python takes them.
+        # By default librdkafka pauses for a whole second when 100,000 messages are queued, which happens with any
+        # broker that is faster than Python consumes them.
         consumer = Consumer({**settings, "fetch.queue.backoff.ms": 2})
         try:
             start = time.monotonic()
@@ -165,7 +165,7 @@ def temporary_topic(bootstrap: str, name: str, partitions: int, *, replication_f
         try:
             future.result(TIMEOUT_S)
         except KafkaException as error:
-            # Names are ours alone: a request that was tried again after its answer got lost finds its own work.
+            # Names are unique: a request that is retried after a lost answer finds its own topic.
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
     try:

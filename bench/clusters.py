@@ -1,7 +1,7 @@
-"""Three brokers: what replication costs, how long acknowledgements take, and how long a killed leader is missed.
+"""Three brokers: cost of replication, latency of acknowledgements, and failover time after the kill of a leader.
 
-`curve` has how times grow. Both sides are three processes on one machine with the same timeouts. CPU is
-that of all three together.
+`curve` measures the growth of times with partitions. Both sides are three processes on one machine with the same
+timeouts. CPU is the sum of all three.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def killed_leader_case() -> Case:
 
 
 def impatient_producer(bootstrap: str) -> Producer:
-    """One that loses no time of its own."""
+    """A producer whose own timeouts add nothing to the failover time."""
     return Producer(
         {
             "bootstrap.servers": bootstrap,

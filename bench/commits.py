@@ -1,7 +1,7 @@
 """Offset commits as fast as the broker answers them: some connections, each with one commit in flight.
 
-That is how consumers that commit synchronously behave, without what a consumer does beside. The frames are made
-beforehand; one thread serves all connections, so that the same small client meets both brokers.
+Consumers that commit synchronously behave like this; the other work of a consumer is left out. The frames are built
+beforehand; one thread serves all connections, so that the same small client is used for both brokers.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CommitOutcome(NamedTuple):
 
 
 def commit_frame(group: str, topic: str, partitions: Sequence[int], *, offset: int) -> bytes:
-    """A commit as somebody without a group membership sends it."""
+    """An OffsetCommit of a client that is no member of the group."""
     wanted = [
         OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset) for partition in partitions
     ]
@@ -96,7 +96,7 @@ def drive_commits(bootstrap: str, frames: Sequence[Sequence[bytes]], *, seconds:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that so large a share of them do not exceed."""
+    """The percentile: the smallest value that is not exceeded by this share of the values."""
     ordered = sorted(values)
     return ordered[math.ceil(len(ordered) * share) - 1]
 
@@ -121,7 +121,7 @@ class Connection:
         self.socket.sendall(frame)
 
     def receive(self) -> float | None:
-        """The seconds that the answer took, or None while a part of it is still on its way."""
+        """The seconds until the answer, or None while it is incomplete."""
         piece = self.socket.recv(1 << 16)
         assert piece, "the broker closed the connection"
         answer = self._received + piece

@@ -1,8 +1,8 @@
 """How times grow with partitions: three brokers, three replicas of each, from hundreds to thousands.
 
-At every point one topic is created, one node is restarted in order, and the active controller is killed; what is
-printed for the points under each other is the curve. Both sides are asked by a client that does not wait on its own:
-librdkafka's administrator holds on to the controller that it was told once, however long that one is dead.
+At every point one topic is created, one node is restarted in order, and the active controller is killed; the rows of
+all points form the curve. The client adds no waits of its own: librdkafka's administrator would keep using a dead
+controller.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ CURVE = (500, 1_000, 2_000, 5_000)
 GOAL = Goal(ratio=1.0)
 # Long enough for a loaded machine, short enough to be waited for; Kafka's default is 9 s.
 SESSION = {"broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "500"}
-# What one wait may take; Apache Kafka on two cores starts a node of 5,000 replicas in half a minute.
+# The limit of one wait; Apache Kafka on two cores starts a node of 5,000 replicas in half a minute.
 WAIT_S = 120.0
-# How often the disks are looked at, which is work itself.
+# The interval between looks at the disks, which cost time too.
 LOOK_S = 0.1
-# No further round of a point is begun that would end later than this: the figure then comes of fewer of them.
+# A further round of a point is not started if it would end later than this: the figure then has fewer rounds.
 POINT_S = 120.0
 
 
@@ -55,15 +55,15 @@ def point_case(count: int, *, judged: bool) -> Case:
         started = time.monotonic()
         done(admin.create_topics([NewTopic(name, count, broker.replication_factor)], operation_timeout=WAIT_S))
         wait_in_sync(broker.bootstrap, name, count)
-        # The metadata calls a new replica in sync before it is there.
+        # The metadata lists a new replica as in sync before its log exists.
         until(lambda: _logs(broker, name) == 3 * count, "every replica has its log", pause_s=LOOK_S)
         created_s = time.monotonic() - started
         restarted = _restarted(broker, name, count)
         failover_s = _without_controller(broker, name, count)
-        # A new administrator: the first still counts on whom it was told to be the controller.
+        # A new administrator, because the first one still uses the old controller.
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         done(admin.delete_topics([name, f"{name}-after"]))
-        # Whoever comes next should not pay for this.
+        # The next case should not pay for this.
         until(lambda: _logs(broker, name) == 0, "every log is deleted", pause_s=LOOK_S)
         return {"created s": created_s, **restarted, "controller failover s": failover_s}
 
@@ -81,7 +81,7 @@ def point_case(count: int, *, judged: bool) -> Case:
 
 
 def _restarted(cluster: BrokerCluster, name: str, count: int) -> Metrics:
-    """One that does not lead the quorum stops in order and starts again."""
+    """A node that does not lead the quorum stops in order and starts again."""
     controller = active_controller(cluster)
     node = next(other for other in cluster.node_ids if other != controller)
     started = time.monotonic()
@@ -95,7 +95,7 @@ def _restarted(cluster: BrokerCluster, name: str, count: int) -> Metrics:
 
 
 def _without_controller(cluster: BrokerCluster, name: str, count: int) -> float:
-    """From the death of the active controller to the first topic that its successor has created, as the others say."""
+    """From the kill of the active controller to the first topic that its successor has created, as seen by brokers."""
     controller = active_controller(cluster)
     survivor = next(other for other in cluster.node_ids if other != controller)
     after = f"{name}-after"
@@ -105,7 +105,7 @@ def _without_controller(cluster: BrokerCluster, name: str, count: int) -> float:
         until(lambda: _is_created(cluster.address(survivor), after), "a topic is created by the next controller")
         return time.monotonic() - killed
     finally:
-        # Whatever came of it: the next round needs all three, and so does the next point.
+        # In any case: the next round and the next point need all three nodes.
         cluster.start_node(controller)
         wait_in_sync(cluster.bootstrap, name, count)
 
@@ -142,7 +142,7 @@ def _is_created(address: str, name: str) -> bool:
             answer = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 7)
     except (ConnectionClosed, TimeoutError):
         return False
-    # An answer may have been lost with the one who gave it.
+    # The answer may have been lost with the killed controller.
     return answer.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 

@@ -1,10 +1,10 @@
-"""The floor under a broker's CPU time: the same client, beside a server that is no broker.
+"""The lower bound of a broker's CPU time: the same client with a minimal server.
 
-`floor_server` only does what nobody can leave out: it receives each batch, checks its CRC, writes it and answers, or
-sends what was written. In the same run as Apache Kafka and Ottla, with their clients, it tells how much of a ratio can
-be won at all by whoever does that work in an event loop of Python, on this machine. `native/floor_server.c` does the
-same with what is written, without Python, and tells it of any language. (What a broker pays later for the same bytes,
-such as removing old segments, is in neither.)
+`floor_server` does only the unavoidable work: it receives each batch, checks its CRC, writes it and answers, or sends
+stored batches. It runs in the same run as Apache Kafka and Ottla, with the same clients, and so shows the best ratio
+that any server in a Python event loop can reach on this machine. `native/floor_server.c` does the same for produce
+without Python, and shows the bound for any language. (Later costs of the same bytes, such as removing old segments, are
+not included.)
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tests.support.brokers import Broker, OttlaFromFile, free_ports
 
 __all__ = ["FLOOR", "NATIVE_FLOOR", "Floor", "NativeFloor", "floors_here"]
 
-# As the rows of a result name them.
+# Their names in the rows of a result.
 FLOOR, NATIVE_FLOOR = "floor", "floor in C"
 SOURCE = Path(__file__).parent / "native" / "floor_server.c"
 
 
 class Floor(Broker):
-    """The server, and a node behind it for all that is neither Produce nor Fetch: topics, metadata, producer ids."""
+    """The server, and a node behind it for all requests but Produce and Fetch: topics, metadata, producer ids."""
 
     name = FLOOR
 
@@ -36,7 +36,7 @@ class Floor(Broker):
         super().__init__(directory, settings)
         (port,) = free_ports(1)
         self.bootstrap = f"127.0.0.1:{port}"
-        # Clients that ask it for the cluster come back to the server.
+        # Advertised by the node, so that clients connect to the server.
         advertised = {"advertised.listeners": f"PLAINTEXT://{self.bootstrap}"}
         self._behind = OttlaFromFile(directory / "behind", {**self.settings, **advertised})
 
@@ -48,13 +48,13 @@ class Floor(Broker):
         return self
 
     def topic_removed(self) -> None:
-        """Brokers remove files later, when nobody measures them; the server would with its next topic."""
+        """Removes the files outside the measurement, as brokers do, instead of with the next topic."""
         for path in self.directory.iterdir():
             if path.name.isdecimal():
                 os.truncate(path, 0)
 
     def stop(self, *, timeout_s: float = 30.0) -> None:
-        # It has nothing to lose, and no notion of a clean end.
+        # The server needs no clean stop.
         self.kill()
         self._behind.stop(timeout_s=timeout_s)
 
@@ -64,7 +64,7 @@ class Floor(Broker):
 
 
 class NativeFloor(Floor):
-    """The same in C, for Produce alone: what is left of the work when there is no interpreter."""
+    """The same in C, for Produce only: the cost without an interpreter."""
 
     name = NATIVE_FLOOR
 
@@ -75,7 +75,7 @@ class NativeFloor(Floor):
 
 
 def floors_here() -> list[type[Floor]]:
-    """Those that can be had on this machine: the one in C needs a compiler."""
+    """The minimal servers that this machine can run: the one in C needs a compiler."""
     return [Floor, NativeFloor] if shutil.which("cc") and platform.machine() == "x86_64" else [Floor]
 
 

@@ -1,9 +1,9 @@
-"""A server that is no broker: it does with a client's batches what nobody can leave out, and nothing else.
+"""A minimal server: it does only the unavoidable work with a client's batches.
 
-Produce: receive, check the CRC, put the offset in, write to a file, answer; whatever has come at once is received with
-one call and answered with one, and nothing is copied. Fetch: find the position, send from the file. There is one topic
-at a time, no log behind the files, no other client to be fair to, and neither limits nor recovery. All other requests
-are asked of a node behind it, so that real clients can be its clients.
+Produce: receive, check the CRC, write the offset, write to a file, answer; all available bytes are received with one
+call and answered with one, and nothing is copied. Fetch: find the position, send from the file. There is one topic
+at a time, no log behind the files, no fairness between clients, no limits and no recovery. All other requests are
+forwarded to a node behind it, so that real clients can use the server.
 
     python -m bench.floor_server --port PORT --behind PORT --directory DIRECTORY
 """
@@ -44,16 +44,16 @@ PARTITION_ANSWER = struct.Struct(">ihqqqBBB")
 ANSWER_END = bytes(1 + 4 + 1)
 BUFFER_BYTES = 8 << 20
 RECEIVED_MAX = 256 << 10
-# Up to so much of a frame's beginning is moved to the front of the buffer, where memory is still in the caches.
+# Up to this many bytes of an incomplete frame are moved to the front of the buffer, which is still in the caches.
 MOVED_MAX = 32 << 10
-# Buffers are made beforehand: touching so much memory for the first time costs as much as many requests.
+# Buffers are allocated beforehand: touching their memory for the first time costs as much as many requests.
 BUFFERS = 8
-# A consumer that has everything asks again; it is not to ask all the time.
+# A consumer at the end of the log is answered after this time, so that it does not poll in a busy loop.
 EMPTY_ANSWER_AFTER_S = 0.05
 
 
 class PartitionFile:
-    """Batches one behind the other, and where each begins. `FileRegion` needs no more of a file than its descriptor."""
+    """Consecutive batches and their positions. `FileRegion` needs only the descriptor of a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -77,7 +77,7 @@ class PartitionFile:
         return first
 
     def region(self, offset: int, bytes_max: int) -> FileRegion | None:
-        """Whole batches from the one that has this offset on; one at least."""
+        """Whole batches, at least one, beginning with the batch that has this offset."""
         if offset >= self.next_offset:
             return None
         start = self.positions[bisect_right(self.first_offsets, offset) - 1]
@@ -88,7 +88,7 @@ class PartitionFile:
 
 
 class Files:
-    """The partitions of the one topic that is in use."""
+    """The partitions of the current topic."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -161,7 +161,7 @@ class Files:
 
 
 class Connection:
-    """One client. What was received stays where it is until it is answered, in a buffer that is used again."""
+    """One client. Received bytes stay in a reused buffer until they are answered."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Connection:
         self._loop, self._client, self._files, self._buffers = loop, client, files, buffers
         self._behind = socket.create_connection(("127.0.0.1", behind))
         self._buffer = buffers.pop() if buffers else new_buffer()
-        # Of what was received and is not answered: the beginning of a frame.
+        # The range of received bytes that are not answered yet.
         self._begin = self._end = 0
         self._unsent: deque[Part] = deque()
         self._writing = False

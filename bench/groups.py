@@ -1,11 +1,11 @@
 """Consumer groups: joining, rebalancing, and offset commits.
 
-Members hear of a rebalance with the answer to a heartbeat, so with Kafka's intervals (3 s, and 5 s in the new protocol)
-one would measure when the next heartbeat happened to be due. `SETTINGS` and the classic members' own setting make it
-20 ms on both sides, and a consumer group is assigned anew whenever it changes instead of once a second; what is left
-is mostly the brokers' and the clients' work. It still takes one or two intervals, and whose heartbeat comes when is
-chance: hence the many rounds. The initial delay of a classic group is 0, as in the server.properties of Kafka's
-distribution; the case named after the default has brokers of its own.
+Members learn of a rebalance with the answer to a heartbeat, so with Kafka's intervals (3 s, and 5 s in the new
+protocol) the measurement would mostly show the time to the next heartbeat. `SETTINGS` and the classic members' own
+setting make the interval 20 ms on both sides, and a consumer group is reassigned at every change instead of once a
+second; the rest is mostly the work of brokers and clients. It still takes one or two intervals, and the order of
+heartbeats is random: hence the many rounds. The initial delay of a classic group is 0, as in the server.properties of
+Kafka's distribution; the case with the default delay has separate brokers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.support.brokers import Broker
 __all__ = ["SETTINGS", "essential_group_cases", "full_group_cases", "quick_group_cases"]
 
 HEARTBEAT_MS = 20
-# A member of the new protocol waits at least this long after an answer, whatever the interval; 100 unless told.
+# The least time that a member of the new protocol waits after an answer, at any interval; the default is 100.
 RETRY_BACKOFF_MS = 10
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -45,7 +45,7 @@ MEMBERS = 10
 PARTITIONS = 900
 JOINS = 15
 ROUNDS = 8
-# Few partitions with a record in each, for joining; many for rebalances; one name each, on every broker.
+# Topics with few partitions and a record in each, for joining; with many partitions for rebalances.
 SMALL_TOPIC, SMALL_PARTITIONS = "groups-small", 6
 LARGE_TOPIC = "groups-large"
 OFFSETS_TOPIC, OFFSETS_PARTITIONS = "__consumer_offsets", 50
@@ -57,7 +57,7 @@ numbers = itertools.count()
 
 
 def quick_group_cases() -> list[Case]:
-    """What fits into less than a minute: ten members need longer to gather."""
+    """The cases that fit into less than a minute: a group of ten members needs longer to form."""
     return [
         join_case("java", "classic"),
         join_case("java", "consumer"),
@@ -67,7 +67,7 @@ def quick_group_cases() -> list[Case]:
 
 
 def essential_group_cases() -> list[Case]:
-    """Every goal that has to do with groups."""
+    """Every goal of consumer groups."""
     return [
         *quick_group_cases(),
         commit_case(connections=20, groups=1000),
@@ -114,7 +114,7 @@ def join_case(client: str, protocol: str) -> Case:
 
 
 def default_delay_case() -> Case:
-    """Three of the seconds are the delay itself; what the brokers add to it can be compared."""
+    """Three of the seconds are the delay itself; the comparison is about the rest."""
 
     def run(broker: Broker, clients: Clients) -> Metrics:
         name = small_topic(broker)
@@ -142,7 +142,7 @@ def default_delay_case() -> Case:
 def rebalance_case(protocol: str, assignor: str) -> Case:
     settings = {
         "group.protocol": protocol,
-        # A member that leaves waits for the answer to its last fetch first, which here must not take half a second.
+        # A leaving member first waits for the answer to its last fetch, which must not take half a second here.
         "fetch.max.wait.ms": "50",
         "retry.backoff.ms": str(RETRY_BACKOFF_MS),
         **assignor_setting(protocol, assignor),
@@ -188,7 +188,7 @@ def assignor_setting(protocol: str, assignor: str) -> dict[str, str]:
 
 
 def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
-    """Every connection commits for its share of the groups, or all of them for the one group there is."""
+    """Every connection commits for its share of the groups, or all connections for the same group."""
     own_groups = max(1, groups // connections)
     # The connections do not all commit the same partitions.
     spans = SMALL_PARTITIONS
@@ -208,7 +208,7 @@ def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
             ]
             for connection in range(connections)
         ]
-        # The first commit of a group creates it; that is not what is measured here.
+        # The first commit creates the group, which is not part of the measurement.
         drive_commits(broker.bootstrap, frames, seconds=COMMIT_S / 3)
         with Meter(broker.pids, clients.pids) as meter:
             outcome = drive_commits(broker.bootstrap, frames, seconds=COMMIT_S)
@@ -233,7 +233,7 @@ def commit_case(*, connections: int, groups: int, partitions: int = 1) -> Case:
 
 
 def native_join(bootstrap: str, topic: str, *, protocol: str, group: str, count: int) -> list[float]:
-    """What `GroupJoin.java` does, with librdkafka."""
+    """The equivalent of `GroupJoin.java` with librdkafka."""
     times = []
     for number in range(count):
         settings = {"bootstrap.servers": bootstrap, "group.id": f"{group}-{number}", "group.protocol": protocol}
@@ -258,7 +258,7 @@ def wait_for_coordinator(broker: Broker) -> None:
 
 
 def small_topic(broker: Broker) -> str:
-    """A topic with a record in each partition, so that a member has something to read wherever it starts."""
+    """A topic with a record in each partition, so that a member can read from any partition."""
     if not any(broker.log_directory.glob(f"{SMALL_TOPIC}-*")):
         lasting_topic(broker, SMALL_TOPIC, SMALL_PARTITIONS)
         write_to_each(broker.bootstrap, SMALL_TOPIC, SMALL_PARTITIONS)
@@ -270,7 +270,7 @@ def large_topic(broker: Broker) -> str:
 
 
 def lasting_topic(broker: Broker, name: str, partitions: int) -> str:
-    """A topic that is created when first wanted and stays: 900 partitions for every run would take longer than it."""
+    """A topic that is created once and kept: creating 900 partitions per run would take longer than the run."""
     if not any(broker.log_directory.glob(f"{name}-*")):
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 3})
         for future in admin.create_topics([NewTopic(name, partitions, 1)]).values():

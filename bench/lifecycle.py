@@ -1,4 +1,4 @@
-"""Start to first acknowledged record, and memory of an idle broker: measured on fresh brokers of their own."""
+"""Time from the start to the first acknowledged record, and memory of an idle broker, on fresh brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "life of a broker"
 NAME = "fresh data directory"
 GOALS = {"start to first ack s": Goal(ratio=0.1), "idle RSS MB": Goal(ratio=0.1)}
 IDLE_S = 3.0
-# A life of each, for planning.
+# Seconds of one life of each broker, for planning.
 SECONDS = 15.0
 
 

@@ -1,4 +1,4 @@
-"""What the operating system knows about a process: CPU time and resident memory."""
+"""CPU time and resident memory of a process, from the operating system."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def resident_bytes(pid: int) -> int:
 
 
 def machine_cpu_seconds() -> float:
-    """Time all processors together have worked, for everybody."""
+    """The busy time of all processors, for all processes."""
     user, nice, system, _, _, interrupt, soft_interrupt, *_ = map(int, Path("/proc/stat").read_text().split()[1:9])
     return (user + nice + system + interrupt + soft_interrupt) / TICKS_PER_SECOND
 
 
 def touch_memory(directory: Path, size_bytes: int) -> None:
-    """Fills and frees so much page cache.
+    """Fills and frees this much page cache.
 
-    A virtual machine gets its memory from the host at the first touch, which costs up to ten times what the write
-    itself does. Without this, such a page would be charged to whichever broker happens to touch it.
+    A virtual machine gets its memory from the host at the first access, which costs up to ten times as much as the
+    write itself. Without this, the cost of such a page would be charged to the broker that accesses it first.
     """
     file = directory / f"touched-{os.getpid()}"
     block = bytes(1 << 20)
@@ -50,7 +50,7 @@ def touch_memory(directory: Path, size_bytes: int) -> None:
 
 @dataclass(slots=True)
 class Meter:
-    """A context manager round some work: the brokers' CPU, the wall clock, and what others took of the machine."""
+    """Measures a block of work: CPU of the brokers, elapsed time, and the CPU share of other processes."""
 
     broker_pids: tuple[int, ...]
     client_pids: tuple[int, ...]

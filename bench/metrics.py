@@ -1,8 +1,7 @@
-"""What metrics cost: counting on the way of every request, and a scrape of many partitions.
+"""The cost of metrics: counting in every request, and a scrape of many partitions.
 
-There is no switch for counting, so its price is measured beside a twin of the package out of whose sources everything
-that only counts has been taken: the twin stands where Apache Kafka stands elsewhere. A scrape has a budget of its own,
-and there the budget stands in that place.
+Counting cannot be switched off, so it is compared with a copy of the package from whose sources all statements that
+only count are removed: the copy takes the place of Apache Kafka. A scrape is compared with a budget.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ SCRAPING = f"{GROUP}: a scrape of 5,000 partitions, beside what it may cost"
 CASES = ("produce 1x100B, 5 in flight", "produce 16 KiB, 5 in flight", "fetch one 16 KiB batch", "fetch 112 KiB")
 TOGETHER = "one of each, µs"
 COUNTING_GOAL = Goal(ratio=1.02)
-# Many short rounds for each run; the best of all is the one that the neighbours have disturbed least.
+# Many short rounds per run; the best round is the one with the least interference.
 ROUNDS = 20
 ROUND_SHARE = 4
 
@@ -44,7 +43,7 @@ PARTITIONS = 5_000
 SCRAPES = 3
 BUDGET = {"CPU s": 1.0, "longest wait of others ms": 50.0}
 
-# What only counts, and where: the rest of these files goes on as it is.
+# The statements that only count, by file; the rest of these files is unchanged.
 FILES = (
     "broker/dispatch.py",
     "broker/route.py",
@@ -79,12 +78,12 @@ COUNTERS = frozenset(
     )
 )
 
-# Name, seconds for planning, and how it is measured in a directory with so many runs.
+# Name, seconds for planning, and the function that measures it: directory, runs -> figures.
 Special = tuple[str, float, Callable[[Path, Path, int], Result]]
 
 
 class _Uncounted(ast.NodeTransformer):
-    """Takes out additions to counters, and the clock that is read for them."""
+    """Removes additions to counters, and the clock reads for them."""
 
     def __init__(self) -> None:
         self.removed = 0
@@ -114,14 +113,14 @@ class _Uncounted(ast.NodeTransformer):
 
 
 def without_counting(source: str) -> tuple[str, int]:
-    """A module that does the same and counts nothing, and how much was taken out of it."""
+    """The source of the module without counting, and the number of removed statements."""
     transformer = _Uncounted()
     tree = ast.fix_missing_locations(transformer.visit(ast.parse(source)))
     return ast.unparse(tree), transformer.removed
 
 
 def copies(package: Path, directory: Path) -> tuple[Path, Path]:
-    """The package as it is, and its twin; each is what `micro` takes for a checkout."""
+    """The package and its copy without counting; `micro` uses each as a checkout."""
     roots = directory / "counting", directory / "twin"
     for root in roots:
         shutil.copytree(package, root / "src" / "ottla", ignore=shutil.ignore_patterns("__pycache__"))
@@ -136,7 +135,7 @@ def copies(package: Path, directory: Path) -> tuple[Path, Path]:
 
 
 def measure_counting(package: Path, directory: Path, runs: int) -> Result:
-    # With several under way the node is never idle, and what it costs to wake up is not in the figures.
+    # With several requests in flight the node is never idle, so that the figures contain no wake-up cost.
     cases = [
         replace(case, in_flight=5, requests=case.requests // ROUND_SHARE) for case in micro.CASES if case.name in CASES
     ]
@@ -154,13 +153,13 @@ def measure_counting(package: Path, directory: Path, runs: int) -> Result:
             ]
             for name in nodes:
                 figures[name][f"{case.name}, µs"] = min(round_figures[name] for round_figures in rounds)
-    # A single kind of request is not measured more exactly than what is to be found; together they are.
+    # The error of a single kind of request is as large as the effect; the sum of all kinds is exact enough.
     measured = {name: [{**metrics, TOGETHER: sum(metrics.values())}] for name, metrics in figures.items()}
     return _result(COUNTING, {TOGETHER: COUNTING_GOAL}, measured)
 
 
 def measure_scraping(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
-    """A node with many partitions is scraped while somebody else asks it small things."""
+    """Scrapes a node with many partitions while another connection sends small requests."""
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster(settings={"ottla.metrics.listener": "127.0.0.1:0"}) as cluster:
         node = cluster.node(1)
@@ -169,7 +168,7 @@ def measure_scraping(package: Path, directory: Path, runs: int) -> Result:  # no
         while sum(1 for _ in (node.directory / "data").glob("many-*/*.log")) < PARTITIONS:
             time.sleep(0.05)
         del admin
-        # The first one imports what tells metrics.
+        # The first scrape imports the modules of metrics.
         scrape(node)
         for _ in range(runs):
             witness = Witness(node.address)

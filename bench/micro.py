@@ -1,8 +1,8 @@
 """`python -m bench.micro`: a node's CPU time per request, for one kind of request at a time.
 
-The client sends frames that were made beforehand and keeps a fixed number of them in flight, so that nearly all that
-is measured is the broker. What counts is the CPU clock of the node's process (user and system, all threads, in
-nanoseconds) over a fixed number of requests; the best of several rounds is the one the neighbours disturbed least.
+The client sends frames that were built beforehand and keeps a fixed number of them in flight, so that the broker does
+nearly all the work. The figure is the CPU clock of the node's process (user and system, all threads, in nanoseconds)
+over a fixed number of requests; the best of several rounds is the one with the least interference.
 
 With `--before DIRECTORY` (another checkout) two nodes take turns, and each case shows both and their ratio.
 """
@@ -46,7 +46,7 @@ PARTITIONS_MANY = 1000
 @dataclass(frozen=True, slots=True)
 class Case:
     name: str
-    # What to send, one frame after another; some have to ask the node something first.
+    # The frames to send; some need an answer of the node first.
     frames: Callable[[Client], Iterator[bytes]]
     requests: int
     in_flight: int
@@ -65,7 +65,7 @@ class Client:
         return self._answer()
 
     def drive(self, frames: list[bytes], *, in_flight: int) -> None:
-        """Sends them all, with so many unanswered at any time."""
+        """Sends all frames with a fixed number of unanswered requests."""
         for start in range(in_flight):
             self._socket.sendall(frames[start])
         for frame in frames[in_flight:]:
@@ -140,7 +140,7 @@ def produce_idempotent(count: int, value_bytes: int) -> Callable[[Client], Itera
 
 
 def produce_in_transaction(count: int, value_bytes: int) -> Callable[[Client], Iterator[bytes]]:
-    """One transaction that goes on and on, of a producer of its own."""
+    """One open transaction of a separate producer."""
 
     def frames(client: Client) -> Iterator[bytes]:
         transactional_id = f"micro-{time.monotonic_ns()}"
@@ -182,7 +182,7 @@ def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> 
 
 
 def fetch_session(client: Client) -> Iterator[bytes]:
-    """An incremental session over many idle partitions: what a waiting consumer of a wide topic costs."""
+    """An incremental session over many idle partitions: the cost of a waiting consumer of a wide topic."""
     wanted = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(PARTITIONS_MANY)]
     topics = [FetchTopic(topic="micro-many", partitions=wanted)]
     opening = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_epoch=0, topics=topics)

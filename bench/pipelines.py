@@ -1,9 +1,9 @@
 """Pipelines: Connect and Spark on Ottla, beside Kafka Connect and MirrorMaker 2 on the same node of ours.
 
-Both contestants run in processes of their own, side by side; what is not being measured is idle. Each is warmed up with
-some records first, so that starting costs neither. What counts is the time from the moment the input is there until the
-last record is out, and the CPU time of all processes of the contestant. Kafka Connect delivers at least once, as it is
-by default; ours writes each record once.
+Both contestants run in separate processes at the same time; the one that is not measured is idle. Both are warmed up
+with some records first, so that start-up is not measured. The figures are the time from the availability of the input
+to the last record of the output, and the CPU time of all processes of the contestant. Kafka Connect delivers at least
+once, as it is by default; ours writes each record once.
 
 | case | ours | beside |
 |---|---|---|
@@ -57,7 +57,7 @@ LATENCY_S = 10.0
 IDLE_CONNECTORS = 20
 IDLE_S = 15.0
 IDLE_BUDGET = {"memory GB": 3.0, "cores": 0.5}
-# Each of them may have the twentieth part: MB and thousandths of a core.
+# Each connector may use a twentieth: MB and thousandths of a core.
 IDLE_SHARE = (150.0, 25.0)
 
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -125,7 +125,7 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
             ),
         }
         done = {
-            # MirrorMaker 2 writes no markers: where the copy ends is how many records there are.
+            # MirrorMaker 2 writes no markers, so the end offset of the copy is its number of records.
             PEER: lambda records: sum(_ends(cluster.bootstrap, targets[PEER])) >= records,
             OURS: lambda records: sum(_committed(cluster.bootstrap, "bench", inputs[OURS])) >= records,
         }
@@ -136,7 +136,7 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
             written += records
             for who in alternating(list(measured), number):
                 contestant = contestants[who]
-                # Frozen while its input is made, so that what is measured begins with all of it there.
+                # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
                     _fill(cluster.bootstrap, inputs[who], records)
                 with _metered(contestant, cluster.node(1).pid, records) as metrics:
@@ -148,7 +148,7 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
 
 
 def mirror_connector(bootstrap: str, topic: str) -> dict[str, str]:
-    """MirrorMaker 2 on one cluster: the copy is named after where it came from."""
+    """MirrorMaker 2 on one cluster: the copy is named after its source cluster."""
     return {
         "name": "mirror",
         "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
@@ -160,7 +160,7 @@ def mirror_connector(bootstrap: str, topic: str) -> dict[str, str]:
         "tasks.max": str(PARTITIONS),
         "replication.factor": "1",
         "offset-syncs.topic.replication.factor": "1",
-        # Ours has no ACLs yet.
+        # Ottla has no ACLs yet.
         "sync.topic.acls.enabled": "false",
         "key.converter": BYTES,
         "value.converter": BYTES,
@@ -168,7 +168,7 @@ def mirror_connector(bootstrap: str, topic: str) -> dict[str, str]:
 
 
 def measure_latency(package: Path, directory: Path, runs: int) -> Result:
-    """Micro-batches of ours beside those of Spark's own connector."""
+    """Micro-batches of Ottla's source compared with those of Spark's own connector."""
     measured = _latencies(package, directory, runs, {PEER: ("kafka", "micro"), OURS: ("ottla", "micro")})
     return _result(LATENCY, {}, measured)
 
@@ -189,7 +189,7 @@ def _latencies(
             place = directory / who
             started = query(package, place, cluster.bootstrap, source=source, target=target, kind=kind, mode=mode)
             with started as contestant, Pulse(cluster.bootstrap, source, target) as pulse:
-                # The first records come through when the query has started, which is no part of this.
+                # The first records wait for the start of the query, which is not part of the measurement.
                 contestant.wait_for(pulse.has_begun)
                 pulse.settle()
                 for _ in range(runs):
@@ -203,7 +203,7 @@ def _latencies(
 
 
 def measure_idle(package: Path, directory: Path, runs: int) -> Result:
-    """20 connectors that find nothing to do, half of them sources; then 40, to see what each further one costs."""
+    """20 idle connectors, half of them sources; then 40, to measure the cost of each further connector."""
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster() as cluster:
         found = []
@@ -226,7 +226,7 @@ def measure_idle(package: Path, directory: Path, runs: int) -> Result:
 
 
 def idle_pair(place: Path, number: int) -> list[dict[str, str]]:
-    """A source and a sink that have moved one line, so that both have really begun."""
+    """A source and a sink that have moved one line, so that both are running."""
     place.mkdir(parents=True, exist_ok=True)
     source, sink = place / f"in-{number}.txt", place / f"out-{number}.txt"
     source.write_text("a line\n")
@@ -249,7 +249,7 @@ def _idle_run(worker: Contestant) -> Metrics:
 
 @contextlib.contextmanager
 def _metered(contestant: Contestant, node: int, records: int) -> Iterator[Metrics]:
-    """Fills in what moving so many records took."""
+    """Adds the figures of moving this many records."""
     metrics: Metrics = {}
     size_gb = records * LINE_BYTES / 1e9
     cpu, node_cpu, began = contestant.cpu_seconds(), sum(psutil.Process(node).cpu_times()[:2]), time.monotonic()

@@ -1,7 +1,7 @@
 """Which cases to run: all of them, the quick ones, those whose name matches, or as many as fit into some minutes.
 
-A plan for some minutes takes the cases that together touch every goal first, one of each group before a second of any,
-and then fills up with the rest of the matrix, spread evenly over it. What is chosen still runs in the usual order.
+A plan for some minutes first takes the cases that together cover every goal, one of each group before a second of any,
+and then fills up with the rest of the matrix, spread evenly over it. The chosen cases run in the usual order.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from bench.transactions import full_transaction_cases, quick_transaction_cases
 
 __all__ = ["START_S", "by_settings", "choose", "fitting", "matching", "planned_seconds"]
 
-# Brokers and JVM start and get warm; a fresh pair for cases with settings of their own does so again.
+# Start and warm-up of brokers and JVM; cases with other settings need a fresh pair of brokers.
 START_S = 45.0
 # A stride without a common divisor with the matrix's dimensions, so that a part of it is a fair sample.
 STRIDE = 37
 
 
-# What two cases have to agree in to share their brokers.
+# The properties that two cases must share to use the same brokers.
 Pair = tuple[bool, tuple[tuple[str, str], ...]]
 
 
@@ -38,7 +38,7 @@ def choose(
     spent_s: float = 0.0,
     points: tuple[int, ...] = CURVE,
 ) -> list[Case]:
-    """The cases of a run; `spent_s` is what goes off the minutes before any, `points` are those of the curve."""
+    """The cases of a run; `spent_s` is subtracted from the minutes first, `points` are those of the curve."""
     everything = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases(points)]
     few = [*quick_cases(), *quick_group_cases(), *quick_transaction_cases()]
     cases = matching(few if quick else everything, pattern)
@@ -53,7 +53,7 @@ def matching(cases: Sequence[Case], pattern: str) -> list[Case]:
 
 
 def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs: int) -> list[Case]:
-    """As many as are expected to fit, the essential ones first."""
+    """As many cases as are expected to fit, the essential ones first."""
     chosen: set[str] = set()
     first = in_turn([case for case in cases if case.title in essential])
     rest = in_turn(spread([case for case in cases if case.title not in essential]))
@@ -74,7 +74,7 @@ def planned_seconds(case: Case, *, runs: int) -> float:
 
 
 def by_settings(cases: Sequence[Case]) -> list[list[Case]]:
-    """Cases that share their brokers together, those with the common settings first."""
+    """Groups cases that share their brokers; those with the default settings come first."""
     by_pair: dict[Pair, list[Case]] = defaultdict(list)
     for case in cases:
         by_pair[_pair(case)].append(case)
@@ -94,6 +94,6 @@ def in_turn(cases: Sequence[Case]) -> list[Case]:
 
 
 def spread(cases: Sequence[Case]) -> list[Case]:
-    """All of them, in an order in which any beginning is spread over the whole."""
+    """All cases, ordered so that every prefix is spread over the whole matrix."""
     places = sorted(range(len(cases)), key=lambda place: place * STRIDE % max(1, len(cases)))
     return [cases[place] for place in places]

@@ -1,7 +1,7 @@
-"""What a run leaves behind: `results.json`, `README.md` with the same as tables, and the chart.
+"""The output of a run: `results.json`, `README.md` with the same figures as tables, and the chart.
 
-JSON and tables are written after every case, so that a run which is cut short has lost nothing but the case it was at;
-the chart takes longer to draw and comes at the end. Whatever is in the JSON can be drawn again from it.
+JSON and tables are written after every case, so that an interrupted run loses only the current case; the chart takes
+longer and is drawn at the end. Tables and chart can be created again from the JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """Under what the figures came about."""
+    """The circumstances of a run."""
 
     selection: str
     runs: int
@@ -54,7 +54,7 @@ def circumstances_now(*, selection: str, runs: int) -> Circumstances:
 
 
 def commit_name() -> str:
-    """The commit, and whether what can change a figure differs from it."""
+    """The commit, and whether files that can change a figure differ from it."""
     head = git("rev-parse", "--short=12", "HEAD")
     return head + (" with changes" if head and git("status", "--porcelain", "--", "src", "bench") else "")
 
@@ -108,7 +108,7 @@ def as_value(figure: Figure) -> dict[str, object]:
 
 
 def goal_of(text: str | None) -> Goal | None:
-    """The goal that writes itself so."""
+    """The goal with this textual form."""
     if text is None:
         return None
     side, ratio = text.split()
@@ -173,7 +173,7 @@ def flat(text: str) -> str:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """All or nothing: whoever looks while a run goes on finds a whole file."""
+    """Writes the file atomically, so that a reader never sees a partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(path.name + ".new")
     new.write_text(text)

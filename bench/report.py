@@ -1,4 +1,4 @@
-"""What the terminal shows: a line when a case begins, its figures with ratios and goals, and what was lost."""
+"""Terminal output: a line when a case begins, its figures with ratios and goals, and the missed goals."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def print_progress(place: int, count: int, title: str, *, elapsed_s: float, expe
 
 
 def print_result(result: Result) -> None:
-    """A line per metric that has a goal, the others in one line below."""
+    """A line per metric with a goal, and one line for all other metrics."""
     title = result.title
     if result.error:
         print(f"{title:{WIDTH}} {result.error}", flush=True)
@@ -55,7 +55,7 @@ def print_summary(results: Sequence[Result]) -> None:
 
 
 def tally(results: Sequence[Result]) -> tuple[int, int]:
-    """How many goals were met, of how many."""
+    """The number of goals met, and of all goals."""
     verdicts = [figure.met for result in results for figure in result.figures if figure.goal is not None]
     return sum(map(bool, verdicts)), len(verdicts)
 

@@ -31,12 +31,12 @@ PEER, OURS = "kafka", "ottla"
 
 
 class CaseFailedError(Exception):
-    """A run that could not be measured: on which broker, what the client said, and what the broker had to say."""
+    """A run that could not be measured: the broker, the error of the client, and the broker's warnings."""
 
 
 @dataclass(slots=True)
 class Figure:
-    """One metric of one case: every run of both, and what the medians amount to."""
+    """One metric of one case: all runs of both brokers, their medians and the ratio."""
 
     metric: str
     goal: Goal | None
@@ -68,9 +68,9 @@ class Result:
     name: str
     figures: list[Figure] = field(default_factory=list)
     error: str | None = None
-    # How long all its runs took, on both.
+    # The duration of all its runs on both brokers.
     seconds: float = 0.0
-    # What was left out of it, in words.
+    # Omitted rounds, in words.
     cut: str | None = None
 
     @property
@@ -78,19 +78,19 @@ class Result:
         return f"{self.group}: {self.name}"
 
     def floors_of(self, figure: Figure) -> dict[str, Figure]:
-        """What servers pay for the same that are no brokers, as far as that was measured."""
+        """The figures of the minimal servers for the same work, as far as they were measured."""
         named = {floor_row(name, figure.metric): name for name in (FLOOR, NATIVE_FLOOR)}
         return {named[figure.metric]: figure for figure in self.figures if figure.metric in named}
 
     @property
     def others_share(self) -> float | None:
-        """How much of the machine went to neither contestant nor client, in the median run."""
+        """The CPU share of processes other than contestant and client, in the median run."""
         shares = [figure for figure in self.figures if figure.metric == "others"]
         return statistics.median(share for runs in shares[0].runs.values() for share in runs) if shares else None
 
 
 def grouped(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """By group, in the order in which the groups first came; a group need not have been measured in one go."""
+    """Results by group, in the order of the first appearance of each group."""
     by_name: dict[str, list[Result]] = {}
     for result in results:
         by_name.setdefault(result.group, []).append(result)
@@ -128,7 +128,7 @@ def run_case(
 
 
 def add_floor(result: Result, name: str, metric: str, runs: Sequence[Metrics]) -> None:
-    """A figure behind the broker's own, in our column, so that its ratio is the best that anybody could reach."""
+    """Adds a minimal server's figure in Ottla's column, so that its ratio is the best that is possible."""
     at, own = next((at, figure) for at, figure in enumerate(result.figures) if figure.metric == metric)
     floor = Figure(floor_row(name, metric), None, {PEER: own.runs[PEER], OURS: [run[metric] for run in runs]})
     result.figures.insert(at + 1, floor)
@@ -147,7 +147,7 @@ def run_once(case: Case, broker: Broker, clients: Clients) -> Metrics:
     try:
         return case.run(broker, clients)
     except Exception as error:
-        # Client, node or wait: whatever gave up, the other cases are still to be measured.
+        # Any failure of client, node or wait: the other cases are still measured.
         raise CaseFailedError(f"{broker.name}: {str(error)[-300:]}\n{broker.complaints()}") from error
 
 
@@ -160,7 +160,7 @@ def run_lifecycle(makers: Mapping[str, Callable[[Path], Broker]], directory: Pat
 
 
 def alternating(names: list[str], number: int) -> list[str]:
-    """Who goes first changes with every round, so that neither always finds the machine as the other left it."""
+    """The order alternates with every round, so that neither broker always runs second."""
     return names if number % 2 == 0 else names[::-1]
 
 

@@ -1,8 +1,8 @@
 """`python -m bench.scale 500 1000 2000 5000`: what partitions cost one node; the numbers of docs/scale.md.
 
-For each count a fresh node: a topic of so many partitions is created while another connection asks, again and again,
-for the versions of the APIs (its longest wait is the loop's longest stall, and the machine's other work); then the node
-is stopped in order and started again.
+For each count a fresh node: a topic with this many partitions is created while another connection repeats ApiVersions
+requests (the longest wait shows the longest stall of the loop, or other work of the machine); then the node is stopped
+in order and started again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IDLE_S = 5.0
 
 
 class Witness:
-    """Asks something small all the time, and remembers the longest it had to wait."""
+    """Repeats a small request and records the longest wait."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -22,9 +22,9 @@ SETTLE_S = 5.0
 
 
 class Pulse:
-    """Records at a steady rate into one topic, each with the time in it, and how long they take to come out of another.
+    """Sends records with their send time at a steady rate into one topic, and measures when they arrive in another.
 
-    A process that only sends, and this one that only receives: neither waits for the other.
+    A separate process sends, and this one receives: neither waits for the other.
     """
 
     def __init__(self, bootstrap: str, source: str, target: str) -> None:
@@ -49,7 +49,7 @@ class Pulse:
         return bool(self.latencies_ms(1))
 
     def latencies_ms(self, count: int) -> list[float]:
-        """Of the next so many records, or of as many as come."""
+        """Latencies of the next records, up to this number."""
         found: list[float] = []
         end = time.monotonic() + max(1.0, 4 * count / PULSE_RATE)
         while len(found) < count and time.monotonic() < end:
@@ -59,7 +59,7 @@ class Pulse:
         return found
 
     def settle(self) -> None:
-        """Lets pass what had to wait for the start: until a record comes that was sent some seconds from now."""
+        """Skips records that waited for the start of the query, until one arrives that was sent after it."""
         begin, end = time.time() + SETTLE_S, time.monotonic() + 10 * SETTLE_S
         while (self._next() or 0.0) < begin and time.monotonic() < end:
             pass

@@ -1,10 +1,10 @@
-"""What reading a topic with Spark costs: our source beside Spark's own Kafka connector, in one session, turn by turn.
+"""The cost of reading a topic with Spark: Ottla's source and Spark's own Kafka connector, alternating in one session.
 
-The connector stands where Apache Kafka stands elsewhere; both read from the same node of ours. What counts is the CPU
-time of Spark altogether: the JVM, the Python processes, and what they left behind. The first query of each kind warms
-up the JVM and the workers and does not count.
+The connector takes the place of Apache Kafka; both read from the same Ottla node. The figure is the CPU time of Spark:
+the JVM and all Python processes, ended ones included. The first query of each kind warms up the JVM and the workers and
+does not count.
 
-It runs in a process of its own, with whose end Spark is gone: `python -m bench.spark_read RUNS` prints what it found.
+It runs in a separate process, so that Spark ends with it: `python -m bench.spark_read RUNS` prints the figures.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SECONDS_MAX = 600
 
 def measure_reading(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
     command = [sys.executable, "-m", "bench.spark_read", str(runs)]
-    # As with other cases, a copy of the package that nobody changes meanwhile.
+    # A copy of the package, so that its sources may change during the run.
     environment = {**os.environ, "PYTHONPATH": str(package.parent)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
     if done.returncode != 0:
@@ -90,7 +90,7 @@ def measured_query(load: Callable[[], Any], node_pid: int) -> Metrics:
 
 
 def cpu_seconds(node_pid: int) -> float:
-    """Of this process and everything it started, ended processes included, but for the node."""
+    """CPU time of this process and its descendants, ended ones included, without the node."""
     total = 0.0
     here = psutil.Process()
     for process in [here, *here.children(recursive=True)]:

@@ -1,6 +1,6 @@
 """How long a test waits for its cluster: from the call of `ottla.testing.cluster()` to the first acknowledged record.
 
-No test asserts this, since machines that run tests are busy. Here what it may take stands in Apache Kafka's column.
+No test asserts this, because machines that run tests are busy. The allowed time is in Apache Kafka's column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["BUDGET", "NAME", "SPECIALS", "measure_testing"]
 NAME = "ottla.testing.cluster(), beside what it may take"
 FIRST_ACK = "call to first ack s"
 BUDGET = {FIRST_ACK: 0.5}
-# Clusters of each run, since each takes no longer than that.
+# Clusters per run; each takes a fraction of a second.
 LIVES = 3
 
 

@@ -1,8 +1,8 @@
-"""Transactional producing: how fast, at what price, and how long a commit takes.
+"""Transactional producing: throughput, CPU time, and the latency of a commit.
 
 A Java producer writes in transactions of 10 ms or 100 ms. As fast as it can, that shows throughput and CPU time per
-byte; at a fixed rate, what a commit takes: the records not sent before, the coordinator's decision, and the answer. Its
-markers are written after the answer, and hold up the next transaction where they are slow.
+byte; at a fixed rate, the duration of a commit: sending the remaining records, the coordinator's decision, and the
+answer. Markers are written after the answer, and delay the next transaction if they are slow.
 """
 
 from __future__ import annotations

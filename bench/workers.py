@@ -1,4 +1,4 @@
-"""Contestants of `pipelines`: processes with all that they start, to be waited for, frozen and counted."""
+"""Contestants of `pipelines`: processes with their descendants, which can be awaited, frozen and measured."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support.java import java_command
 __all__ = ["Contestant", "kafka_connect", "ottla_connect", "query"]
 
 JARS = Path(__file__).resolve().parent / "connect"
-# What the script of Kafka's distribution passes to the JVM of a Connect worker.
+# The options that the script of Kafka's distribution passes to the JVM of a Connect worker.
 CONNECT_JVM_OPTIONS = ["-Xms256M", "-Xmx2G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 CONNECT_JVM_OPTIONS += ["-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent"]
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -29,7 +29,7 @@ WAIT_S = 120.0
 
 
 class Contestant:
-    """A process with all that it starts; a context manager."""
+    """A process with its descendants; a context manager."""
 
     def __init__(self, command: Sequence[str], directory: Path, environment: Mapping[str, str] | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -64,7 +64,7 @@ class Contestant:
         return []
 
     def cpu_seconds(self) -> float:
-        """Of all its processes, those that have ended included."""
+        """CPU time of all its processes, ended ones included."""
         total = 0.0
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -72,7 +72,7 @@ class Contestant:
         return total
 
     def memory_bytes(self) -> int:
-        """What the processes have for themselves, and what they share counted once."""
+        """The memory of the processes; shared memory is counted once."""
         total = 0
         for process in self.processes():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -1,4 +1,4 @@
-"""`make demo`: starts a node, Spark and the pipeline, watches them for a while, and shows what came of it."""
+"""`make demo`: starts a node, Spark and the pipeline, shows them live for a while, and prints the results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = ["main"]
 PARTITIONS = 2
 DRAIN_SECONDS_MAX = 60.0
 DRAINED_LOOKS = 4
-# How much of what Spark said is shown when something went wrong.
+# The number of characters of Spark's output that are shown after a failure.
 SAID_BYTES = 4000
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=4000, help="clicks per second (default: 4000)")
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where the picture goes")
     options = parser.parse_args()
-    # A pipeline says what it has to say in the table; of the rest only failures matter here.
+    # The table shows the progress; of the log only failures matter here.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as scratch, ottla.testing.cluster() as node:
         try:
@@ -68,7 +68,7 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
     await make_topics(bootstrap)
     with standard_error_in(scratch / "spark.log"):
         spark = await asyncio.to_thread(start_spark)
-    # The worker shares the session with the query; left alone it would make one of its own.
+    # The worker shares the session with the query; otherwise it would create a session of its own.
     config = WorkerConfig(pipeline.worker_settings(bootstrap), distributed=True)
     async with Worker(config, engine=partial(SparkEngine, spark=spark)) as worker:
         console.print(f"Connect answers at [bold]{worker.url}[/]")
@@ -85,14 +85,14 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
 
 
 def start_spark() -> SparkSession:
-    """Ctrl-C reaches every process of a terminal; Spark's inherit that it is none of their business."""
+    """Ctrl-C reaches every process of a terminal; Spark's processes inherit that it is ignored."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     return ottla.spark.session("clickstream", settings=pipeline.SPARK)
 
 
 @contextmanager
 def standard_error_in(path: Path) -> Iterator[None]:
-    """Processes that start meanwhile write there: Spark's have much to say about being stopped."""
+    """Redirects the output of processes started meanwhile: Spark logs much when it is stopped."""
     kept = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -104,7 +104,7 @@ def standard_error_in(path: Path) -> Iterator[None]:
 
 
 def stopped_by_signals() -> asyncio.Event:
-    """Set by the first Ctrl-C; the second one ends the program where it is."""
+    """Set by the first Ctrl-C; the second ends the program at once."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -125,7 +125,7 @@ async def make_topics(bootstrap: str) -> None:
 
 
 async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seconds: float) -> None:
-    """Shows what happens until time is over or somebody has seen enough."""
+    """Shows the progress until the time is over or Ctrl-C is pressed."""
     began = told = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while not stopped.is_set() and (spent := time.monotonic() - began) < seconds:
@@ -139,11 +139,11 @@ async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seco
 
 
 async def drain(console: Console, watch: Watch) -> None:
-    """What was made before the generator stopped is still on its way."""
+    """Waits for the clicks that were generated before the generator stopped."""
     end = time.monotonic() + DRAIN_SECONDS_MAX
     looks = 0
     with console.status("the generator has stopped; the rest of the pipeline catches up"):
-        # A transaction may have been committed just now, so one look is not enough.
+        # A transaction may have been committed just now, so a single check is not enough.
         while looks < DRAINED_LOOKS and time.monotonic() < end:
             looks = looks + 1 if watch.is_drained else 0
             await asyncio.sleep(LOOK_SECONDS)

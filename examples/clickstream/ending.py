@@ -1,4 +1,4 @@
-"""What came of it: queries of Spark over the Parquet files, and a picture made of their results."""
+"""The results: Spark queries over the Parquet files, and a chart of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COUNTS = """
     SELECT count(*) AS clicks, count(DISTINCT click_id) AS different, coalesce(max(click_id) + 1, 0) AS made,
            count(name) AS enriched FROM clicks"""
 
-# When each click had arrived at each stage: by the timestamps of both topics, and by the time of the file.
+# The arrival of each click at each stage: by the timestamps of both topics, and by the time of the file.
 STAGES = """
     WITH arrivals AS (
         SELECT at, stack(3, 'clicks', received, 'clicks-enriched', _timestamp, 'Parquet', stored) AS (stage, arrived)
@@ -53,7 +53,7 @@ class Point(NamedTuple):
 
 
 def register_clicks(spark: SparkSession, path: Path) -> None:
-    """The files as a view, with the time at which each of them was there."""
+    """The files as a view, with the modification time of each file."""
     frame = spark.read.parquet(str(path))
     frame.selectExpr("*", "_metadata.file_modification_time AS stored").createOrReplaceTempView("clicks")
 
@@ -71,7 +71,7 @@ def clicks_by_region(spark: SparkSession) -> Table:
 
 
 def count_clicks(spark: SparkSession) -> dict[str, int]:
-    """How many there are, how many different ones, how many there should be, and how many know their user."""
+    """Clicks in the files, distinct clicks, generated clicks, and clicks with a user."""
     counts: dict[str, int] = spark.sql(COUNTS).collect()[0].asDict()
     return counts
 
@@ -95,7 +95,7 @@ def draw(points: Sequence[Point], paths: Sequence[Path], *, caption: str) -> Non
             continue
         by_second = {point.second: point.records for point in own}
         whole = range(min(by_second), max(by_second) + 1)
-        # A batch comes every second or less often: the mean of three of them shows the flow, not the beat.
+        # A batch arrives every second or less often: the mean of three seconds shows the flow, not single batches.
         smooth = [sum(by_second.get(second + near, 0) for near in (-1, 0, 1)) / 3 for second in whole]
         above.plot(list(whole), smooth, color=colour, linewidth=1.8, label=stage)
         seconds = [point.second for point in own]

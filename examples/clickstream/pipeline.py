@@ -1,4 +1,4 @@
-"""The pipeline itself: two connectors, which are configuration, and one query of Spark between them."""
+"""The pipeline: two connectors, which are configuration, and a Spark query between them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["CLICKS", "ENRICHED", "SPARK", "enrich", "files", "generator", "make_
 CLICKS, ENRICHED = "clicks", "clicks-enriched"
 USERS = 1000
 TRIGGER_MS = 500
-# Connectors and the query share the cores; times in files are such that their footers tell the oldest and the newest.
+# Connectors and the query share the cores; file footers hold the oldest and the newest time of a file.
 SPARK = {"spark.scheduler.mode": "FAIR", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
 
-# What the query reads from `clicks`, and what the sink reads from `clicks-enriched`, each in its own language.
+# The columns that the query reads from `clicks`, and those that the sink reads from `clicks-enriched`.
 CLICK = "click_id bigint, at bigint, user_id bigint, page string, status int, duration_ms double"
 ENRICHED_FIELDS = {
     "click_id": "int64",
@@ -58,7 +58,7 @@ def worker_settings(bootstrap: str) -> dict[str, str]:
 
 
 def generator(rate: int) -> dict[str, str]:
-    """Made-up clicks into the topic `clicks`; `at` is when each of them is due."""
+    """Generated clicks into the topic `clicks`; `at` is the scheduled time of a click."""
     return {
         "name": "clicks",
         "connector.class": "GeneratorSource",
@@ -81,7 +81,7 @@ def make_users(database: Path) -> None:
 
 
 def enrich(spark: SparkSession, bootstrap: str, database: Path, checkpoint: Path) -> StreamingQuery:
-    """Each click with who clicked: a join of a stream with a table, written exactly once."""
+    """Adds the user to each click: a join of a stream with a table, written exactly once."""
     from pyspark.sql import functions as sql
 
     clicks = (

@@ -1,4 +1,4 @@
-"""The pipeline seen from outside: a consumer of both topics that counts batches, and a look at the files."""
+"""Observes the pipeline: a consumer of both topics that counts batches, and a scan of the files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ RATE_SECONDS = 5.0
 
 @dataclass(slots=True)
 class Stage:
-    """What one stage has done so far."""
+    """The progress of one stage."""
 
     name: str
     records: int = 0
-    # How old the oldest click of the last batch was when it could be read.
+    # The age of the oldest click of the last batch when it became readable.
     latency_ms: float | None = None
     _seen: deque[tuple[float, int]] = field(default_factory=deque)
 
@@ -39,7 +39,7 @@ class Stage:
             self.latency_ms = visible_ms - oldest_ms
 
     def records_per_second(self, now: float) -> float:
-        """Over the last seconds."""
+        """The rate over the last seconds."""
         self._seen.append((now, self.records))
         while len(self._seen) > 2 and now - self._seen[0][0] > RATE_SECONDS:
             self._seen.popleft()
@@ -48,7 +48,7 @@ class Stage:
 
 
 class Watch:
-    """An async context manager: looks at topics and files as long as it is open."""
+    """An async context manager that observes topics and files while it is open."""
 
     def __init__(self, bootstrap: str, topics: tuple[str, str], path: Path, *, rate: int) -> None:
         first, second = topics
@@ -78,7 +78,7 @@ class Watch:
 
     @property
     def is_drained(self) -> bool:
-        """Whether everything that was made is in the files."""
+        """Whether all generated clicks are in the files."""
         self._check()
         return self.stages[0].records == self.stages[1].records == self.stages[2].records
 
@@ -91,7 +91,7 @@ class Watch:
         for name in ("records", "records/s", "behind", "latency"):
             table.add_column(name, justify="right", min_width=9)
         now = time.monotonic()
-        # The generator is behind what is due by now, every other stage behind the one before.
+        # The generator lags behind the schedule, every other stage behind the previous one.
         before = int((now - self._began) * self._rate)
         for stage in self.stages:
             latency = "" if stage.latency_ms is None else f"{stage.latency_ms:,.0f} ms"
@@ -103,13 +103,13 @@ class Watch:
         return table
 
     def line(self) -> str:
-        """The same for a terminal that is none."""
+        """The same as one line, for output that is not a terminal."""
         now = time.monotonic()
         parts = [f"{stage.name}: {stage.records:,} ({stage.records_per_second(now):,.0f}/s)" for stage in self.stages]
         return "; ".join(parts)
 
     def _check(self) -> None:
-        """A watch that failed says why, instead of showing old numbers."""
+        """Raises the error of a failed observer instead of showing old numbers."""
         assert self._work is not None
         if self._work.done():
             self._work.result()
@@ -131,7 +131,7 @@ class Watch:
         now_ms = time.time() * 1000
         for batch in batches:
             topic = batch.partition.topic
-            # Opening one batch of each topic is enough to know how old they are; the others are only counted.
+            # Decoding one batch of each topic is enough to know their age; the other batches are only counted.
             if topic not in oldest:
                 value = batch.records()[0].value
                 oldest[topic] = None if value is None else json.loads(value)["at"]

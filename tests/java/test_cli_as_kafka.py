@@ -250,7 +250,8 @@ def test_what_the_cluster_says_of_itself(ours: Ours, theirs: Theirs) -> None:
     for node in ours("api-versions", "--json").json:
         for name, api in node["apis"].items():
             span = str(api["min"]) if api["min"] == api["max"] else f"{api['min']} to {api['max']}"
-            assert f"{name}({api['key']}): {span} [" in text
+            # The tool of 4.3 does not know the names of the APIs of 4.4.
+            assert f"{name}({api['key']}): {span} [" in text or f"UNKNOWN({api['key']}): {span}" in text
     features = theirs("FeatureCommand", "describe")
     for feature in ours("features", "--json").json["features"]:
         line = re.search(rf"Feature: {re.escape(feature['name'])}\s.*FinalizedVersionLevel: (\S+)\s", features)
