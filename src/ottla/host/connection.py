@@ -194,7 +194,8 @@ class Connection:
             if received == 0:
                 self.close()
                 return
-            machine.received(received)
+            frames.received(received)
+            machine.take_frames()
             if machine.is_paused or not frames.has_begun_frame:
                 return
             # Only the size of a large frame was asked for. The rest has come with it and needs no turn of its own.
@@ -202,12 +203,14 @@ class Connection:
     def _after_step(self) -> None:
         """Sends what is ready, then does what the machine asks for."""
         machine = self._machine
-        if machine.has_ready_answer:
+        unanswered = machine.unanswered
+        if unanswered and unanswered[0].ready:
             machine.collect_answers(self._loop.time())
-        if not self._outgoing or self._outbox.flush():
-            self._after_flush()
-        if machine.is_paused and self._is_reading and not self._closed:
+        is_sent = not self._outgoing or self._outbox.flush()
+        if machine.is_paused and not self._closed:
             self._stop_reading()
+            if is_sent:
+                self._after_flush()
 
     def _stop_reading(self) -> None:
         if self._is_reading:
@@ -233,7 +236,7 @@ class Connection:
         """A pending answer got its bytes, or its order to close: called by the machine, on the loop's thread."""
         if self._closed:
             return
-        if self._machine.unanswered == 1 and not self._flush_planned and not self._machine.is_paused:
+        if len(self._machine.unanswered) == 1 and not self._flush_planned and not self._machine.is_paused:
             self.send_answers()
         else:
             # The next answer may become ready in a moment: one write for all of them.
@@ -254,10 +257,11 @@ class Connection:
         if self._closed:
             return
         self.last_active = self._loop.time()
-        if not self._outgoing:
-            self._after_flush()
-        if self._machine.is_paused and not self._closed:
-            self._resume()
+        if self._machine.is_paused:
+            if not self._outgoing:
+                self._after_flush()
+            if not self._closed:
+                self._resume()
 
     def outbox_waited(self, seconds: float) -> None:
         statistics = self.context.last_statistics
@@ -290,7 +294,7 @@ class Connection:
             self._fail()
 
     def _after_flush(self) -> None:
-        """All answers so far are sent: closes a connection that is ending, and resumes one that was paused."""
+        """All answers so far are sent: closes a paused connection that is ending, and resumes any other."""
         if self._machine.is_ending:
             self._close_if_finished()
         elif self._machine.is_paused and self._machine.may_resume:

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,8 @@ class FakeDispatcher:
     def __init__(self) -> None:
         self.frames: list[memoryview] = []
         self.parked: list[Deferred[bytes]] = []
+        # Called with each request first.
+        self.before: Callable[[bytes], object] | None = None
         self.overlapping = frozenset([int.from_bytes(b"pa", "big")])
         self.time = lambda: 0.0
         self.answers: dict[bytes, list[Part]] = {}
@@ -55,6 +58,8 @@ class FakeDispatcher:
     def dispatch(
         self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter
     ) -> list[Part] | PendingResponse | None:
+        if self.before is not None:
+            self.before(bytes(frame))
         self.frames.append(frame)
         request = bytes(frame)
         if request in self.mutes:
@@ -268,13 +273,7 @@ def test_an_answer_that_waits_for_an_earlier_one_is_counted(peer: Peer) -> None:
 def test_a_pending_answer_resolved_while_a_later_request_is_handled(peer: Peer) -> None:
     peer.send(b"park one")
     peer.until(lambda: peer.dispatcher.parked)
-    original = peer.dispatcher.dispatch
-
-    def resolve_first(frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter) -> object:
-        peer.dispatcher.parked[0].resolve(b"one")
-        return original(frame, connection, waiter)
-
-    peer.dispatcher.dispatch = resolve_first  # type: ignore[method-assign, assignment]
+    peer.dispatcher.before = lambda _: peer.dispatcher.parked[0].resolve(b"one")
     peer.send(b"request two")
     assert [peer.receive(), peer.receive()] == [b"one", b"request two"]
 

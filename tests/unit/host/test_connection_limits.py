@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.broker.context import ConnectionContext
-from ottla.broker.pending import ResponseWaiter
 from ottla.model.ports import World
 from ottla.wire.connection import server
 from tests.unit.host.test_connection import Peer, framed
@@ -37,14 +35,12 @@ def peer(new_peer: NewPeer) -> Peer:
 
 def fail_at(peer: Peer, request: bytes) -> None:
     """From now on that request finds a defect of ours."""
-    original = peer.dispatcher.dispatch
 
-    def dispatch(frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter) -> object:
-        if bytes(frame) == request:
+    def before(received: bytes) -> None:
+        if received == request:
             raise RuntimeError("a defect")
-        return original(frame, connection, waiter)
 
-    peer.dispatcher.dispatch = dispatch  # type: ignore[method-assign, assignment]
+    peer.dispatcher.before = before
 
 
 def some_turns(peer: Peer) -> None:

@@ -46,14 +46,14 @@ class FrameReader:
     __slots__ = (
         "_buffers",
         "_data",
-        "_end",
         "_filled",
         "_frame",
         "_is_trusted",
-        "_position",
         "_size",
         "_size_max",
         "_size_min",
+        "end",
+        "position",
     )
 
     def __init__(self, buffers: ReceiveBuffers, *, size_min: int, size_max: int, is_trusted: bool) -> None:
@@ -67,10 +67,11 @@ class FrameReader:
         self._filled = 0
         # The size of the incomplete frame, or of the last complete one.
         self._size = 0
-        # Bytes that are received but not cut into frames yet: `_data[_position:_end]`.
+        # Bytes that are received but not cut into frames yet: `_data[position:end]`. To be read by drivers, which skip
+        # calls where there are none.
         self._data = _NOTHING
-        self._position = 0
-        self._end = 0
+        self.position = 0
+        self.end = 0
 
     @property
     def has_begun_frame(self) -> bool:
@@ -80,7 +81,7 @@ class FrameReader:
     @property
     def unread_bytes(self) -> int:
         """Bytes that were received and belong to no frame yet."""
-        return self._end - self._position
+        return self.end - self.position
 
     def targets(self) -> tuple[memoryview] | tuple[memoryview, memoryview]:
         """The buffers for the next read, in this order."""
@@ -88,9 +89,9 @@ class FrameReader:
         scratch = buffers.scratch if self._size < LARGE_FRAME_SIZE else buffers.head
         frame = self._frame
         if frame is None:
-            begun = self._end - self._position
+            begun = self.end - self.position
             if begun:
-                scratch[:begun] = self._data[self._position : self._end]
+                scratch[:begun] = self._data[self.position : self.end]
                 return (scratch[begun:],)
             return (scratch,)
         if len(frame) < self._size:
@@ -102,13 +103,13 @@ class FrameReader:
         """`count` bytes were received into the `targets`."""
         frame = self._frame
         if frame is None:
-            self._end = self._end - self._position + count
-            self._data, self._position = self._buffers.scratch, 0
+            self.end = self.end - self.position + count
+            self._data, self.position = self._buffers.scratch, 0
             return
         filled = self._filled + count
         room = len(frame)
         if filled > room:
-            self._data, self._position, self._end = self._buffers.scratch, 0, filled - room
+            self._data, self.position, self.end = self._buffers.scratch, 0, filled - room
             filled = room
         self._filled = filled
         if filled == room < self._size:
@@ -121,7 +122,7 @@ class FrameReader:
                 return None
             frame, self._frame = self._frame, None
             return frame
-        position, end = self._position, self._end
+        position, end = self.position, self.end
         if end - position < 4:
             return None
         data = self._data
@@ -132,19 +133,19 @@ class FrameReader:
         after = start + size
         if after > end:
             self._begin(size, data[start:end])
-            self._position = end
+            self.position = end
             return None
-        self._size, self._position = size, after
+        self._size, self.position = size, after
         return memoryview(bytearray(data[start:after]))
 
     def retain(self) -> None:
         """Copies unread bytes out of the shared scratch buffer; they are read when `next_frame` is called again."""
-        position, end = self._position, self._end
+        position, end = self.position, self.end
         if position == end:
             self._data = _NOTHING
         elif self._data is self._buffers.scratch or position:
             self._data = memoryview(bytes(self._data[position:end]))
-        self._position, self._end = 0, end - position
+        self.position, self.end = 0, end - position
 
     def _begin(self, size: int, received: memoryview) -> None:
         filled = len(received)

@@ -113,6 +113,7 @@ class ServerConnection:
     __slots__ = (
         "_blocked",
         "_context",
+        "_dispatch",
         "_gate",
         "_handler",
         "_held_bytes",
@@ -122,11 +123,11 @@ class ServerConnection:
         "_limits",
         "_newest_api_key",
         "_on_answer_ready",
-        "_unanswered",
         "close_reason",
         "frames",
         "is_paused",
         "outgoing",
+        "unanswered",
     )
 
     def __init__(
@@ -144,11 +145,12 @@ class ServerConnection:
         self._context = context
         self._limits = limits
         self._gate = gate
+        self._dispatch = handler.dispatch if gate is None else self._answer_at_gate
         self._on_answer_ready = on_answer_ready
         self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=limits.request_bytes_max, is_trusted=False)
         self.outgoing = outgoing if outgoing is not None else Outgoing()
-        # Started requests without an answer, and answers that wait for them, in request order.
-        self._unanswered: deque[Any] = deque()
+        # Started requests without an answer, and answers that wait for them, in request order. To be read by drivers.
+        self.unanswered: deque[Any] = deque()
         # The API key of the last of them that was started, where there are any.
         self._newest_api_key = _NO_API
         # A request that was received but may not be started yet.
@@ -173,29 +175,48 @@ class ServerConnection:
 
     def take_frames(self) -> None:
         """Starts requests that were received, until one is blocked or a limit is reached."""
-        frames = self.frames
+        frames, unanswered, limits = self.frames, self.unanswered, self._limits
+        frame, self._blocked = self._blocked, None
         self._is_stepping = True
         try:
-            while not self.is_paused:
-                frame = frames.next_frame()
-                if frame is None:
+            while True:
+                if frame is None and (frame := frames.next_frame()) is None:
                     break
-                if self._unanswered and not self._may_start(frame):
+                if unanswered and not self._may_start(frame):
                     self._blocked = frame
                     self.is_paused = True
-                else:
-                    self._start(frame)
+                    break
+                answer = self._dispatch(frame, self._context, self)
+                if type(answer) is list:
+                    if unanswered:
+                        self._hold_ready(answer)
+                    else:
+                        self.outgoing.put(answer)
+                elif answer is not None:
+                    self._hold(answer, len(frame))
+                    self._newest_api_key = frame[0] << 8 | frame[1]
                 # A view that is alive keeps the frame's buffer from being used for the next one.
-                del frame
+                frame = None
+                if (
+                    len(unanswered) >= limits.requests_unanswered_max
+                    or self.outgoing.unsent_bytes >= limits.unsent_bytes_max
+                    or self._held_bytes >= HELD_BYTES_MAX
+                ):
+                    self.is_paused = True
+                if self.is_paused or frames.position == frames.end:
+                    break
+        except CloseConnection as order:
+            self._end(str(order), keeps_answers=True)
         except FrameSizeError as error:
             self._refuse_size(error.size)
         finally:
             self._is_stepping = False
-        frames.retain()
+        if frames.position != frames.end:
+            frames.retain()
 
     def collect_answers(self, now: float) -> None:
         """Queues the answers that are ready for sending, in request order."""
-        unanswered = self._unanswered
+        unanswered = self.unanswered
         while unanswered and unanswered[0].ready:
             answer = unanswered.popleft()
             self._held_bytes -= answer.held_bytes
@@ -215,62 +236,33 @@ class ServerConnection:
         """True if no client can tell that the request was started before earlier ones were answered."""
         return self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
 
-    def _start(self, frame: memoryview) -> None:
-        """Hands a request to the handler, and queues its answer or the place of its answer."""
-        try:
-            if self._gate is not None:
-                answer = self._pass_gate(self._gate, frame)
-            else:
-                answer = self._handler.dispatch(frame, self._context, self)
-        except CloseConnection as order:
-            self._end(str(order), keeps_answers=True)
-            return
-        if type(answer) is list:
-            if self._unanswered:
-                waiting = self._handler.answered(answer, self._context)
-                self._hold(waiting, sum([len(part) for part in answer if not isinstance(part, FileRegion)]))
-            else:
-                self.outgoing.put(answer)
-        elif answer is not None:
-            self._hold(answer, len(frame))
-            self._newest_api_key = frame[0] << 8 | frame[1]
-        limits = self._limits
-        if (
-            len(self._unanswered) >= limits.requests_unanswered_max
-            or self.outgoing.unsent_bytes >= limits.unsent_bytes_max
-            or self._held_bytes >= HELD_BYTES_MAX
-        ):
-            self.is_paused = True
-
-    def _pass_gate(self, gate: Gate, frame: memoryview) -> list[Part] | Any | None:
-        answer = gate.take(frame, self._context)
+    def _answer_at_gate(self, frame: memoryview, context: Any, waiter: Any) -> list[Part] | Any | None:
+        """Stands for the handler's `dispatch` until the gate is open."""
+        gate = self._gate
+        assert gate is not None
+        answer = gate.take(frame, context)
         if gate.is_open:
-            self._gate = None
-        return self._handler.dispatch(frame, self._context, self) if answer is None else answer
+            self._dispatch = self._handler.dispatch
+        return self._handler.dispatch(frame, context, waiter) if answer is None else answer
+
+    def _hold_ready(self, answer: list[Part]) -> None:
+        waiting = self._handler.answered(answer, self._context)
+        self._hold(waiting, sum([len(part) for part in answer if not isinstance(part, FileRegion)]))
 
     def _hold(self, answer: Any, size_bytes: int) -> None:
         answer.held_bytes = size_bytes
         self._held_bytes += size_bytes
-        self._unanswered.append(answer)
+        self.unanswered.append(answer)
 
     # -- back-pressure ---------------------------------------------------------------------------------------------
-
-    @property
-    def unanswered(self) -> int:
-        """Started requests whose answers have not been queued for sending."""
-        return len(self._unanswered)
-
-    @property
-    def has_ready_answer(self) -> bool:
-        return bool(self._unanswered) and bool(self._unanswered[0].ready)
 
     @property
     def may_resume(self) -> bool:
         """True if a paused connection may read again: half of what it was paused for is gone."""
         limits = self._limits
         return not (
-            (self._blocked is not None and self._unanswered and not self._may_start(self._blocked))
-            or 2 * len(self._unanswered) > limits.requests_unanswered_max
+            (self._blocked is not None and self.unanswered and not self._may_start(self._blocked))
+            or 2 * len(self.unanswered) > limits.requests_unanswered_max
             or 2 * self.outgoing.unsent_bytes > limits.unsent_bytes_max
             or 2 * self._held_bytes > HELD_BYTES_MAX
             or self._is_muted
@@ -284,16 +276,7 @@ class ServerConnection:
         To be called on a stack of its own and not where an answer has just become ready: it starts requests.
         """
         self.is_paused = False
-        blocked, self._blocked = self._blocked, None
-        if blocked is not None:
-            self._is_stepping = True
-            try:
-                self._start(blocked)
-            finally:
-                self._is_stepping = False
-            del blocked
-        if not self.is_paused:
-            self.take_frames()
+        self.take_frames()
 
     def mute(self) -> None:
         """Takes no further requests until `unmute`; requests that were started are answered (KIP-219)."""
@@ -327,11 +310,11 @@ class ServerConnection:
         """
         if self.outgoing.parts or self._is_stepping:
             return False
-        return self.close_reason is not None or (self._is_stopping and not self._unanswered)
+        return self.close_reason is not None or (self._is_stopping and not self.unanswered)
 
     def drop(self) -> None:
         """The connection is closed: forgets everything that was received or waits to be sent."""
-        self._unanswered.clear()
+        self.unanswered.clear()
         self._blocked = None
         self.outgoing.clear()
         self.is_paused = True
@@ -342,7 +325,7 @@ class ServerConnection:
         self.is_paused = True
         self._blocked = None
         if not keeps_answers:
-            self._unanswered.clear()
+            self.unanswered.clear()
             self._held_bytes = 0
 
     def _refuse_size(self, size: int) -> None:
@@ -356,8 +339,8 @@ class ServerConnection:
     def invariants(self) -> None:
         """What must hold between two steps; for tests and the simulator."""
         assert not self._is_stepping
-        assert self._held_bytes == sum(answer.held_bytes for answer in self._unanswered)
+        assert self._held_bytes == sum(answer.held_bytes for answer in self.unanswered)
         assert self._blocked is None or self.is_paused
         assert self.close_reason is None or self.is_paused
-        assert len(self._unanswered) <= self._limits.requests_unanswered_max
+        assert len(self.unanswered) <= self._limits.requests_unanswered_max
         assert self.outgoing.unsent_bytes >= 0
