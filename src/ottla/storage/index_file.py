@@ -1,12 +1,12 @@
-"""What the offset and the time index have in common: fixed-size entries, appended in order, searched by bisection.
+"""The common part of offset and time index: fixed-size entries, appended in order, searched by bisection.
 
-Nothing is held in Python objects. New entries gather in a small buffer and reach the file a page at a time (a crash
-loses them, which is why recovery rebuilds the indexes of everything after the recovery point); a search reads single
-entries until one page is left, and keeps that page, since a reader moves forward through it. An index carries no
-checksum: what it says is only a hint where to begin, which `segment` checks against the batch found there.
+Entries are not held as Python objects. New entries are buffered and written a page at a time. A crash loses the buffer,
+so recovery rebuilds the indexes of everything after the recovery point. A search reads single entries until one page is
+left, and keeps that page, because readers move forward. An index has no checksum: an entry is only a hint, which
+`segment` compares with the batch at its position.
 
-Apache Kafka preallocates index files and trims them when the segment closes; after its crash a tail of zeros is
-left, which is not part of the index.
+Apache Kafka preallocates index files and trims them when the segment is closed. After a crash of Kafka an index ends
+with zeros, which are not entries.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PENDING_BYTES_MAX = 1024
 
 
 class IndexFile:
-    """Entries of one segment's index, oldest first; the file opens on first use."""
+    """The entries of one index, oldest first. The file is opened on first use."""
 
     __slots__ = (
         "_file",
@@ -51,7 +51,7 @@ class IndexFile:
         self._page = b""
         self._page_first = 0
         self._pending = bytearray()
-        # -1 means: not looked at yet.
+        # -1 if not read yet.
         self._stored = 0 if is_new else -1
 
     @property
@@ -62,12 +62,12 @@ class IndexFile:
 
     @property
     def bytes_used(self) -> int:
-        """What `segment.index.bytes` limits."""
+        """The size that `segment.index.bytes` limits."""
         stored = self._stored
         return (stored if stored >= 0 else self.entry_count) * self.ENTRY.size + len(self._pending)
 
     def entry(self, number: int) -> tuple[Any, ...]:
-        """The entry as stored, relative offset and all."""
+        """The entry as stored, with its relative offset."""
         size = self.ENTRY.size
         if self._stored < 0:
             self._opened()
@@ -84,8 +84,8 @@ class IndexFile:
             try:
                 self.write_pending()
             except OSError as error:
-                # The batch this entry points to is in the log already. A full disk or a lack of descriptors may not
-                # undo that: the entries wait (for room, not for long, since the log itself does not grow meanwhile).
+                # The batch of this entry is already in the log, so a full disk or a lack of descriptors is no failure:
+                # the entries stay in the buffer, which does not grow long, because the log does not grow either.
                 if not is_disk_full(error) and not is_shortage(error):
                     raise
 
@@ -99,7 +99,7 @@ class IndexFile:
             self._pending = bytearray()
 
     def search(self, field: int, target: int) -> int:
-        """The number of the last entry whose field is at most `target`, or -1; both fields grow with the number."""
+        """The number of the last entry whose field is at most `target`, or -1. Both fields increase."""
         if self._stored < 0:
             self._opened()
         size = self.ENTRY.size
@@ -140,7 +140,7 @@ class IndexFile:
         self._page_first = 0
 
     def reset(self) -> None:
-        """Empties the index, whatever is in its file."""
+        """Removes all entries."""
         self._opened().truncate(0)
         self._stored = 0
         self._pending.clear()
@@ -148,7 +148,7 @@ class IndexFile:
         self._page_first = 0
 
     def looks_whole(self) -> bool:
-        """Whether the file can be an index: a whole number of entries, that grow. Cheap: it looks at the ends only."""
+        """Whether the file can be an index: a whole number of entries, the last larger than the first."""
         file = self._opened()
         size = self.ENTRY.size
         if file.size % size or file.size < self._stored * size:
@@ -157,7 +157,7 @@ class IndexFile:
         return count < 2 or all(first <= last for first, last in zip(self.entry(0), self.entry(count - 1), strict=True))
 
     def sync_file(self) -> File:
-        """Writes what is pending and returns the file, for a worker to make durable."""
+        """Writes buffered entries and returns the file for a worker to sync."""
         self.write_pending()
         return self._opened()
 
@@ -165,8 +165,8 @@ class IndexFile:
         try:
             self.write_pending()
         except OSError:
-            # Whoever needs the place may belong to another, healthy directory and must not pay for this one; the
-            # error comes back when this index is written for its own sake.
+            # The file is released for another file, which may be in a healthy directory. The error comes back when this
+            # index is written for its own log.
             return False
         self._drop()
         return True
@@ -178,7 +178,7 @@ class IndexFile:
             self._pool.forget(self)
 
     def discard(self) -> None:
-        """Drops the file and whatever was pending: the file is about to be removed."""
+        """Drops the file and buffered entries, because the file is about to be removed."""
         self._pending.clear()
         self._file = None
         self._pool.forget(self)
@@ -201,7 +201,7 @@ class IndexFile:
         return file
 
     def _count_stored(self, file: File) -> int:
-        """Entries in the file, without a preallocated tail of zeros."""
+        """The number of entries in the file, without preallocated zeros."""
         size = self.ENTRY.size
         count = file.size // size
         zeros = bytes(size)

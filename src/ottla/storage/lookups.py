@@ -1,4 +1,4 @@
-"""Questions to a log that look into its segments: how far a read goes, what was aborted."""
+"""Lookups in the segments of a log: the region of a read, and aborted transactions."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["ReadResult", "aborted_in_read", "aborted_transactions", "read_batche
 
 class ReadResult(NamedTuple):
     region: FileRegion | None
-    """Whole batches, beginning with the one that holds the offset asked for; None when there is nothing to read."""
+    """Whole batches, beginning with the batch that contains the requested offset; None if there is none."""
     segment_base_offset: int
     position: int
-    """Where in the segment the read begins."""
+    """The position in the segment where the read begins."""
 
 
 def read_batches(
@@ -31,7 +31,7 @@ def read_batches(
     log_end_offset: int,
     at_least_one_batch: bool,
 ) -> ReadResult:
-    """Whole batches from the one that holds `offset`, below `end_offset`: see `PartitionLog.read`.
+    """Whole batches from the batch that contains `offset`, below `end_offset`: see `PartitionLog.read`.
 
     `recent` maps base offsets to positions for the last batches of the active segment.
     """
@@ -77,7 +77,7 @@ def _position_of_end(segments: Segments, recent: dict[int, int], segment: Segmen
 
 
 def _cut_to_batches(segment: Segment, position: int, end: int, *, max_bytes: int, at_least_one_batch: bool) -> int:
-    """The length of the whole batches from `position` that fit into `max_bytes`, which `end - position` does not."""
+    """The length of the whole batches from `position` that fit into `max_bytes`."""
     boundary = segment.boundary_at_most(position + max_bytes)
     if boundary > position and _is_batch_start(segment, boundary, end):
         return boundary - position
@@ -106,14 +106,14 @@ def aborted_transactions(segments: Segments, start: int, end: int) -> list[Abort
 
 
 def aborted_in_read(segments: Segments, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
-    """The same for what a read from `start` has found: a slow reader is not told of all that comes later."""
+    """The aborted transactions of a read from `start`, without those behind the end of the read."""
     if not any(True for segment in segments.from_offset(start) for _ in segment.transaction_index.entries_from(start)):
         return []
     return aborted_transactions(segments, start, _end_of_read(segments, read, end_offset))
 
 
 def _end_of_read(segments: Segments, read: ReadResult, end_offset: int) -> int:
-    """The first offset behind what was read."""
+    """The first offset after the read."""
     assert read.region is not None
     segment = segments[segments.number_of(read.segment_base_offset)]
     position = read.position + len(read.region)
@@ -124,7 +124,7 @@ def _end_of_read(segments: Segments, read: ReadResult, end_offset: int) -> int:
 
 
 def _is_batch_start(segment: Segment, position: int, end: int) -> bool:
-    """Whether an index's word for a batch boundary can be believed."""
+    """Whether a batch boundary of the index is really one."""
     if position >= end:
         return position == end
     try:

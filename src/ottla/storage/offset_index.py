@@ -19,7 +19,7 @@ class OffsetIndex(IndexFile):
         self.append_entry(offset - self.base_offset, position)
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """(offset, position) of the last entry at or below `offset`, or the segment's beginning."""
+        """Offset and position of the last entry at or below `offset`, or the beginning of the segment."""
         number = self.search(0, offset - self.base_offset)
         if number < 0:
             return self.base_offset, 0
@@ -34,10 +34,10 @@ class OffsetIndex(IndexFile):
         return self.base_offset + relative, position
 
     def boundary_at_most(self, position: int) -> int:
-        """The last indexed position, a batch's beginning, at or before `position`; 0 when there is none."""
+        """The last indexed batch position at or before `position`; 0 if there is none."""
         number = self.search(1, position)
         return 0 if number < 0 else int(self.entry(number)[1])
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the entries of batches that reach `offset` or beyond."""
+        """Removes the entries of batches that contain `offset` or later offsets."""
         self.truncate_entries(self.search(0, offset - self.base_offset - 1) + 1)

@@ -1,8 +1,8 @@
 """Producer state on disk: `<offset>.snapshot`, the state of every producer as of that offset.
 
-Version 1, big-endian: version (2), CRC32C of all that follows the checksum (4), number of entries (4), and 46 bytes
-for each producer. Only the last of the five batches is kept. One is written when a segment rolls and at a clean
-shutdown; a restart begins with the latest that is whole and reads the log from there.
+Version 1, big-endian: version (2 bytes), CRC32C of everything after the checksum (4), number of entries (4), and 46
+bytes for each producer. Only the last of the five batches is kept. A snapshot is written when a segment rolls and at a
+clean shutdown. A restart begins with the latest intact snapshot and reads the log from there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _CRC_END = 6
 _ENTRY = Struct(">qhiqiqiq")
 _VERSION = 1
 _PRODUCERS_MAX = 50_000_000
-"""More entries than any file this node could have written: a guard against a damaged count."""
+"""More entries than a node can write: guards against a damaged count."""
 
 
 class CorruptSnapshot(Exception):
-    """The file is not a snapshot, or not a whole one."""
+    """The file is not a complete snapshot."""
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
@@ -68,7 +68,7 @@ def snapshot_path(directory: str, offset: int) -> str:
 
 
 def snapshot_offsets(names: Iterable[str]) -> list[int]:
-    """The offsets of the snapshots among the files of a partition's directory, lowest first."""
+    """The offsets of the snapshots in a partition's directory, lowest first."""
     offsets = [offset_of_file(name) for name in names if name.endswith(SNAPSHOT_SUFFIX)]
     return sorted(offset for offset in offsets if offset is not None)
 

@@ -1,4 +1,4 @@
-"""What a log remembers of its producers: the machine behind idempotent and transactional writes (KIP-98).
+"""The state of a log's producers, for idempotent and transactional writes (KIP-98).
 
 For each producer id: its epoch, its last five batches (sequence numbers and offsets), and its open transaction. A
 duplicate batch is answered with its first offset, a gap in the sequence is refused, an older epoch is fenced. `check`
@@ -6,12 +6,12 @@ decides before the append and `update` follows it, so that a failed append chang
 `producer_snapshot`.
 
 A transaction is *ongoing* from its first batch to its marker, and *unreplicated* until the high watermark passes the
-marker; the first offset of either kind is where a read-committed fetch has to stop.
+marker. A read-committed fetch ends at the first offset of either kind.
 
-Where transactions are verified (KIP-890), the first batch of a transaction is only taken when the coordinator has said
-that the partition belongs to it: otherwise a batch that comes after its transaction's marker would begin one that
-nobody ever ends. A `Verification` stands for one such question. It goes with the batch or the marker that comes next,
-so that an answer that is late finds nothing to confirm.
+If transactions are verified (KIP-890), the first batch of a transaction is accepted only when the coordinator has
+confirmed that the partition belongs to it. Otherwise a batch that arrives after its transaction's marker would begin a
+transaction that never ends. A `Verification` is one such request. The next batch or marker removes it, so that a late
+confirmation has no effect.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = [
 ]
 
 BATCHES_KEPT = 5
-"""As many as an idempotent producer may have in flight."""
+"""The number of batches that an idempotent producer may have in flight."""
 
 LATE_TRANSACTION_GRACE_MS = 300_000
-"""How long an open transaction may be beyond the longest timeout before it counts as hanging."""
+"""An open transaction counts as hanging this long after the longest transaction timeout."""
 
 _NONE = -1
 _SEQUENCE_MASK = 0x7FFFFFFF
 _EPOCH_MAX = 32767
 
-# A named tuple's own constructor is a function of Python's, and there is one for every batch.
+# The constructor of a named tuple is a Python function, and every batch would pay for its call.
 _new_tuple = tuple.__new__
 
-# The version of transactions in which every end of a transaction raises the producer's epoch (KIP-890).
+# The transaction version in which every end of a transaction increments the producer's epoch (KIP-890).
 _EPOCH_BUMP_VERSION = 2
 
 
@@ -66,18 +66,18 @@ class CompletedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of the marker."""
+    """The offset of the marker."""
     is_aborted: bool
 
 
 class Verification:
-    """Whether the coordinator knows of a producer's transaction in this partition: asked, and perhaps confirmed."""
+    """A request to the coordinator to confirm a producer's transaction in this partition."""
 
     __slots__ = ("epoch", "is_confirmed", "lowest_sequence", "started_ms", "supports_epoch_bump")
 
     def __init__(self, *, epoch: int, sequence: int, supports_epoch_bump: bool, started_ms: int) -> None:
         self.epoch = epoch
-        # A batch that is asked about again may not be overtaken by the ones behind it.
+        # A batch whose verification is repeated must not be overtaken by later batches.
         self.lowest_sequence = sequence
         self.supports_epoch_bump = supports_epoch_bump
         self.started_ms = started_ms
@@ -113,7 +113,7 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.current_transaction_first_offset = current_transaction_first_offset
         self.batches = batches
-        # Whether it is out of a snapshot, which keeps one batch only (see `recall`).
+        # Whether it comes from a snapshot, which has only one batch (see `recall`).
         self.may_know_less_than_log = False
 
     @property
@@ -144,7 +144,7 @@ class ProducerEntry:
         )
 
     def find_duplicate(self, header: BatchHeader) -> ProducerBatch | None:
-        """The batch kept with the same epoch and exactly the same sequence numbers."""
+        """The remembered batch with the same epoch and the same sequence numbers."""
         if header.producer_epoch == self.epoch and header.base_sequence != _NONE:
             last_sequence = (header.base_sequence + header.last_offset_delta) & _SEQUENCE_MASK
             for batch in self.batches:
@@ -153,9 +153,9 @@ class ProducerEntry:
         return None
 
     def is_next(self, header: BatchHeader) -> bool:
-        """Whether it simply goes on where the last batch ended: then nothing else has to be looked at.
+        """Whether the batch directly follows the last one. Then no other check is needed.
 
-        It cannot be one of the batches kept: these would have to hold all sequence numbers there are.
+        It cannot be a duplicate of a remembered batch: these do not cover all sequence numbers.
         """
         batches = self.batches
         attributes = header.attributes
@@ -169,7 +169,7 @@ class ProducerEntry:
         )
 
     def check(self, header: BatchHeader, origin: AppendOrigin) -> None:
-        """Raises what is wrong with this batch as the producer's next one."""
+        """Raises if this cannot be the producer's next batch."""
         if header.producer_epoch < self.epoch and origin is not AppendOrigin.REPLICATION:
             raise _old_epoch(self.producer_id, header.producer_epoch, self.epoch)
         if header.is_control:
@@ -183,7 +183,7 @@ class ProducerEntry:
             )
 
     def add(self, header: BatchHeader) -> None:
-        """The batch is in the log."""
+        """The batch was appended."""
         if header.producer_epoch != self.epoch:
             self.epoch = header.producer_epoch
             self.batches = ()
@@ -197,8 +197,8 @@ class ProducerEntry:
     def _check_sequence(self, header: BatchHeader) -> None:
         sequence = header.base_sequence
         if header.producer_epoch != self.epoch:
-            # A new epoch begins at 0. Nothing is known of a producer whose records retention has taken: then any
-            # sequence may come next.
+            # A new epoch begins with sequence 0. If retention has deleted the producer's records, its state is unknown,
+            # and any sequence may come next.
             if sequence != 0 and self.epoch != _NONE:
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -221,11 +221,11 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
-        # By producer id: transactions whose first batch waits for the coordinator's word.
+        # By producer id: transactions whose first batch waits for the coordinator's confirmation.
         self._verifications: dict[int, Verification] = {}
         # `transaction.partition.verification.enable`, where clients write to this log.
         self.verifies_transactions = False
-        # First offset of each open transaction -> producer id. Offsets only grow, so insertion order is their order.
+        # First offset of each open transaction -> producer id, in the order of offsets, which is insertion order.
         self._ongoing: dict[int, int] = {}
         # First offset -> offset of the marker, for transactions that ended above the high watermark.
         self._unreplicated: dict[int, int] = {}
@@ -240,7 +240,7 @@ class ProducerState:
         return self._producers.get(producer_id)
 
     def load(self, entry: ProducerEntry) -> None:
-        """An entry out of a snapshot."""
+        """Adds an entry of a snapshot."""
         entry.may_know_less_than_log = True
         self._producers[entry.producer_id] = entry
         if entry.current_transaction_first_offset >= 0:
@@ -254,32 +254,32 @@ class ProducerState:
     def begin_verification(
         self, producer_id: int, *, epoch: int, sequence: int, supports_epoch_bump: bool, now_ms: int
     ) -> Verification | None:
-        """What the coordinator has to confirm before this batch may be written; None when nothing has to be asked."""
+        """The verification that this batch needs before it may be appended; None if it needs none."""
         entry = self._producers.get(producer_id)
         if entry is not None:
             if epoch < entry.epoch:
                 raise _old_epoch(producer_id, epoch, entry.epoch)
             if entry.epoch == epoch and entry.current_transaction_first_offset >= 0:
                 return None
-        found = self._verifications.get(producer_id)
-        if found is None or found.epoch < epoch:
-            found = self._verifications[producer_id] = Verification(
+        verification = self._verifications.get(producer_id)
+        if verification is None or verification.epoch < epoch:
+            verification = self._verifications[producer_id] = Verification(
                 epoch=epoch, sequence=sequence, supports_epoch_bump=supports_epoch_bump, started_ms=now_ms
             )
-        elif found.epoch > epoch:
-            # The coordinator has given out a newer one: what it would say of this one does not matter any more.
-            raise _old_epoch(producer_id, epoch, found.epoch)
-        elif sequence < found.lowest_sequence:
-            found.lowest_sequence = sequence
-        return found
+        elif verification.epoch > epoch:
+            # The producer has a newer epoch, so the coordinator would not confirm this one.
+            raise _old_epoch(producer_id, epoch, verification.epoch)
+        elif sequence < verification.lowest_sequence:
+            verification.lowest_sequence = sequence
+        return verification
 
     def confirm(self, producer_id: int, verification: Verification) -> None:
-        """The coordinator knows of the transaction. A word about one that has ended since changes nothing."""
+        """The coordinator has confirmed the transaction. Nothing happens if the transaction has ended since."""
         if self._verifications.get(producer_id) is verification:
             verification.is_confirmed = True
 
     def refuse(self, producer_id: int, verification: Verification) -> None:
-        """The coordinator is against it, and will be: nothing has to be remembered of the question."""
+        """The coordinator has rejected the transaction for good."""
         if self._verifications.get(producer_id) is verification:
             del self._verifications[producer_id]
 
@@ -290,7 +290,7 @@ class ProducerState:
     def check_in_transaction(self, producer_id: int, epoch: int) -> Verification | None:
         """Raises unless the producer's transaction is open here, or its coordinator has confirmed it.
 
-        What has been asked, where the transaction is still to begin; None also where nothing is verified.
+        Returns the verification if the transaction is about to begin; None if it is open or needs no verification.
         """
         entry = self._producers.get(producer_id)
         if entry is not None:
@@ -304,12 +304,12 @@ class ProducerState:
         ):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
-                f"Producer {producer_id} has no open transaction in this partition that its coordinator knows of",
+                f"Producer {producer_id} has no open transaction in this partition that its coordinator has confirmed",
             )
         return verification
 
     def check(self, header: BatchHeader, origin: AppendOrigin) -> ProducerBatch | None:
-        """Raises, or returns the duplicate to be answered with, or None when the batch may be appended."""
+        """Returns None if the batch may be appended, or the earlier batch if it is a duplicate. Raises KafkaError."""
         entry = self._producers.get(header.producer_id)
         if entry is not None and origin is AppendOrigin.CLIENT:
             if entry.is_next(header):
@@ -330,7 +330,7 @@ class ProducerState:
         if verification is None or origin is not AppendOrigin.CLIENT or sequence == 0:
             return
         if verification.supports_epoch_bump and (entry is None or not entry.batches):
-            # With a new epoch for each transaction nothing can have come before it, not even something forgotten.
+            # With a new epoch for each transaction, no earlier batch can exist in this epoch.
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Producer {producer_id} began its transaction with sequence {sequence} instead of 0",
@@ -342,7 +342,7 @@ class ProducerState:
             )
 
     def check_all(self, headers: list[BatchHeader], origin: AppendOrigin) -> ProducerBatch | None:
-        """`check` for several batches of one append, each seen in the light of those before it."""
+        """`check` for several batches of one append, in their order."""
         working: dict[int, ProducerEntry] = {}
         for header in headers:
             if header.producer_id < 0:
@@ -367,9 +367,9 @@ class ProducerState:
     ) -> None:
         """Raises unless a coordinator may end the producer's transaction with this epoch.
 
-        From version 2 of transactions on every end has a higher epoch than what it ends, so that a marker of an earlier
-        transaction cannot end a later one (KIP-890). The same marker once more is let through, for its first answer may
-        have been lost.
+        From transaction version 2 on, a marker has a higher epoch than the batches of its transaction, so that a marker
+        of an earlier transaction cannot end a later one (KIP-890). A repeated marker is accepted, because the first
+        response may have been lost.
         """
         entry = self._producers.get(producer_id)
         if entry is None:
@@ -386,13 +386,13 @@ class ProducerState:
             raise _fenced_coordinator(producer_id, coordinator_epoch, entry.coordinator_epoch)
 
     def check_marker(self, header: BatchHeader, marker: EndTransactionMarker) -> None:
-        """A coordinator that has been replaced may not end a transaction any more."""
+        """Raises if the marker comes from a former coordinator."""
         entry = self._producers.get(header.producer_id)
         if entry is not None and entry.coordinator_epoch > marker.coordinator_epoch:
             raise _fenced_coordinator(header.producer_id, marker.coordinator_epoch, entry.coordinator_epoch)
 
     def update(self, header: BatchHeader) -> None:
-        """A data batch of a producer is in the log."""
+        """A data batch of a producer was appended."""
         entry = self._producers.get(header.producer_id)
         if entry is None:
             entry = self._producers[header.producer_id] = ProducerEntry(header.producer_id)
@@ -405,7 +405,7 @@ class ProducerState:
     def update_marker(
         self, header: BatchHeader, marker: EndTransactionMarker, timestamp: int
     ) -> CompletedTransaction | None:
-        """A marker is in the log; what it ended, if there was anything to end."""
+        """A marker was appended. Returns the transaction that it ended, if there was one."""
         self._verifications.pop(header.producer_id, None)
         entry = self._producers.get(header.producer_id)
         if entry is None:
@@ -422,7 +422,7 @@ class ProducerState:
         return CompletedTransaction(header.producer_id, first_offset, header.base_offset, not marker.is_commit)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """Where the last stable offset goes once this transaction has ended."""
+        """The last stable offset after the end of this transaction."""
         for first_offset, producer_id in self._ongoing.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -435,7 +435,7 @@ class ProducerState:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset whose fate is open, or known but not yet replicated."""
+        """The first offset of an ongoing or unreplicated transaction."""
         if not self._ongoing and not self._unreplicated:
             return None
         ongoing = next(iter(self._ongoing), None)
@@ -445,9 +445,9 @@ class ProducerState:
         return ongoing
 
     def has_late_transaction(self, now_ms: int, *, timeout_ms_max: int) -> bool:
-        """Whether the oldest open transaction has outlived what any coordinator allows: nobody will end it (KIP-664).
+        """Whether the oldest open transaction is older than any coordinator allows: it hangs (KIP-664).
 
-        Some time is given to the coordinator for aborting what is over.
+        The coordinator has some extra time to abort it.
         """
         oldest = next(iter(self._ongoing.values()), None)
         entry = None if oldest is None else self._producers.get(oldest)
@@ -465,7 +465,7 @@ class ProducerState:
         self.on_high_watermark(offset)
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forgets producers idle for `producer.id.expiration.ms`, but none with an open transaction."""
+        """Removes producers that were idle for `producer.id.expiration.ms` and have no open transaction."""
         expired = [entry.producer_id for entry in self._producers.values() if is_expired(entry, now_ms, expiration_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -478,7 +478,7 @@ class ProducerState:
         self._producers.clear()
         self._verifications.clear()
         self._ongoing.clear()
-        # No snapshot tells of transactions that ended but whose markers are not replicated: what is known stays known.
+        # Snapshots do not contain unreplicated transactions, so the known ones are kept.
         self._unreplicated = {first: marker for first, marker in self._unreplicated.items() if marker < end_offset}
 
 

@@ -1,4 +1,4 @@
-"""Producer state with its files: taking snapshots, and building the state again from snapshot and log."""
+"""The producer state of a log with its snapshots: writes snapshots, and rebuilds the state from snapshot and log."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ __all__ = ["ProducerLedger", "marker_of"]
 
 
 class ProducerLedger:
-    """A log's `ProducerState`, and the snapshots of it in the partition's directory."""
+    """The `ProducerState` of a log, and its snapshots in the partition's directory."""
 
     __slots__ = ("_files", "_saved_offset", "_snapshots", "directory", "expiration_ms", "state")
 
     def __init__(self, files: Files, directory: str, *, expiration_ms: int, names: Iterable[str]) -> None:
-        """`names` are the files that are in the directory."""
+        """`names` are the files in the directory."""
         self._files = files
         self.directory = directory
         self.expiration_ms = expiration_ms
         self.state = ProducerState()
         self._snapshots = snapshot_offsets(names)
-        # As of which offset the state is on disk, or was empty.
+        # The state at this offset is on disk, or was empty.
         self._saved_offset = 0
 
     @property
@@ -66,14 +66,14 @@ class ProducerLedger:
         self.directory = directory
 
     def continue_from(self, former: ProducerLedger) -> None:
-        """The log goes on with a copy of its files. The copy has seen the same batches.
+        """The log continues with a copy of its files, which contains the same batches.
 
         The former state also knows the high watermark, pending verifications and producers whose batches were deleted.
         """
         self.state = former.state
 
     def begin_at(self, offset: int) -> None:
-        """Nothing is known of any producer up to the offset."""
+        """The state is empty up to the offset."""
         self.state.clear(offset)
         self._saved_offset = offset
 
@@ -85,9 +85,9 @@ class ProducerLedger:
         origin: AppendOrigin,
         segments: Segments,
     ) -> ProducerBatch | None:
-        """Whether batches may be appended, before they are. Returns the earlier batch that a duplicate repeats.
+        """Checks batches before they are appended. Returns the earlier batch if they are a duplicate.
 
-        Raises KafkaError for a refused batch, and OSError where the log has to be read and cannot be.
+        Raises KafkaError for a refused batch, and OSError if reading the log fails.
         """
         state = self.state
         if len(headers) == 1:
@@ -121,7 +121,7 @@ class ProducerLedger:
         return True
 
     def update_all(self, headers: list[BatchHeader], buffer: memoryview, segment: Segment) -> None:
-        """Batches were appended to the segment. Raises OSError where the transaction index cannot be written."""
+        """Batches were appended to the segment. Raises OSError if the transaction index cannot be written."""
         position = 0
         for header in headers:
             end = position + LENGTH_OVERHEAD + header.batch_length
@@ -130,7 +130,7 @@ class ProducerLedger:
             position = end
 
     def update(self, header: BatchHeader, batch: memoryview, segment: Segment) -> None:
-        """A batch with a producer id is in the log: note it, and note an aborted transaction in the index."""
+        """A batch with a producer id was appended: updates the state, and the index of aborted transactions."""
         state = self.state
         if not header.is_control:
             state.update(header)
@@ -160,9 +160,9 @@ class ProducerLedger:
         now_ms: int,
         rebuild_transactions_from: int,
     ) -> None:
-        """The state as of `end_offset`: the latest whole snapshot, then the batches after it.
+        """Rebuilds the state at `end_offset` from the latest intact snapshot and the batches after it.
 
-        Transaction indexes of segments from `rebuild_transactions_from` on are written anew on the way.
+        Also rebuilds the transaction indexes of segments from `rebuild_transactions_from` on.
         """
         self._forget([offset for offset in self._snapshots if offset > end_offset])
         start = self._load_latest(log_start_offset, now_ms, at_most=end_offset)
@@ -170,7 +170,7 @@ class ProducerLedger:
         for segment in indexed:
             segment.transaction_index.reset()
         if indexed and indexed[0].base_offset < start:
-            # The snapshot makes reading what is before it needless for the state, but not for the indexes.
+            # The state needs no batches before the snapshot, but the indexes do.
             state, self.state = self.state, ProducerState()
             before = self._load_latest(log_start_offset, now_ms, at_most=indexed[0].base_offset)
             self._replay(segments, indexed, start=before, end_offset=start)
@@ -178,14 +178,14 @@ class ProducerLedger:
         self._replay(segments, indexed, start=start, end_offset=end_offset)
 
     def remove_strays(self, segment_bases: Collection[int]) -> None:
-        """Removes snapshots that belong to no segment, but for the latest, which a clean shutdown left."""
+        """Removes snapshots without a segment, except the latest, which a clean shutdown has written."""
         strays = [offset for offset in self._snapshots if offset not in segment_bases]
         if strays and strays[-1] >= max(segment_bases, default=0):
             strays.pop()
         self._forget(strays)
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Renames a deleted segment's snapshot out of the way; the path to be removed later."""
+        """Renames the snapshot of a deleted segment. Returns the path to remove later."""
         if offset not in self._snapshots:
             return None
         self._snapshots.remove(offset)
@@ -194,13 +194,13 @@ class ProducerLedger:
         return path + DELETED_SUFFIX
 
     def clear(self, end_offset: int) -> None:
-        """The log begins anew at the offset."""
+        """The log is empty and begins at the offset."""
         self._forget(list(self._snapshots))
         self.begin_at(end_offset)
         self.state.on_high_watermark(end_offset)
 
     def _load_latest(self, log_start_offset: int, now_ms: int, *, at_most: int) -> int:
-        """Fills the state from the latest whole snapshot and returns its offset; damaged ones are removed."""
+        """Loads the latest intact snapshot and returns its offset. Damaged snapshots are removed."""
         for offset in [offset for offset in reversed(self._snapshots) if offset <= at_most]:
             try:
                 entries = decode_snapshot(self._files.read_bytes(snapshot_path(self.directory, offset)))
@@ -218,7 +218,7 @@ class ProducerLedger:
     def _replay(
         self, segments: Sequence[Segment], indexed: Collection[Segment], *, start: int, end_offset: int
     ) -> None:
-        """Takes in the batches from one offset to another; aborted transactions in `indexed` segments are noted."""
+        """Replays the batches between two offsets. Aborted transactions of `indexed` segments go into their index."""
         for number, segment in enumerate(segments):
             follows = segments[number + 1].base_offset if number + 1 < len(segments) else end_offset
             if follows > start and segment.base_offset < end_offset:
@@ -250,7 +250,7 @@ class ProducerLedger:
 
 
 def marker_of(header: BatchHeader, batch: memoryview) -> EndTransactionMarker | None:
-    """What a control batch says about a transaction; None for other control batches and for emptied ones."""
+    """The transaction marker in a control batch; None for other control batches and for empty ones."""
     for record in iterate_records(Batch(header, 0, batch)):
         return read_end_transaction_marker(record)
     return None

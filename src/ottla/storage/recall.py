@@ -1,9 +1,9 @@
-"""Batches of a producer that its snapshot has forgotten, looked up in the log.
+"""Reads batches of a producer from the log that its snapshot does not contain.
 
-A log remembers the last five batches of every producer, to recognise what is sent again; a snapshot, in Kafka's format,
-only the last one. A producer with several batches in flight, all written and none answered before a restart, repeats
-the oldest first. Refused as out of order, it takes the batch for lost and may write it once more under a new epoch: a
-duplicate. So before the first refusal after a restart the log itself is asked. Nothing is read in any other case.
+A log remembers the last five batches of every producer, to detect duplicates. A snapshot in Kafka's format has only the
+last one. A producer with several batches in flight, all appended and none acknowledged before a restart, repeats the
+oldest batch first. If that is refused as out of order, the producer takes the batch for lost and may write it again in
+a new epoch, as a duplicate. So the log is read before the first refusal after a restart, and in no other case.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from ottla.storage.segments import Segments
 
 __all__ = ["LOOKED_AT_BYTES_MAX", "recall_batches"]
 
-# How far back the log is read, headers only; the batches in flight at the end of a run are near its end.
+# How far back headers are read. Batches that were in flight are near the end of the log.
 LOOKED_AT_BYTES_MAX = 4 << 20
 SEGMENTS_MAX = 10
 
 
 def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
-    """Gives the entry back the batches of its epoch before those it knows, as many as are kept."""
+    """Adds earlier batches of the entry's epoch, as many as an entry keeps."""
     entry.recall()
     if not entry.batches:
         return
@@ -41,7 +41,7 @@ def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
 
 
 def _headers_before(segments: Segments, segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Those of the last megabytes before a position, oldest first; they may begin in a segment before this one."""
+    """The headers in the last megabytes before a position, oldest first, also from earlier segments."""
     ranges: list[tuple[Segment, int, int]] = []
     left = LOOKED_AT_BYTES_MAX
     number = segments.number_of(segment.base_offset)

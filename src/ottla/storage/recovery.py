@@ -1,21 +1,21 @@
-"""Opening a log: what a crash may have left is put right before anything is served.
+"""Opens a log, and repairs what a crash may have left.
 
 After a clean shutdown the files are taken as they are; only the batches behind the last index entry are checked, which
-costs next to nothing. After a crash every batch from the segment of the recovery point on is read and its checksum
-compared; the log is cut at the first batch that is not whole, later segments go, and indexes, leader epochs and
-producer state are built again from what is left. Segments below the recovery point were made durable and are not
-read; their indexes are checked on use.
+costs almost nothing. After a crash every batch from the segment of the recovery point on is read, and its checksum is
+compared. The log is truncated at the first incomplete batch, later segments are removed, and indexes, leader epochs and
+producer state are rebuilt. Segments below the recovery point are durable and not read; their indexes are checked on
+use.
 
-Base offset and leader epoch lie outside a batch's checksum, so they are held against what else is known: offsets never
-go backwards nor into the next segment, and on a log that never was compacted they leave no gap; an epoch is the one
-that the checkpoint names for the offset, since it was written there before the first batch that carries it.
+Base offset and leader epoch are outside of a batch's checksum, so they are compared with other facts. Offsets increase
+and do not reach into the next segment, and without compaction they have no gaps. An epoch is the one that the
+checkpoint has for the offset, because the checkpoint is written before the first batch of an epoch.
 
-On a compacted log a gap may be honest, even where the cleaner has not been: a follower copies what its leader's cleaner
-left. Or an offset has changed, or a segment has lost its end. The log alone cannot tell, and to cut there might throw
-away the only copy; so all of it stays, but the log says from where on it is in doubt (`PartitionLog.doubtful_from`).
+In a compacted log a gap may be valid, even if this node's cleaner did not make it: a follower copies the gaps of its
+leader. Or an offset is damaged, or a segment has lost its end. The log alone cannot tell, and truncating there might
+remove the only copy. So everything is kept, and `PartitionLog.doubtful_from` says where the doubtful part begins.
 
-Unfinished work of the cleaner: `.cleaned` files were not complete and are removed, `.swap` files were complete, so the
-replacement is finished: the segments they replace go, and they take their names.
+Unfinished work of the cleaner: `.cleaned` files were incomplete and are removed. `.swap` files were complete, so the
+replacement is finished: they replace the original segments.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _NONE = (1 << 63) - 1
 
 
 class RecoveryReport(NamedTuple):
-    """What had to be done, for the log line."""
+    """What recovery did, for the log line."""
 
     segments_checked: int = 0
     bytes_cut: int = 0
@@ -83,10 +83,10 @@ def open_log(
     producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> OpenedLog:
-    """Opens the log in a directory, or begins a new one there. May run on a worker: it uses files of its own.
+    """Opens the log in a directory, or begins a new one there. May run on a worker: it uses its own open files.
 
-    `cleaned_to` is what the cleaner's checkpoint says, if it names the log: that there may be gaps, and up to where
-    this node's own cleaner has made them.
+    `cleaned_to` is the offset in the cleaner's checkpoint, if that names the log: there may be gaps, and this node's
+    own cleaner has made those below the offset.
     """
     files = world.files
     now_ms = world.clock.now_ms()
@@ -129,7 +129,7 @@ def open_log(
 
 
 class _Recovery:
-    """Checks and mends the segments of one log, in place."""
+    """Checks and repairs the segments of one log."""
 
     def __init__(
         self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig, *, cleaned_to: int | None
@@ -152,15 +152,15 @@ class _Recovery:
         return RecoveryReport(self._segments_checked, self._bytes_cut, self._segments_dropped, self._indexes_rebuilt)
 
     def doubtful_from(self, log_start_offset: int, log_end_offset: int) -> int | None:
-        """Where the batch begins that lies before the first gap that this node's cleaner has not made.
+        """The base offset of the batch before the first gap that this node's cleaner did not make.
 
-        Only after a crash: then no controller counts on this replica any more, so that it may have its end sent again.
+        Only after a crash: then the replica is out of sync, and may fetch its end again.
         """
         offset = max(self._first_doubt, log_start_offset)
         return offset if offset < log_end_offset else None
 
     def check_from(self, recovery_point: int) -> None:
-        """Checks the segment that holds the recovery point and all after it; stops where something is broken."""
+        """Checks the segment of the recovery point and all later segments, up to the first damage."""
         first = 0
         for number, segment in enumerate(self._segments):
             if segment.base_offset <= recovery_point:
@@ -180,7 +180,7 @@ class _Recovery:
         self._epochs.replace(self._read_epochs)
 
     def _misses_its_end(self, segment: Segment, later: list[Segment]) -> bool:
-        """Whether the next segment begins behind a gap: what was lost ended where a batch ends."""
+        """Whether there is a gap before the next segment: the segment has lost whole batches at its end."""
         if not later or self._last_magic < 2 or segment.next_offset() == later[0].base_offset:
             return False
         if self._may_have_gaps:
@@ -188,7 +188,7 @@ class _Recovery:
         return not self._may_have_gaps
 
     def rebuild_missing_indexes(self, names: set[str]) -> None:
-        """For segments that were not checked, which would have given them new indexes anyway."""
+        """Rebuilds missing indexes of segments that were not checked. A check rebuilds them anyway."""
         for segment in list(self._segments):
             wanted = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
             if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= names:
@@ -203,10 +203,10 @@ class _Recovery:
                 self._check_segment(segment)
 
     def end_offset(self, log_start_offset: int) -> int:
-        """The offset after the last batch; looks at the tail even after a clean shutdown."""
+        """The offset after the last batch. Checks the tail even after a clean shutdown."""
         end_offset = self._end_of_segments()
         if end_offset < log_start_offset:
-            # The records up to the start offset were deleted, and the crash took the rest: begin anew at the start.
+            # The records below the start offset were deleted, and the crash took the rest: the log is empty.
             self._drop(list(self._segments))
             return log_start_offset
         return end_offset
@@ -221,7 +221,7 @@ class _Recovery:
                     return active.next_offset()
             except CorruptLog:
                 pass
-            # The marker said "clean", the bytes say otherwise: believe the bytes.
+            # The shutdown was marked clean, but the bytes are damaged: the segment is checked.
             self._check_segment(active)
             if active.size or len(self._segments) == 1:
                 return active.next_offset()
@@ -238,7 +238,7 @@ class _Recovery:
         return position == segment.size
 
     def _check_segment(self, segment: Segment, *, end_max: int = _NONE) -> bool:
-        """Reads the whole segment, cuts what is not intact, rebuilds its indexes; whether it was whole."""
+        """Reads the whole segment, truncates damage, rebuilds the indexes. Returns whether it was intact."""
         self.checked_from = min(self.checked_from, segment.base_offset)
         self._segments_checked += 1
         end = 0
@@ -249,7 +249,8 @@ class _Recovery:
         for batch in scan_checked(segment.file, 0, segment.size):
             header = batch.header
             if header.base_offset < expected and previous is not None and previous.base_offset > segment.base_offset:
-                # Going backwards: one of the two offsets is wrong. If the one before had left a gap, it is that one.
+                # Offsets decrease: one of the two is damaged. If there was a gap before the previous batch, it is that
+                # one.
                 if self._left_gap:
                     end = previous_position
                 break
@@ -278,13 +279,13 @@ class _Recovery:
     _last_base_offset = 0
 
     def _doubt_gap(self, base_offset_before: int, base_offset_behind: int) -> None:
-        """Either of the two batches may be in the wrong place."""
+        """Either of the two batches may have a damaged offset."""
         if base_offset_behind > self._cleaned_to:
             self._first_doubt = min(self._first_doubt, base_offset_before)
 
     def _is_plausible(self, segment: Segment, header: BatchHeader, expected: int, end_max: int) -> bool:
         if header.magic < 2:
-            # The offset of a compressed wrapper is its last record's; only its order can be checked.
+            # A compressed wrapper has the offset of its last record; only its order can be checked.
             return header.base_offset >= expected
         if not segment.holds_relative(header.last_offset) or header.base_offset < expected:
             return False
@@ -319,8 +320,8 @@ def _rebuild_producers(
     clean_shutdown: bool,
 ) -> None:
     if clean_shutdown and not producers.snapshots:
-        # No producer has ever been noted here (every roll and shutdown would have left a snapshot), so there is
-        # nothing that reading the whole log could bring back.
+        # There was never a producer with an id, because every roll and shutdown would have written a snapshot. So there
+        # is nothing to rebuild from the log.
         producers.begin_at(next_offset)
         return
     producers.rebuild(
@@ -333,9 +334,9 @@ def _rebuild_producers(
 
 
 def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> None:
-    """What lies beside the segments, and may not be durable, although the recovery point speaks for it."""
+    """Files beside the segments that may not be durable, although the recovery point covers them."""
     if not clean_shutdown:
-        # Nobody knows what the run before has synced.
+        # It is unknown what the previous run has synced.
         log.epochs.mark_unsynced()
         log.files.sync_with_next_flush(*log.producers.paths())
     for segment in log.segments:
@@ -344,7 +345,7 @@ def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> N
 
 
 def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:
-    """The segments whose log file is there; indexes without one are removed."""
+    """The segments that have a log file. Indexes without a log file are removed."""
     segments: list[Segment] = []
     for name in sorted(names):
         offset = offset_of_file(name)
@@ -367,7 +368,7 @@ def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFile
 
 
 def _finish_interrupted_work(files: Files, directory: str) -> set[str]:
-    """Removes what was on its way out or unfinished, completes finished replacements; the names that are left."""
+    """Removes deleted and unfinished files, and completes replacements. Returns the remaining names."""
     names = set(files.list_directory(directory))
     swaps: list[int] = []
     for name in sorted(names):

@@ -1,13 +1,13 @@
-"""Which segments a log need not keep any longer.
+"""Retention: which segments of a log are deleted.
 
-By time: every record in the segment is older than `retention.ms`, going by the largest timestamp in it. By size: the
-log without the segment still holds `retention.bytes`. By start: all its records lie below the log's start offset,
-because somebody deleted them. Time and size hold only where `cleanup.policy` includes `delete`.
+By time: the largest timestamp of the segment is older than `retention.ms`. By size: the log without the segment still
+has `retention.bytes`. By start offset: all records of the segment are below the log start offset, after DeleteRecords.
+Time and size apply only if `cleanup.policy` contains `delete`.
 
-A segment goes as a whole, and from the oldest on, so a log keeps more than its limits say: with 100 MB a day, segments
-of 1 GB and seven days' retention, up to 17 days. Nothing above the high watermark goes. The active segment stays as
-long as one record in it is young enough; when all have expired it is closed first (a new one begins at the end), so
-that a topic nobody writes to any more does not keep its last segment for ever.
+Segments are deleted as a whole and from the oldest on, so a log keeps more than its limits: with 100 MB a day, segments
+of 1 GB and a retention of seven days, up to 17 days. Nothing above the high watermark is deleted. The active segment
+stays as long as one of its records is recent enough. When all have expired it rolls first, so that a topic without new
+records does not keep its last segment for ever.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ logger = logging.getLogger(__name__)
 
 
 def delete_expired(log: PartitionLog, now_ms: int) -> int:
-    """Takes out what has expired; how many segments that were."""
+    """Deletes expired segments. Returns their number."""
     expired = expired_segments(log, now_ms)
     if expired:
         log.delete_segments(expired)
         logger.info(
-            "%s: deleted %d segments, now begins at %d", log.topic_partition, len(expired), log.log_start_offset
+            "%s: deleted %d segments, log start offset is %d", log.topic_partition, len(expired), log.log_start_offset
         )
     return len(expired)
 
 
 def expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
-    """The run of segments at the log's beginning that may go."""
+    """The segments at the log's beginning that may be deleted."""
     config = log.config
     found: list[Segment] = []
     if "delete" in config.cleanup_policy:

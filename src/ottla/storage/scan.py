@@ -1,9 +1,8 @@
-"""Walking the batches of a segment file, by their headers or with every byte checked.
+"""Scans the batches of a segment file, by their headers or with every byte checked.
 
-Two walks, for two needs. `scan_headers` finds its way: it reads only headers (a page at a time, so small batches
-share a read) and trusts the lengths, but raises rather than step outside the file or over something that cannot be a
-batch. `scan_checked` is recovery's: it reads everything, checks every checksum, and stops at the first batch that is
-not whole.
+`scan_headers` is for lookups: it reads only headers (a page at a time, so that small batches share a read) and trusts
+the lengths, but raises at the end of the file or where there is no batch. `scan_checked` is for recovery: it reads
+everything, compares every checksum, and stops at the first incomplete batch.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _LEGACY_HEADER_BYTES = LENGTH_OVERHEAD + LEGACY_OVERHEAD
 
 
 def read_header_at(file: File, position: int, end: int) -> BatchHeader:
-    """The header of the batch at `position`, which must end at or before `end`; raises CorruptLog when it cannot."""
+    """The header of the batch at `position`. Raises CorruptLog if there is no batch that ends at or before `end`."""
     return _parse(file.read(position, min(HEADER_SIZE, end - position)), 0, position, end, file)
 
 
 def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of every batch from `position` to `end`; raises CorruptLog where there is no whole batch."""
+    """Position and header of every batch from `position` to `end`. Raises CorruptLog at an incomplete batch."""
     page = b""
     page_position = position
     while position < end:
@@ -52,9 +51,9 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 
 
 def scan_checked(file: File, position: int, end: int) -> Iterator[Batch]:
-    """Every intact batch from `position` on, until the end of the file or the first batch that is not whole.
+    """Every intact batch from `position` to the end of the file or the first incomplete batch.
 
-    A batch's view is good until the next one is asked for.
+    The view of a batch is valid until the next batch is read.
     """
     chunk = memoryview(b"")
     chunk_position = position

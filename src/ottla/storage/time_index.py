@@ -28,7 +28,7 @@ class TimeIndex(IndexFile):
         self._last: TimestampOffset | None = None
 
     def append(self, timestamp: int, offset: int) -> None:
-        """Adds an entry when time has moved on since the last one."""
+        """Adds an entry if the timestamp is larger than that of the last entry."""
         last = self._last or self.last()
         if timestamp > last[0]:
             self.append_entry(timestamp, offset - self.base_offset)
@@ -52,7 +52,7 @@ class TimeIndex(IndexFile):
         super().reset()
 
     def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or before `timestamp`, or the segment's beginning."""
+        """The last entry at or before `timestamp`, or the beginning of the segment."""
         number = self.search(0, timestamp)
         if number < 0:
             return TimestampOffset(-1, self.base_offset)
@@ -60,5 +60,5 @@ class TimeIndex(IndexFile):
         return TimestampOffset(found, self.base_offset + relative)
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the entries at `offset` and beyond."""
+        """Removes the entries at and above `offset`."""
         self.truncate_entries(self.search(1, offset - self.base_offset - 1) + 1)

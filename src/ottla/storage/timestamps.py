@@ -1,9 +1,8 @@
-"""Which record was written at a given time: the part of a log that has to look into batches.
+"""Searches for records by timestamp.
 
-The indexes, which belong to the loop's thread, say in which stretch of a segment the answer lies. Walking that stretch
-and opening its batches may take long (a batch may be large, packed, and cold on disk), so a worker does it. When the
-stretch holds no answer the loop goes on with the next segment - as it is by then, for retention and compaction do not
-wait for anybody's question.
+The indexes, which belong to the loop's thread, say which part of a segment to search. Reading and decompressing the
+batches of that part may take long, so a worker does it. If there is no match, the search continues with the next
+segment, as it is then: retention and compaction go on meanwhile.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def find_first(log: PartitionLog, workers: Workers, timestamp: int) -> Deferred[
 
 
 def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffset | None]:
-    """The first record that carries the log's largest timestamp (KIP-734)."""
+    """The first record with the log's largest timestamp (KIP-734)."""
 
     def or_search_all(first: TimestampOffset | None) -> Deferred[TimestampOffset | None]:
         if first is not None:
@@ -56,7 +55,7 @@ def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffs
 
 
 class _Stretch(NamedTuple):
-    """The batches of a segment from a position on; records before `from_offset` do not count."""
+    """The batches of a segment from a position on, without records before `from_offset`."""
 
     file: File
     position: int
@@ -66,7 +65,7 @@ class _Stretch(NamedTuple):
 
 
 class _Search:
-    """Goes from segment to segment, one stretch on a worker at a time."""
+    """Searches segment after segment, each on a worker."""
 
     __slots__ = ("_best", "_found", "_keeps_best", "_log", "_look", "_next_base", "_stretch_of", "_workers")
 
@@ -83,7 +82,7 @@ class _Search:
         self._workers = workers
         self._stretch_of = stretch_of
         self._look = look
-        # Whether the first answer is only a candidate.
+        # Whether a match is only a candidate, and later segments may have a better one.
         self._keeps_best = keeps_best
         self._best: TimestampOffset | None = None
         self._next_base = -1

@@ -1,8 +1,8 @@
 """The index of aborted transactions (KIP-98): 34 bytes each, in the order of their abort markers.
 
-A read-committed fetch tells the consumer which producers' records to skip. An entry belongs to the segment that holds
-the marker, and carries the last stable offset at that time, which says when a search may stop: no transaction whose
-records lie below it can be aborted later. The file exists only once a transaction has been aborted.
+A read-committed fetch tells the consumer whose records to skip. An entry is in the index of the segment with the
+marker, and contains the last stable offset at that time, where a search may end: no later entry has records below it.
+The file exists only after the first abort.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries are few (one per aborted transaction), so they are read when asked for and not kept.
+    """Entries are few, so they are read on demand.
 
-    That there are none is remembered: most segments have none, and every read-committed fetch asks.
+    An empty index is remembered, because most are empty and every read-committed fetch asks.
     """
 
     __slots__ = ("_is_empty", "_pool", "path")
@@ -46,7 +46,7 @@ class TransactionIndex:
         self._pool.files.open(self.path).append(_ENTRY.pack(_VERSION, *transaction))
 
     def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Transactions whose marker lies at the offset or beyond, in the order of their markers."""
+        """Transactions with a marker at or above the offset, in the order of their markers."""
         if self._is_empty:
             return
         if not self._pool.files.exists(self.path):
@@ -68,7 +68,7 @@ class TransactionIndex:
             low += _ENTRIES_PER_READ
 
     def open_files(self) -> list[File]:
-        """The file, to be synced, if there is one."""
+        """The file to sync, if it exists."""
         if self._is_empty or not self._pool.files.exists(self.path):
             return []
         return [self._pool.files.open(self.path, create=False)]
@@ -81,7 +81,7 @@ class TransactionIndex:
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
 
     def looks_whole(self, *, base_offset: int) -> bool:
-        """Whether the file can be what it should: whole entries of a known version that end in this segment."""
+        """Whether the file has whole entries of a known version that end in this segment."""
         if not self._pool.files.exists(self.path):
             return True
         data = self._pool.files.read_bytes(self.path)
@@ -93,7 +93,7 @@ class TransactionIndex:
         )
 
     def truncate_to(self, offset: int) -> None:
-        """Drops the transactions whose marker lies at `offset` or beyond, and an entry that was not written whole."""
+        """Removes transactions with a marker at or above `offset`, and an incomplete entry."""
         if not self._pool.files.exists(self.path):
             return
         kept = sum(entry.last_offset < offset for entry in self.entries())
