@@ -1,8 +1,8 @@
 """Writes of checkpoint files, one at a time for each file.
 
-They run on workers, of which there are several, and both replace the same file by way of the same temporary one. Two at
-once would rename it away from under each other, which looks like a broken disk, or leave the older offsets behind: a
-node that stops writes its last checkpoint whatever its timers have just begun.
+Several workers could replace the same file with the same temporary file. Two writes at once would rename it away from
+each other, which looks like a broken disk, or leave the older offsets: a node that stops writes its last checkpoint
+while a periodic write may be under way.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _File = tuple[LogDirectory, str]
 
 
 class CheckpointWrites:
-    """`submit` runs a function on a worker, and takes a directory whose disk fails out of service."""
+    """`submit` runs a function on a worker, and takes a failed directory out of service."""
 
     __slots__ = ("_running", "_submit", "_waiting")
 
     def __init__(self, submit: Callable[..., Deferred[None]]) -> None:
         self._submit = submit
         self._running: set[_File] = set()
-        # What is written once the write under way is done: only the newest offsets, for all who wait.
+        # The newest offsets, which are written after the write under way, for all waiting callers.
         self._waiting: dict[_File, tuple[Offsets, Deferred[None]]] = {}
 
     def write(self, directory: LogDirectory, name: str, offsets: Offsets) -> Deferred[None]:

@@ -18,7 +18,7 @@ _VERSION = "0"
 
 
 class CorruptCheckpoint(Exception):
-    """The file does not read as a checkpoint."""
+    """The file is not a checkpoint."""
 
 
 def format_lines(lines: Iterable[str]) -> bytes:
@@ -27,7 +27,7 @@ def format_lines(lines: Iterable[str]) -> bytes:
 
 
 def parse_lines(data: bytes, *, fields: int) -> list[list[str]]:
-    """The fields of every entry; raises CorruptCheckpoint when the file is not whole."""
+    """The fields of every entry. Raises CorruptCheckpoint if the file is incomplete."""
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError:
@@ -43,7 +43,7 @@ def parse_lines(data: bytes, *, fields: int) -> list[list[str]]:
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """The offset of each partition; a missing file holds none."""
+    """The offset of each partition; empty if the file is missing."""
     if not files.exists(path):
         return {}
     try:

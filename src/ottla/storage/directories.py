@@ -1,7 +1,7 @@
-"""One directory of `log.dirs`: its lock, its identity, its checkpoints, and whether it is still in service.
+"""One directory of `log.dirs`: its lock, its identity, its checkpoints, and whether it is in service.
 
-A directory that fails (any input/output error but a full disk) goes out of service with every log in it; the others
-are not touched. It comes back with a restart of the node.
+A directory that fails (with any I/O error except a full disk) is out of service with all of its logs until the node
+restarts. Other directories are not affected.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKPOINT_FILES = (RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE, LOG_START_OFFS
 
 
 def lock_directory(files: Files, path: str) -> Lock:
-    """Makes the directory ours, or raises DirectoryRefused."""
+    """Locks the directory, or raises DirectoryRefused."""
     try:
         return files.lock(f"{path}/{LOCK_FILE}")
     except DirectoryLocked:
@@ -41,7 +41,7 @@ def lock_directory(files: Files, path: str) -> Lock:
 
 
 class LogDirectory:
-    """Opened once at start; `error` is set for good when it fails."""
+    """Opened once at start. `error` is set for good when it fails."""
 
     __slots__ = ("_files", "_last_written", "_lock", "directory_id", "error", "on_failure", "partition_count", "path")
 
@@ -63,22 +63,22 @@ class LogDirectory:
         return self.error is not None
 
     def fail(self, error: OSError) -> None:
-        """Takes the directory out of service; the first error counts."""
+        """Takes the directory out of service. Later errors are ignored."""
         if self.error is None:
             self.error = error
-            logger.error("The log directory %s goes out of service: %s", self.path, error)
+            logger.error("The log directory %s is out of service: %s", self.path, error)
             if self.on_failure is not None:
                 self.on_failure(self, error)
 
     def tolerate(self, error: OSError) -> None:
-        """A write beside the logs failed: a full disk passes, everything else takes the directory out of service."""
+        """A write beside the logs failed: any error except a full disk takes the directory out of service."""
         if is_disk_full(error) or is_shortage(error):
-            logger.warning("A write to the log directory %s has to wait: %s", self.path, error)
+            logger.warning("A write to the log directory %s failed and will be retried: %s", self.path, error)
         else:
             self.fail(error)
 
     def clear_away(self, path: str) -> None:
-        """Removes what could not be finished here: it may begin elsewhere, and must not be found twice."""
+        """Removes an unfinished partition directory, because the partition may be created in another directory."""
         try:
             if self._files.is_directory(path):
                 self._files.remove_tree(path)
@@ -86,9 +86,9 @@ class LogDirectory:
             self.tolerate(error)
 
     def open(self, world: World, *, cluster_id: str, node_id: int) -> None:
-        """Locks the directory and holds its identity against ours; a new directory is given one.
+        """Locks the directory and checks its identity; a new directory gets one.
 
-        DirectoryRefused is for the operator: the node does not start. An OSError takes this directory out of service.
+        Raises DirectoryRefused if the node must not start. An OSError takes this directory out of service.
         """
         try:
             self._files.make_directories(self.path)
@@ -98,15 +98,15 @@ class LogDirectory:
             self.fail(error)
 
     def take_clean_shutdown_marker(self) -> int | None:
-        """Removes the marker; the broker epoch it names (-1 when it names none), or None after a crash."""
+        """Removes the marker. Returns its broker epoch (-1 without one), or None after a crash."""
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"
         if not self._files.exists(path):
             return None
         data = self._files.read_bytes(path)
         self._files.remove(path)
-        # Were it there again after a power cut, what this run leaves half written would be believed.
+        # If the marker came back after a power loss, the next start would trust incomplete files of this run.
         self._files.sync_directory(self.path)
-        # KIP-966: {"version":0,"brokerEpoch":n}; older releases left the file empty.
+        # KIP-966: {"version":0,"brokerEpoch":n}. Older releases wrote an empty file.
         _, found, rest = data.partition(b'"brokerEpoch":')
         digits = rest.strip(b" }\n")
         return int(digits) if found and digits.isdigit() else -1
@@ -116,21 +116,21 @@ class LogDirectory:
         self._files.write_atomically(f"{self.path}/{CLEAN_SHUTDOWN_FILE}", data)
 
     def read_checkpoint(self, name: str) -> dict[TopicPartition, int]:
-        """The offsets in a checkpoint file. A damaged one counts as empty: more is then checked than needed."""
+        """The offsets in a checkpoint file. A damaged file counts as empty: recovery then checks more."""
         try:
             return read_offsets(self._files, f"{self.path}/{name}")
         except CorruptCheckpoint:
             return {}
 
     def read_cleaned(self) -> dict[TopicPartition, int] | None:
-        """Which logs the cleaner has been at; None when that cannot be read: then it may have been at all of them."""
+        """The logs in the cleaner's checkpoint; None if it cannot be read: then any log may have gaps."""
         try:
             return read_offsets(self._files, f"{self.path}/{CLEANER_CHECKPOINT_FILE}")
         except CorruptCheckpoint:
             return None
 
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replaces a checkpoint file, unless it says the same already. May run on a worker."""
+        """Replaces a checkpoint file, unless its content is the same. May run on a worker."""
         if self._last_written.get(name) != offsets:
             write_offsets(self._files, f"{self.path}/{name}", offsets)
             self._last_written[name] = offsets

@@ -1,9 +1,8 @@
-"""What can go wrong with a log, sorted by who has to act.
+"""Errors of logs and log directories.
 
-An `OSError` is an operating error and ends here: storage decides what it means, and tells the rest of the node with
-one of these. `DiskFull` is a condition that passes (nothing was written, reads go on, the next append may succeed);
-`LogDirectoryOffline` is not (every other input/output error takes the whole directory out of service). Clients see
-both as KAFKA_STORAGE_ERROR, which they retry.
+An `OSError` does not leave this package: storage decides what it means and raises one of these errors. `DiskFull` is
+temporary: nothing was written, reads go on, and the next append may succeed. `LogDirectoryOffline` is not: any other
+I/O error takes the whole directory out of service. Clients get KAFKA_STORAGE_ERROR for both, and retry.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ _SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 class StorageError(KafkaError):
-    """The disk stood in the way; a client may try again."""
+    """A disk failed; a client may retry."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.KAFKA_STORAGE_ERROR, message)
 
 
 class DiskFull(StorageError):
-    """The volume or quota is full: nothing was written, and the log goes on as soon as there is room."""
+    """The volume or quota is full: nothing was written, and the log continues as soon as there is room."""
 
 
 class LogDirectoryOffline(StorageError):
@@ -42,14 +41,15 @@ class LogDirectoryOffline(StorageError):
 
 
 class CorruptLog(KafkaError):
-    """Bytes in a segment are not record batches; they are refused, never served."""
+    """A segment contains bytes that are not record batches. They are never served."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
 class DirectoryRefused(Exception):
-    """A log directory that this node may not use: locked by another, or formatted for another node or cluster."""
+    """This node may not use a log directory: another process has locked it, or it belongs to another node or
+    cluster."""
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -57,5 +57,5 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def is_shortage(error: OSError) -> bool:
-    """The process or the machine has run out of descriptors or memory: no fault of the disk, and it passes."""
+    """The process or the machine has no free descriptors or memory: temporary, and not a fault of the disk."""
     return error.errno in _SHORTAGE

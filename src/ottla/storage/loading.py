@@ -1,8 +1,8 @@
-"""Opening every log of every directory when a node starts.
+"""Opens every log of every directory when a node starts.
 
-After a clean shutdown opening a log costs a handful of system calls and is done at once. After a crash every log may
-have to be read from its recovery point on, so the logs of a directory are opened by workers, as many at a time as
-`num.recovery.threads.per.data.dir` says (reading and checksums leave Python's lock alone).
+After a clean shutdown opening a log takes a few system calls and is done at once. After a crash every log may have to
+be read from its recovery point on, so workers open the logs, `num.recovery.threads.per.data.dir` at a time for each
+directory (reading and checksums release Python's global lock).
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class _Job(NamedTuple):
     log_start_offset: int
     high_watermark: int
     cleaned_to: int | None
-    """Up to where the cleaner has been here: offsets may have gaps even if the topic is not compacted any more."""
+    """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
 
 
 class Loader:
-    """Used once. Besides the logs it finds directories that wait for deletion, and copies that were interrupted."""
+    """Used once. Also finds directories that wait for deletion, and interrupted copies."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class Loader:
         self.deleted: list[tuple[LogDirectory, str]] = []
         self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
         self.refused: dict[TopicPartition, KafkaError] = {}
-        """Logs that are damaged beyond what recovery may decide, and why."""
+        """Damaged logs that recovery may not repair, with the error."""
         self._epochs_left_behind: set[int] = set()
         self.had_clean_shutdown = True
 
     @property
     def previous_broker_epoch(self) -> int:
-        """The epoch of the last run if that left every directory cleanly, otherwise -1 (KIP-966).
+        """The broker epoch of the last run if it shut down every directory cleanly, otherwise -1 (KIP-966).
 
-        One directory that was not left cleanly may have lost the end of its logs, and what the controller would then
-        believe of the broker it would believe of all of its replicas.
+        A directory without a clean shutdown may have lost the end of its logs, and the controller uses the epoch for
+        all replicas of the broker.
         """
         if not self.had_clean_shutdown or len(self._epochs_left_behind) != 1:
             return -1
@@ -168,17 +168,17 @@ class Loader:
                     seen[job.topic_partition] = (job, queue)
                 else:
                     raise DirectoryRefused(
-                        f"{job.topic_partition} lies in both {other.directory.path} and {job.directory.path}. A move "
-                        f"between them was probably cut off by a failing disk: remove one of the two, "
-                        f"best the one on the disk that failed."
+                        f"{job.topic_partition} is in both {other.directory.path} and {job.directory.path}. A failing "
+                        f"disk has probably interrupted a move between them: remove one of the two copies, "
+                        f"preferably the one on the failed disk."
                     )
 
     def _was_begun(self, job: _Job) -> bool:
-        """A new log gets its first segment last: without one it was never used, and was begun again elsewhere."""
+        """Whether the log has a segment. A new log gets its first segment last: without one it was never used."""
         try:
             names = self._world.files.list_directory(f"{job.directory.path}/{job.topic_partition}")
         except OSError:
-            # Nobody knows: then it is for the operator to decide.
+            # Unknown: the operator has to decide.
             return True
         return any(LOG_SUFFIX in name for name in names)
 
@@ -187,9 +187,9 @@ class Loader:
         self.deleted.append((job.directory, str(job.topic_partition)))
 
     def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
-        """A copy whose original is on its way out: the crash came in the middle of the swap, so the copy was complete.
+        """Takes over a future replica whose original waits for deletion: a crash interrupted the swap.
 
-        Where there is no trace of the original, its disk is away, and the copy may be anything.
+        The copy was complete then. Without a trace of the original its disk is missing, and the copy may be incomplete.
         """
         current = {job.topic_partition for queue in queues for job in queue}
         for future in list(self.futures):
@@ -214,7 +214,7 @@ class Loader:
     def _config_of(self, topic: str) -> LogConfig:
         config = self._topic_configs.get(topic)
         if config is None:
-            # What is wrong with a setting is told when the topic's partitions are taken up.
+            # Invalid values are logged when the topic's partitions are created.
             config, _ = LogConfig.from_stored(self._config, self._overrides_of(topic))
             self._topic_configs[topic] = config
         return config
@@ -264,7 +264,7 @@ class Loader:
             self.refused[job.topic_partition] = StorageError(str(error))
         else:
             raise error
-        logger.error("%s in %s is refused: %s", job.topic_partition, job.directory.path, error)
+        logger.error("%s in %s cannot be opened: %s", job.topic_partition, job.directory.path, error)
 
     def _open(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"
@@ -279,14 +279,14 @@ class Loader:
             recovery_point=job.recovery_point,
             log_start_offset=job.log_start_offset,
             cleaned_to=job.cleaned_to,
-            # After what time producers are forgotten is in the metadata, which may not be known yet: the upkeep sees
-            # to it as soon as it begins.
+            # The expiration of producers is a dynamic configuration, which may not be known yet. The periodic task
+            # applies it later.
             producer_id_expiration_ms=_NEVER_MS,
             on_failure=job.directory.fail,
         )
         if report.bytes_cut:
             logger.warning(
-                "%s: %d bytes behind the last whole batch were cut (%d segments dropped); the log ends at %d",
+                "%s: truncated %d bytes behind the last intact batch (%d segments removed); the log ends at %d",
                 job.topic_partition,
                 report.bytes_cut,
                 report.segments_dropped,

@@ -1,7 +1,7 @@
-"""What a node does for its logs from time to time: retention, flushes, checkpoints, forgetting idle producers.
+"""Periodic tasks for all logs: retention, flushes, checkpoints, expiration of producers.
 
-Each duty has its own interval, begins `log.initial.task.delay.ms` after the start, and takes the logs in slices, so
-that ten thousand of them do not hold up the loop. Checkpoint files are written on a worker.
+A task has its own interval, starts `log.initial.task.delay.ms` after the node, and handles the logs in slices, so that
+ten thousand logs do not block the loop. Checkpoint files are written on a worker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FLUSHES_IN_FLIGHT_MAX = 8
 
 
 class Maintenance:
-    """Timers over a `LogManager`'s logs."""
+    """The periodic tasks of a `LogManager`."""
 
     def __init__(self, world: World, manager: LogManager) -> None:
         self._world = world
@@ -81,7 +81,7 @@ class Maintenance:
         self._for_each_log(lambda log: delete_expired(log, self._world.clock.now_ms()))
 
     def flush_due(self) -> None:
-        """`flush.ms`: what has waited that long since the last flush."""
+        """Flushes logs whose last flush is `flush.ms` ago."""
         now_ms = self._world.clock.now_ms()
 
         def flush(log: PartitionLog) -> None:
@@ -101,9 +101,10 @@ class Maintenance:
         )
 
     def checkpoint_soon(self) -> None:
-        """A log has gone, or back behind what the checkpoints say of it.
+        """A log was deleted, or truncated below its offsets in the checkpoints.
 
-        After a crash they would be believed: of records that are not synced, and of a new topic with an old name.
+        Recovery after a crash would trust these offsets, for records that are not synced, or for a new topic of the
+        same name.
         """
         self._is_behind = True
         if not self._is_catching_up:
@@ -120,7 +121,7 @@ class Maintenance:
         return self._write_checkpoints(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
 
     def checkpoint_start_offsets(self) -> Deferred[None]:
-        """Only where records were deleted before their segment: else the first segment's name says it."""
+        """Only for logs that begin inside of a segment: otherwise the name of the first segment says it."""
         return self._write_checkpoints(
             LOG_START_OFFSET_FILE,
             lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
@@ -130,11 +131,11 @@ class Maintenance:
         return self._write_checkpoints(REPLICATION_OFFSET_FILE, lambda log: log.high_watermark)
 
     def close_all(self, broker_epoch: int) -> Deferred[None]:
-        """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly left."""
+        """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly shut down."""
         unclean: set[LogDirectory] = set()
 
         def close(_: None) -> Deferred[None]:
-            # A log that could not be flushed has taken its directory offline; the others are left cleanly.
+            # A failed flush has taken its directory offline. The other directories shut down cleanly.
             unsynced: dict[LogDirectory, list[str]] = {found: [] for found in self._manager.online_directories()}
             for log in self._manager:
                 directory = self._manager.directory_of(log.topic_partition)
@@ -142,13 +143,13 @@ class Maintenance:
                 try:
                     unsynced[directory] += log.close()
                 except StorageError as error:
-                    # No room for the snapshot: without the marker, the next start rebuilds the state from the log.
-                    logger.warning("%s is not left cleanly: %s", log.topic_partition, error.message)
+                    # No room for the snapshot. Without the marker, the next start rebuilds the state from the log.
+                    logger.warning("%s is not shut down cleanly: %s", log.topic_partition, error.message)
                     unclean.add(directory)
             syncs = [
                 self._submit(directory, sync_job(self._world.files, [], paths)) for directory, paths in unsynced.items()
             ]
-            # `_submit` handles the errors of its directory, so that none of these fails.
+            # `_submit` handles errors, so none of these fails.
             return all_done(syncs).and_then(lambda _: self.checkpoint()).and_then(mark)
 
         def mark(_: None) -> Deferred[None]:
@@ -171,7 +172,7 @@ class Maintenance:
         return all_done([self._checkpoints.write(directory, name, found) for directory, found in offsets.items()])
 
     def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
-        """Runs on a worker; an error takes the directory out of service, unless it is a full disk."""
+        """Runs a function on a worker. An error other than a full disk takes the directory out of service."""
         submitted = self._world.workers.submit(function, *arguments)
         return submitted.recover(OSError, lambda error: directory.tolerate(error)).recover(BaseException, _ignore)
 
@@ -188,14 +189,14 @@ class Maintenance:
             try:
                 action(log)
             except StorageError as error:
-                # The log has told its directory, or the disk is full: the next round tries again.
-                logger.warning("Maintenance of %s: %s", log.topic_partition, error.message)
+                # The directory is out of service, or the disk is full: the next run tries again.
+                logger.warning("Maintenance of %s failed: %s", log.topic_partition, error.message)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
     def _every(
         self, name: str, interval_ms_of: Callable[[BrokerConfig], int], delay_ms: int, duty: Callable[[], object]
     ) -> None:
-        """Does the duty from time to time; a changed interval holds from the next turn on."""
+        """Runs a task periodically. A changed interval applies from the next run on."""
 
         def wait(milliseconds: int) -> None:
             self._timers[name] = self._world.scheduler.call_later(_bounded_seconds(milliseconds), run)
@@ -242,11 +243,11 @@ def _ignore(_outcome: object) -> None:
 
 
 def _bounded_seconds(milliseconds: int) -> float:
-    """Some intervals are by default "never", as a number of milliseconds that no timer takes."""
+    """Limits an interval: "never" is a number of milliseconds that no timer accepts."""
     return min(milliseconds, _NEVER_MS) / 1000
 
 
 def _flush_interval_ms(config: BrokerConfig) -> int:
-    """`log.flush.scheduler.interval.ms` is "never" by default; a topic's `flush.ms` should work all the same."""
+    """`log.flush.scheduler.interval.ms` is "never" by default, but a topic's `flush.ms` has to work."""
     interval_ms = config.log_flush_scheduler_interval_ms
     return interval_ms if interval_ms < _NEVER_MS else _FLUSH_CHECK_INTERVAL_MS

@@ -2,7 +2,7 @@
 
 `open` locks and identifies the directories and opens every log in them: at once after a clean shutdown, on workers
 (`num.recovery.threads.per.data.dir` for each directory) after a crash. A new partition goes to the directory with the
-fewest. `maintenance` does what is due from time to time, `mover` carries a partition to another directory.
+fewest partitions. `maintenance` runs periodic tasks, `mover` moves a partition to another directory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NO_OVERRIDES: Mapping[str, str] = {}
 
 
 def is_reserved(directory_id: Uuid) -> bool:
-    """The first hundred ids stand for "unassigned", "lost" and the like (KIP-858), not for a directory."""
+    """The first hundred ids mean "unassigned", "lost" and so on (KIP-858), not a directory."""
     return directory_id.bytes[:15] == bytes(15) and directory_id.bytes[15] < 100
 
 
@@ -60,7 +60,7 @@ class DirectoryDescription(NamedTuple):
 
 
 class _Entry:
-    """A log, the directory it lies in, and its topic's id."""
+    """A log, its log directory and its topic id."""
 
     __slots__ = ("directory", "log", "topic_id")
 
@@ -71,7 +71,7 @@ class _Entry:
 
 
 class LogManager:
-    """Call `open` before anything else, and wait for it."""
+    """`open` must have completed before any other call."""
 
     def __init__(
         self,
@@ -94,20 +94,20 @@ class LogManager:
         self.cleaner = LogCleaner(
             world, self.pool, settings=CleanerSettings.from_broker_config(config), logs=self.__iter__
         )
-        # One object for all logs.
+        # Shared by all logs.
         self._on_cut = self._on_log_cut
         self._is_closing = False
-        # Directories that are to be removed now; the first of them is on a worker.
+        # Directories to remove. A worker removes the first one.
         self._removals: deque[tuple[LogDirectory, str]] = deque()
         self._refused: dict[TopicPartition, KafkaError] = {}
-        # Of which topic the log was that went with a failed directory; a new topic of that name may begin elsewhere.
+        # Topic ids of logs in failed directories. A new topic of the same name may be created elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
-        """Called, after the logs are gone from here, with the partitions that went with the directory."""
+        """Called with the directory and its partitions, after their logs have been removed here."""
         self.previous_broker_epoch = -1
-        """The epoch of the last run if it left all directories cleanly, or -1 (KIP-966)."""
+        """The broker epoch of the last run if it shut down all directories cleanly, or -1 (KIP-966)."""
         self.had_clean_shutdown = True
 
     @property
@@ -116,7 +116,7 @@ class LogManager:
 
     @config.setter
     def config(self, config: BrokerConfig) -> None:
-        """A dynamic change; what has its own timers goes by it from their next turn on."""
+        """Applies a dynamic change. Periodic tasks use it from their next run on."""
         self._config = config
         self.cleaner.reconfigure(CleanerSettings.from_broker_config(config))
 
@@ -128,10 +128,10 @@ class LogManager:
         *,
         begins_upkeep: bool = True,
     ) -> Deferred[None]:
-        """Opens all logs with their topics' settings. Fails with DirectoryRefused when the node must not start.
+        """Opens all logs with their topics' configurations. Fails with DirectoryRefused if the node must not start.
 
-        Without `begins_upkeep` nothing is deleted or compacted before `begin_upkeep`: what is known of the settings may
-        be old by then.
+        Without `begins_upkeep` nothing is deleted or compacted before `begin_upkeep`, because the known configurations
+        may be outdated.
         """
         try:
             self._open_directories()
@@ -142,14 +142,14 @@ class LogManager:
             directory.on_failure = self._on_directory_failure
         loader = Loader(self._world, self.pool, self.config, overrides_of)
         online = self.online_directories()
-        # Nobody knows how a directory was left that cannot be read now.
+        # It is unknown whether a failed directory was shut down cleanly.
         loader.had_clean_shutdown = len(online) == len(self.directories)
         done = loader.load(online).then(lambda loaded: self._on_loaded(loader, loaded))
         done.when_done(lambda outcome: self._release_locks() if outcome.error is not None else None)
         return done.then(lambda _: self.begin_upkeep()) if begins_upkeep else done
 
     def begin_upkeep(self) -> None:
-        """From now on retention, compaction and the other duties have their turns."""
+        """Starts retention, compaction and the other periodic tasks."""
         self._maintenance.start()
         self.cleaner.start()
 
@@ -179,17 +179,17 @@ class LogManager:
         self._refused = loader.refused
         for topic_partition, directory, name in loader.futures:
             if topic_partition in self._entries:
-                # The copy is begun anew: what it had goes, and the move goes on where it was going.
+                # The copy is started again: its former files are removed.
                 self.remove_tree_later(directory, f"{directory.path}/{name}")
                 self._mover.move(topic_partition, directory)
 
-    # ---- finding
+    # ---- lookups
 
     def online_directories(self) -> list[LogDirectory]:
         return [directory for directory in self.directories if not directory.is_offline]
 
     def cordoned_directories(self) -> list[LogDirectory]:
-        """Those that keep what they have but take no new partitions (KIP-1066)."""
+        """Directories that keep their partitions but take no new ones (KIP-1066)."""
         cordoned = set(self.config.cordoned_log_dirs)
         return [each for each in self.online_directories() if each.path in cordoned or "*" in cordoned]
 
@@ -215,7 +215,7 @@ class LogManager:
         return next((directory for directory in self.directories if directory.path == path), None)
 
     def partitions(self) -> list[tuple[TopicPartition, Uuid]]:
-        """What is on disk, with topic ids, to be held against the metadata."""
+        """The partitions on disk with their topic ids, to compare with the metadata."""
         return [(topic_partition, entry.topic_id) for topic_partition, entry in self._entries.items()]
 
     # ---- creating and deleting
@@ -228,10 +228,10 @@ class LogManager:
         *,
         directory_id: Uuid | None = None,
     ) -> PartitionLog:
-        """The partition's log; a new one goes to the given directory, or to the one with the fewest partitions.
+        """The partition's log. A new log is created in the given directory, or in that with the fewest partitions.
 
-        A partition whose log lies in a directory that has failed is not begun anew, empty, in another: `directory_id`
-        from the metadata (KIP-858) says where it should be, and what was lost while the node ran is remembered.
+        A log in a failed directory is not replaced by an empty log in another one: `directory_id` from the metadata
+        (KIP-858) says where the log is, and logs that were lost while the node ran are remembered.
         """
         entry = self._entries.get(topic_partition)
         if entry is not None:
@@ -252,7 +252,7 @@ class LogManager:
             log = self._create(topic_partition, topic_id, config, directory)
         except OSError as error:
             directory.clear_away(f"{directory.path}/{topic_partition}")
-            # Who asked will say so, and ask again: a line here each time would bury the others.
+            # Not logged here: the caller logs it, and retries.
             if not is_disk_full(error) and not is_shortage(error):
                 directory.fail(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
@@ -264,7 +264,7 @@ class LogManager:
     ) -> PartitionLog:
         path = f"{directory.path}/{topic_partition}"
         files = self._world.files
-        # Left by an attempt before, which the disk had no room to finish, nor to clear away.
+        # Left by an earlier attempt, which a full disk stopped.
         had_directory = files.is_directory(path)
         if not had_directory:
             files.make_directories(path)
@@ -305,24 +305,24 @@ class LogManager:
                 return directory
         is_assigned = directory_id is not None and not is_reserved(directory_id)
         if self._lost.get(topic_partition) == topic_id or (is_assigned and len(online) < len(self.directories)):
-            raise LogDirectoryOffline(f"The log of {topic_partition} lies in a log directory that is out of service")
+            raise LogDirectoryOffline(f"The log of {topic_partition} is in a log directory that is out of service")
         preferred = self._preferred.pop(topic_partition, None)
         if preferred in online:
             return preferred
         cordoned = self.cordoned_directories()
         open_to_new = [directory for directory in online if directory not in cordoned]
         if not open_to_new:
-            raise LogDirectoryOffline("There is no log directory that could take a new partition")
+            raise LogDirectoryOffline("No log directory can take a new partition")
         return min(open_to_new, key=lambda directory: directory.partition_count)
 
     def delete(self, topic_partition: TopicPartition) -> None:
-        """The partition is gone at once; its directory is renamed now and removed after `file.delete.delay.ms`."""
+        """Deletes a partition. Its directory is renamed now and removed after `file.delete.delay.ms`."""
         self._lost.pop(topic_partition, None)
         self._mover.cancel(topic_partition)
         self._set_aside(topic_partition, delete_directory_name, removes=True)
 
     def set_aside_stray(self, topic_partition: TopicPartition) -> None:
-        """A directory that the metadata knows nothing of is kept out of the way, for the operator to look at."""
+        """Renames a partition directory that is not in the metadata, and keeps it for the operator."""
         self._set_aside(topic_partition, stray_directory_name, removes=False)
 
     def _set_aside(
@@ -351,7 +351,7 @@ class LogManager:
         )
 
     def _remove_tree(self, directory: LogDirectory, path: str) -> None:
-        """One after another: a topic may have had thousands, and no flush or read is to wait behind all of them."""
+        """Removes directories one after another: a topic may have had thousands, and flushes must not wait for all."""
         self._removals.append((directory, path))
         if len(self._removals) == 1:
             self._remove_next()
@@ -382,21 +382,21 @@ class LogManager:
     # ---- moving between directories
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
-        """Carries a partition to another directory in the background (KIP-113); raises what forbids it."""
+        """Moves a partition to another directory in the background (KIP-113). Raises if that is impossible."""
         directory = self.directory_at(path)
         if directory is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of this node's log directories")
         if directory.is_offline:
             raise LogDirectoryOffline(f"The log directory {path} is out of service")
         if topic_partition not in self._entries:
-            # As Kafka does: should the partition come to this node, it goes there.
+            # As in Kafka: if the partition is assigned to this node later, it is created there.
             if len(self._preferred) < _PREFERRED_MAX:
                 self._preferred[topic_partition] = directory
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{topic_partition} has no replica on this node")
         self._mover.move(topic_partition, directory)
 
     def moved(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """The mover has given the log its new files."""
+        """The mover has moved the log to another directory."""
         entry = self._entries[topic_partition]
         self.cleaner.on_log_moved(topic_partition, source=entry.directory.path, target=directory.path)
         entry.directory.partition_count -= 1
@@ -405,7 +405,7 @@ class LogManager:
         for callback in self.on_moved:
             callback(topic_partition)
 
-    # ---- failing
+    # ---- failures
 
     def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
         failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
@@ -421,7 +421,7 @@ class LogManager:
     # ---- describing
 
     def describe(self, wanted: Iterable[TopicPartition] | None = None) -> list[DirectoryDescription]:
-        """Every directory with its replicas, moving ones included (DescribeLogDirs)."""
+        """Every directory with its replicas, including future replicas (DescribeLogDirs)."""
         chosen = None if wanted is None else frozenset(wanted)
         descriptions = []
         for directory in self.directories:
@@ -455,7 +455,7 @@ class LogManager:
         return self._maintenance.checkpoint()
 
     def close(self, *, broker_epoch: int = -1) -> Deferred[None]:
-        """A clean shutdown: everything flushed, closed, checkpointed and marked; resolves when that is durable."""
+        """A clean shutdown: flushes and closes logs, writes checkpoints and markers. Resolves when all is durable."""
         self._is_closing = True
         self._maintenance.stop()
         self.cleaner.stop()

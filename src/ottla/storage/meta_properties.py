@@ -1,4 +1,4 @@
-"""`meta.properties`: which node of which cluster a log directory belongs to (KIP-631, KIP-858)."""
+"""`meta.properties`: the cluster and the node that a log directory belongs to (KIP-631, KIP-858)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class MetaProperties(Value):
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
-    """What the directory was formatted for; None when it was not formatted, DirectoryRefused when it cannot be read."""
+    """The content of the file; None if there is no file. Raises DirectoryRefused if it cannot be read."""
     path = f"{directory}/{META_PROPERTIES_FILE}"
     if not files.exists(path):
         return None
@@ -29,7 +29,7 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     version = properties.get("version")
     if version not in ("0", _VERSION):
         raise DirectoryRefused(f"{path} has version {version}; this release knows version {_VERSION}.")
-    # Version 0 is what a node of ZooKeeper's days wrote: the same facts, under the older name.
+    # Version 0 was written by nodes with ZooKeeper: the same content, under an older key.
     node_id = properties.get("node.id", properties.get("broker.id"))
     directory_id = properties.get("directory.id")
     try:

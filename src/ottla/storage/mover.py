@@ -1,12 +1,12 @@
-"""Carrying a partition from one log directory to another while it is in use (KIP-113).
+"""Moves a partition from one log directory to another while it is in use (KIP-113).
 
-A copy, the *future* replica, grows in `<topic>-<partition>.<uuid>-future` of the target directory. Chunks are read and
-written on a worker; between two chunks the loop goes on as ever. When the copy has caught up with the end of the log,
-both are on the loop's thread with nothing between them, so the swap is one step: the old directory is renamed
-away for deletion, the future one takes its name, and the log goes on with the files of the copy.
+A copy, the *future* replica, is written to `<topic>-<partition>.<uuid>-future` in the target directory. Chunks are read
+on a worker, and the loop does other work between chunks. When the copy has the end of the log, the swap is one step on
+the loop's thread: the old directory is renamed for deletion, the future directory gets its name, and the log continues
+with the files of the copy.
 
-A follower may have to cut its log meanwhile, and go on with other records at the same offsets: the copy is cut at the
-same place, and a chunk that was read before is thrown away.
+A follower may truncate its log meanwhile, and append other records at the same offsets. Then the copy is truncated at
+the same offset, and a chunk that was read before is discarded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Move:
         self.future = future
         self.is_cancelled = False
         self.is_flushed = False
-        # The lowest offset at which the original was cut since the last chunk was asked for.
+        # The lowest offset to which the original was truncated since the last chunk was requested.
         self.cut_at = _NOT_CUT
 
     def follow_cut(self) -> None:
@@ -60,13 +60,13 @@ class _Move:
 
 
 class Mover:
-    """At most one move for each partition; a new one replaces it."""
+    """At most one move for each partition. A new move replaces it."""
 
     def __init__(self, world: World, manager: LogManager) -> None:
         self._world = world
         self._manager = manager
         self._moves: dict[TopicPartition, _Move] = {}
-        # What all moves together copy (replica.alter.log.dirs.io.max.bytes.per.second).
+        # The bytes of all moves (replica.alter.log.dirs.io.max.bytes.per.second).
         config = manager.config
         self._rate = ByteRate(
             window_seconds=float(config.alter_log_dirs_replication_quota_window_size_seconds),
@@ -100,11 +100,11 @@ class Mover:
         move = self._moves.pop(topic_partition, None)
         if move is not None:
             move.is_cancelled = True
-            move.future.files.take_offline(StorageError("the move was called off"))
+            move.future.files.take_offline(StorageError("the move was cancelled"))
             if move.directory.is_offline:
                 return
             self._manager.cleaner.on_move_called_off(topic_partition, move.directory.path)
-            # Renamed, so that a restart does not take up a move that was called off.
+            # Renamed, so that a restart does not continue a cancelled move.
             name = delete_directory_name(topic_partition, Uuid.random(self._world.random))
             aside = f"{move.directory.path}/{name}"
             try:
@@ -126,7 +126,7 @@ class Mover:
                 self.cancel(topic_partition)
 
     def stop(self) -> None:
-        """A shutdown leaves the copies where they are: the next start begins them anew."""
+        """A shutdown keeps the copies. The next start begins them again."""
         for move in self._moves.values():
             move.is_cancelled = True
         self._moves.clear()
@@ -164,11 +164,11 @@ class Mover:
         try:
             move.follow_cut()
             if future.log_end_offset < current.log_start_offset:
-                # Retention has overtaken the copy.
+                # Retention has deleted records that the copy does not have yet.
                 future.truncate_fully_and_start_at(current.log_start_offset)
             read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
             if read.region is None and future.log_end_offset < current.log_end_offset:
-                # The log ends with a gap: what is left of its last segment is the name.
+                # The log ends with a gap: its last segment is empty.
                 future.skip_to(current.log_end_offset)
         except KafkaError as error:
             self._give_up(move, error)
@@ -180,8 +180,8 @@ class Mover:
                 self._world.scheduler.call_later(_NOTING_PAUSE_SECONDS, self._copy_next, move)
             return
         if read.region is None:
-            # The original goes soon after the swap, so the copy has to be durable first. What is appended while it is
-            # being synced follows after, as volatile as any new record.
+            # The original is removed soon after the swap, so the copy has to be durable first. Records that are
+            # appended meanwhile are copied afterwards, and are as volatile as any new record.
             future.flush().when_done(lambda outcome: self._on_flushed(move, outcome))
             return
         self._world.workers.submit(read.region.read).when_done(lambda outcome: self._on_chunk(move, outcome))
@@ -212,7 +212,7 @@ class Mover:
         self._world.scheduler.call_soon(self._copy_next, move)
 
     def _give_up(self, move: _Move, error: BaseException) -> None:
-        logger.warning("The move of %s to %s is called off: %s", *(move.topic_partition, move.directory.path, error))
+        logger.warning("Cancelled the move of %s to %s: %s", *(move.topic_partition, move.directory.path, error))
         self.cancel(move.topic_partition)
 
     def _swap(self, move: _Move, current: PartitionLog) -> None:
@@ -224,8 +224,8 @@ class Mover:
         target = f"{move.directory.path}/{move.topic_partition}"
         del self._moves[move.topic_partition]
         try:
-            # In this order a crash in between leaves the future replica alone, which the next start promotes, and
-            # never two current ones, between which nobody could choose.
+            # In this order a crash in between leaves only the future replica, which the next start takes over, and
+            # never two current replicas.
             self._world.files.rename(current.directory, aside)
         except OSError as error:
             old_directory.fail(error)
@@ -245,6 +245,6 @@ class Mover:
 def _append(future: PartitionLog, chunk: bytes) -> None:
     first = read_header(chunk)
     if first.base_offset < future.log_end_offset == future.log_start_offset <= first.last_offset:
-        # The log begins in the middle of a batch (DeleteRecords), of which there are no halves.
+        # The log begins in the middle of a batch (DeleteRecords), and batches are not divided.
         future.truncate_fully_and_start_at(first.base_offset)
     future.append_as_follower(chunk)

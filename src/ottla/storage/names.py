@@ -1,4 +1,4 @@
-"""The names of files and directories, as Apache Kafka gives them."""
+"""The names of files and directories, as in Apache Kafka."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ _DELETE_DIRECTORY_SUFFIX = "-delete"
 _FUTURE_DIRECTORY_SUFFIX = "-future"
 _STRAY_DIRECTORY_SUFFIX = "-stray"
 _FILE_NAME_LENGTH_MAX = 255
-"""What the usual file systems allow; a topic name may have 249 characters, so marked directories cut it short."""
+"""The limit of common file systems. A topic name may have 249 characters, so marked directories shorten it."""
 
 
 class DirectoryKind(Enum):
-    """What a partition's directory is there for."""
+    """The purpose of a partition's directory."""
 
     CURRENT = ""
     DELETED = _DELETE_DIRECTORY_SUFFIX
@@ -86,18 +86,18 @@ def offset_file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of_file(name: str) -> int | None:
-    """The offset that begins a file's name, or None for a file of another kind."""
+    """The offset in a file name, or None for other files."""
     digits = name.split(".", 1)[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
 
 def parse_directory_name(name: str) -> ParsedDirectory | None:
-    """Which partition a directory holds, or None when it holds none."""
+    """The partition of a directory, or None for other directories."""
     kind = DirectoryKind.CURRENT
     stem = name
     for marked in (DirectoryKind.DELETED, DirectoryKind.FUTURE, DirectoryKind.STRAY):
         if name.endswith(marked.value):
-            # The unique part between the last dot and the mark keeps a topic deleted and created again apart.
+            # The unique part before the mark distinguishes a topic from a deleted topic of the same name.
             stem, dot, unique = name.removesuffix(marked.value).rpartition(".")
             if not dot or not unique:
                 return None

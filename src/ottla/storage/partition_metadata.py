@@ -1,6 +1,6 @@
-"""`partition.metadata`: the topic id a partition's directory belongs to (KIP-516).
+"""`partition.metadata`: the topic id of a partition's directory (KIP-516).
 
-A topic deleted and created again under the same name has another id, so its old records cannot come back.
+A topic that is deleted and created again has another id, so its old records cannot come back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _VERSION = "0"
 
 
 def read_topic_id(files: Files, directory: str) -> Uuid | None:
-    """The topic id, or None where none was written yet; raises ValueError for a file that says something else.
+    """The topic id, or None if it was not written yet. Raises ValueError for an invalid file.
 
-    A power cut may leave the file empty: that is "not yet", since it is synced with the log's first flush.
+    A power loss may leave the file empty, because it is synced with the log's first flush. Empty counts as not written.
     """
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     data = files.read_bytes(path) if files.exists(path) else b""
@@ -34,7 +34,7 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
 
 
 def write_topic_id(files: Files, directory: str, topic_id: Uuid) -> str:
-    """Writes the file and returns its path, to be synced with the log's next flush."""
+    """Writes the file and returns its path, which the log's next flush has to sync."""
     text = f"version: {_VERSION}\ntopic_id: {topic_id}"
     path = f"{directory}/{PARTITION_METADATA_FILE}"
     files.write_atomically(path, text.encode(), durable=False)

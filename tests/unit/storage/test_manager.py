@@ -88,7 +88,7 @@ def test_a_partition_in_two_directories_is_refused() -> None:
     node.stop()
     node.files.make_directories("/d2/t-0")
     node.files.write_atomically("/d2/t-0/00000000000000000000.log", b"")
-    with pytest.raises(DirectoryRefused, match="t-0 lies in both /d1 and /d2"):
+    with pytest.raises(DirectoryRefused, match="t-0 is in both /d1 and /d2"):
         node.start()
     assert not node.files.locks
 

@@ -118,7 +118,7 @@ def test_what_the_log_refuses_ends_the_move_with_a_line(caplog: pytest.LogCaptur
     node.world.scheduler.run()
     assert log.directory == "/d1/t-0"
     assert not names(node, "/d2", "-future")
-    assert "The move of t-0 to /d2 is called off" in caplog.text
+    assert "Cancelled the move of t-0 to /d2" in caplog.text
 
 
 def test_a_copy_that_could_not_be_made_durable_does_not_take_the_place() -> None:
