@@ -25,9 +25,9 @@ FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
 def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Filters are compared without regard to case; an empty one lets everything through.
+    """Filters ignore case; an empty filter matches everything.
 
-    The order is that of Apache Kafka, so that two lists can be held against each other.
+    The order is Apache Kafka's, so that the lists of both can be compared.
     """
     wanted_states = {state.lower() for state in states}
     wanted_types = {kind.lower() for kind in types}
@@ -45,7 +45,7 @@ def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection
 
 
 def describe_classic(shard: GroupShard, group_id: str, api_version: int) -> DescribedGroup:
-    """What is not (or not as a classic group) there is Dead; from version 6 on it is an error too (KIP-1043)."""
+    """An unknown group, or one of another kind, is Dead; from version 6 on it is an error too (KIP-1043)."""
     try:
         group = shard.group_of_kind(group_id, ClassicGroup)
     except KafkaError as error:
@@ -54,7 +54,7 @@ def describe_classic(shard: GroupShard, group_id: str, api_version: int) -> Desc
             described.error_code = error.code
             described.error_message = error.message
         return described
-    # Metadata belongs to a protocol, which only a stable group has agreed on.
+    # Metadata belongs to a protocol, and only a stable group has chosen its protocol.
     protocol = group.protocol_name if group.phase is Phase.STABLE else None
     return DescribedGroup(
         group_id=group_id,
@@ -76,7 +76,7 @@ def describe_classic(shard: GroupShard, group_id: str, api_version: int) -> Desc
 
 
 def decide_delete(shard: GroupShard, group_id: str) -> Decision[DeletableGroupResult]:
-    """A group without members goes, with its offsets."""
+    """Deletes a group without members, and its offsets."""
     result = DeletableGroupResult(group_id=group_id)
     records: list[CoordinatorRecord] = []
     try:

@@ -1,4 +1,4 @@
-"""What every kind of group has in common: what the offsets and the administration have to know of it."""
+"""The interface of every kind of group to offsets and administration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GroupType(Enum):
 
 
 class Group:
-    """A subclass is one kind; the shard keeps all kinds in one table, since a group id names only one of them."""
+    """Each kind is a subclass. A shard keeps all kinds in one table, because a group id names one group of any kind."""
 
     __slots__ = ("group_id",)
 
@@ -36,12 +36,12 @@ class Group:
 
     @property
     def protocol_type(self) -> str:
-        """What ListGroups calls the protocol type: `consumer`, `connect` ...; empty when nobody has said."""
+        """The protocol type in ListGroups: `consumer`, `connect` ...; empty before the first member."""
         raise NotImplementedError
 
     @property
     def is_empty(self) -> bool:
-        """No members: its offsets may expire, and it may be deleted."""
+        """True without members: the offsets may expire, and the group may be deleted."""
         raise NotImplementedError
 
     def check_offset_commit(
@@ -69,15 +69,15 @@ class Group:
         raise NotImplementedError
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Offsets of such a topic neither expire nor can be deleted by hand."""
+        """The offsets of a subscribed topic neither expire nor can be deleted by hand."""
         raise NotImplementedError
 
     def offsets_expire_from(self, commit_timestamp_ms: int) -> int | None:
-        """The moment from which the retention of an offset counts; None while it does not count (KIP-211)."""
+        """The time from which the retention of an offset counts; None while it does not count (KIP-211)."""
         raise NotImplementedError
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """The records that end the group (its offsets apart)."""
+        """The records that delete the group, without its offsets."""
         raise NotImplementedError
 
     def on_unloaded(self) -> None:

@@ -1,9 +1,8 @@
-"""Consumer lag: for every committed offset of a group, the distance to the end of what its partition's readers see.
+"""Consumer lag: the distance from a group's committed offset to the high watermark of the partition.
 
-Computed when somebody asks, from what the broker has in memory anyway: committing and appending pay nothing for it.
-A figure exists where this broker leads both the group's shard and the partition; where another broker leads the
-partition, its end is unknown here and said to be so: whoever wants one answer for a cluster asks that broker
-(ListOffsets) for what is missing, as `kafka-consumer-groups` does for everything.
+Computed on demand from state in memory: commits and appends pay nothing for it. The lag is known where this broker
+leads both the group's shard and the partition. Where another broker leads the partition, the lag is None: a tool that
+needs the whole cluster asks that broker (ListOffsets), as `kafka-consumer-groups` does for every partition.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["GroupLag", "PartitionLag", "lag_of_group", "lags_of_shard"]
 
 
 class PartitionLag(NamedTuple):
-    """Where a group stands in one partition.
+    """The lag of a group in one partition.
 
     `end_offset` is the high watermark; it and `lag` are None where this broker does not lead the partition.
     """
@@ -35,7 +34,7 @@ class PartitionLag(NamedTuple):
 
     @property
     def lag(self) -> int | None:
-        # An offset committed beyond the end, by hand or before a truncation, leaves nothing to read.
+        # An offset beyond the end, committed by hand or before a truncation, is not behind.
         return None if self.end_offset is None else max(self.end_offset - self.committed_offset, 0)
 
 
@@ -45,7 +44,7 @@ class GroupLag(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Over the partitions whose lag is known."""
+        """The sum over the partitions whose lag is known."""
         return sum(each.lag or 0 for each in self.partitions)
 
     @property
@@ -58,7 +57,7 @@ class GroupLag(NamedTuple):
 
 
 def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[GroupLag]:
-    """Every group of the shard that has committed anything."""
+    """All groups of the shard that have committed offsets."""
     for group_id in list(shard.groups):
         lag = lag_of_group(shard, group_id, replicas)
         if lag.partitions:
@@ -66,7 +65,7 @@ def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[Group
 
 
 def lag_of_group(shard: GroupShard, group_id: str, replicas: ReplicaManager) -> GroupLag:
-    """Partitions in order. A group that is not there is not behind anywhere."""
+    """Partitions in order; nothing for an unknown group."""
     offsets = shard.offsets.of_group(group_id)
     partitions = [
         _lag(where, committed, replicas) for where, committed in offsets.items() if _is_current(where, committed, shard)
@@ -82,7 +81,7 @@ def _lag(where: TopicPartition, committed: CommittedOffset, replicas: ReplicaMan
 
 
 def _is_current(where: TopicPartition, committed: CommittedOffset, shard: GroupShard) -> bool:
-    """Whether the partition exists, and is not a namesake of the one the offset was committed for."""
+    """True if the partition exists and belongs to the topic that the offset was committed for."""
     topic = shard.context.image.topics.by_name.get(where.topic)
     if topic is None or where.partition not in topic.partitions:
         return False

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, and the versions their values are written in."""
+"""The records of `__consumer_offsets`, and the versions of their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.wire.messages.group_records import KEY_CLASSES, VALUE_CLASSES, GroupM
 
 __all__ = ["GROUP_RECORDS"]
 
-# The highest versions that are not flexible: what Apache Kafka writes, so that its older releases can read it.
+# The highest versions that are not flexible. Apache Kafka writes them too, so that its older releases can read them.
 _GROUP_METADATA_VERSION = 3
 _OFFSET_COMMIT_VERSION = 3
 _OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1

@@ -1,7 +1,7 @@
-"""The group coordinator as the request handlers see it: one method per API, each a check, a decision, an answer.
+"""The group coordinator as request handlers see it: one method per API, with its checks and its decision.
 
-Handlers have authorised and translated before they call; errors that concern a whole request are raised through the
-`Deferred` as KafkaError, for each handler knows where its response has room for them.
+Handlers authorise and translate the request before they call. An error of the whole request fails the `Deferred` with a
+KafkaError: each handler knows the place of an error in its response.
 """
 
 from __future__ import annotations
@@ -99,10 +99,10 @@ class GroupCoordinator:
             load_buffer_bytes=config.offsets_load_buffer_size,
         )
 
-    # Life.
+    # Start and end.
 
     def start(self, image: MetadataImage) -> None:
-        """Loads what this broker leads; called after the replicas have taken up the image."""
+        """Loads the partitions that this broker leads; called after the replicas have applied the image."""
         self.context.image = image
         self.runtime.start(image)
         self._duties.every(self._expiry_interval_seconds, "expiry", self.expire_offsets)
@@ -118,7 +118,7 @@ class GroupCoordinator:
         self.context.config = config
 
     def close(self) -> None:
-        """Whoever waits is told to look for another coordinator."""
+        """Pending requests fail with NOT_COORDINATOR."""
         self._duties.stop()
         self.runtime.close()
 
@@ -160,7 +160,7 @@ class GroupCoordinator:
         except KafkaError as error:
             return Deferred.failed(error)
         if shard.status is ShardStatus.LOADING:
-            # Whether the member is known is not known yet; its session begins anew after loading anyway.
+            # The members are not loaded yet. Every session begins after the load anyway.
             return Deferred.resolved(HeartbeatResponse())
         return shard.submit(lambda state, now_ms: decide_heartbeat(state, request, now_ms)).then(_heartbeat_response)
 
@@ -235,7 +235,7 @@ class GroupCoordinator:
         api_version: int,
         verify: Callable[[Partition], Deferred[None]],
     ) -> Deferred[TxnOffsetCommitResponse]:
-        """`verify` has the transaction's coordinator confirm that this group belongs to the transaction."""
+        """`verify` asks the transaction's coordinator whether this group belongs to the transaction."""
         from ottla.coordinator.group.offsets.transactional import decide_commit_in_transaction
 
         if not request.group_id:
@@ -246,7 +246,7 @@ class GroupCoordinator:
             return Deferred.failed(error)
 
         def commit(_verified: None) -> Deferred[TxnOffsetCommitResponse]:
-            # Much may have happened while the coordinator was asked.
+            # The shard may have moved while the transaction's coordinator was asked.
             try:
                 shard = self.runtime.shard_of(request.group_id)
             except KafkaError as error:
@@ -271,7 +271,7 @@ class GroupCoordinator:
     # Administration.
 
     def list_groups(self, *, states: Sequence[str], types: Sequence[str]) -> Deferred[list[ListedGroup]]:
-        """Fails while a part of the groups cannot be told."""
+        """Fails while a shard of this broker is loading."""
         answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=states, types=types))
         return answers.then(lambda lists: [group for each in lists for group in each])
 
@@ -295,16 +295,16 @@ class GroupCoordinator:
         )
 
     def lags(self) -> Iterator[GroupLag]:
-        """How far the groups coordinated here are behind, as far as this broker knows (`group.lag`)."""
+        """The lag of the groups that this broker coordinates, as far as it knows (`group.lag`)."""
         from ottla.coordinator.group.lag import lags_of_shard
 
         for shard in self.runtime.active_shards():
             yield from lags_of_shard(shard.state, self._replicas)
 
-    # What time and deleted topics take away.
+    # Expiry and deleted topics.
 
     def expire_offsets(self) -> None:
-        """Looks once for offsets and groups that nobody has used for too long."""
+        """Removes the offsets and groups that have expired."""
         for shard in self.runtime.active_shards():
             for group_id in list(shard.state.groups):
                 decided = shard.submit(partial(_decide_expiry, group_id))
@@ -339,7 +339,7 @@ def _decide_expiry(group_id: str, shard: GroupShard, now_ms: int) -> Decision[No
 
 
 def _forget_topics_of_group(shard: Shard[GroupShard], group_id: str, topics: set[str]) -> None:
-    """Decision by decision, for a group may have more offsets than fit into a batch."""
+    """In several decisions, because a group may have more offsets than fit into one batch."""
 
     def on_decided(done: Deferred[bool]) -> None:
         if done.error is not None:
@@ -373,7 +373,7 @@ def _undeleted(group_id: str, error: KafkaError) -> DeletableGroupResult:
 
 def _log_failure(done: Deferred[Any]) -> None:
     if done.error is not None:
-        logger.warning("offsets could not be removed: %s", done.error, exc_info=_unless_expected(done.error))
+        logger.warning("expired offsets could not be removed: %s", done.error, exc_info=_unless_expected(done.error))
 
 
 def _unless_expected(error: BaseException) -> BaseException | None:

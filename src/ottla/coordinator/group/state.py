@@ -1,7 +1,7 @@
-"""What one partition of `__consumer_offsets` says: the groups whose ids belong to it, and their offsets.
+"""The state of one partition of `__consumer_offsets`: the groups whose ids belong to it, and their offsets.
 
-`replay` looks up the record's type in a table that the modules of each kind of record have filled in; a type without an
-entry is a kind of group that this software does not serve, and is left alone in the log.
+`replay` looks up the replayer of the record's type in a table. A type without an entry belongs to a kind of group that
+this software does not serve; its records stay in the log unread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ G = TypeVar("G", bound=Group)
 
 
 class GroupContext:
-    """What all shards share: settings, and the cluster's metadata; both are replaced as a whole when they change."""
+    """Shared by all shards: settings and the cluster's metadata, which are replaced as a whole when they change."""
 
     __slots__ = ("commit_shapes", "config", "image", "rebalances", "topic_hashes")
 
@@ -37,7 +37,7 @@ class GroupContext:
         self.image = image
         self.topic_hashes = TopicHashes()
         self.commit_shapes = CommitShapes()
-        # Generations of classic groups and epochs of consumer groups that have begun here since the start.
+        # Generations of classic groups and epochs of consumer groups that this process has begun.
         self.rebalances = 0
 
 
@@ -116,7 +116,7 @@ _REPLAYERS: dict[int, Replayer] = {}
 
 
 def _register() -> None:
-    """Each kind of record has its module; the table is put together here, so that it can be read in one place."""
+    """Collects the replayers of all modules in one table."""
     from ottla.coordinator.group.classic.replay import CLASSIC_REPLAYERS
     from ottla.coordinator.group.consumer.replay import CONSUMER_REPLAYERS
     from ottla.coordinator.group.offsets.replay import OFFSET_REPLAYERS

@@ -1,4 +1,4 @@
-"""Which partition of a state topic a key belongs to: Java's hash of the string, as every Kafka broker computes it."""
+"""The partition of a key in a state topic: Java's hash of the string, as every Kafka broker computes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["java_hash", "partition_for", "table_order"]
 
 _INT_MIN = -(1 << 31)
 
-# What is remembered must have a bound in bytes too, and a name may have 32,767 characters.
+# The cache needs a bound in bytes too: a name may have 32,767 characters.
 _REMEMBERED_LENGTH_MAX = 200
 
 
@@ -28,9 +28,9 @@ def java_hash(text: str) -> int:
 
 
 def table_order(key: str) -> int:
-    """Where a key stands in the hash tables of Kafka's coordinators, whose order shows in what they list.
+    """The place of a key in the hash tables of Kafka's coordinators: their lists show that order.
 
-    Knuth's multiplicative hashing, of which a table of any size takes the highest bits.
+    Knuth's multiplicative hashing; a table of any size takes the highest bits.
     """
     return java_hash(key) * 0x9E3779B9 & 0xFFFFFFFF
 

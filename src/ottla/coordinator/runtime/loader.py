@@ -1,7 +1,7 @@
-"""Reads a partition of a state topic from beginning to end and replays it, without holding up the loop.
+"""Reads a partition of a state topic from beginning to end and replays it, without blocking the event loop.
 
-Bytes are read by a worker, a buffer at a time; records are replayed on the loop in portions, between which everybody
-else gets a turn.
+A worker reads the bytes, one buffer at a time. The records are replayed on the loop in portions, and other callbacks
+run between two portions.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ logger = logging.getLogger("ottla.coordinator.loader")
 
 S = TypeVar("S", bound=CoordinatorState)
 
-# About a millisecond's worth on the machine it was measured on.
+# About a millisecond of work on the machine where it was measured.
 RECORDS_PER_TURN = 200
 READ_ATTEMPTS_MAX = 5
 
 
 class Loader(Generic[S]):
-    """One load of one shard; it ends by itself when the shard is closed meanwhile."""
+    """One load of one shard. It ends by itself when the shard is closed."""
 
     __slots__ = (
         "_attempts",
@@ -50,7 +50,7 @@ class Loader(Generic[S]):
 
     def __init__(self, shard: Shard[S], *, world: World, record_format: RecordFormat, buffer_bytes: int) -> None:
         self._shard = shard
-        # A shard that is loaded again meanwhile has another state: this load is over then.
+        # A shard that starts another load gets another state, and this load ends.
         self._state = shard.state
         self._world = world
         self._format = record_format
@@ -89,7 +89,7 @@ class Loader(Generic[S]):
         if self._is_over:
             return
         if done.error is not None:
-            # Compaction may have replaced the segment under our hands.
+            # Compaction may have replaced the segment during the read.
             self._attempts += 1
             if self._attempts >= READ_ATTEMPTS_MAX:
                 self._fail(done.error)
@@ -111,12 +111,12 @@ class Loader(Generic[S]):
             self._fail(error)
             return
         except Exception:
-            # A defect of ours, or records in an order nobody writes: the shard must not hang in loading for ever.
-            logger.exception("%s cannot be replayed", self._shard.partition)
+            # A defect here, or records in an order that no broker writes: the shard must not stay LOADING for ever.
+            logger.exception("%s cannot be replayed and has no coordinator", self._shard.partition)
             self._shard.fail()
             return
         if self._offset == before:
-            # Not a single whole batch: nothing more can be read.
+            # The buffer holds no whole batch: nothing more can be read.
             self._finish()
         else:
             self._read()
@@ -141,7 +141,11 @@ class Loader(Generic[S]):
         try:
             key_message, value_message = self._format.decode(key, None if value is None else memoryview(value))
         except UnknownRecord as unknown:
-            logger.warning("%s holds what this version does not know: %s", self._shard.partition, unknown)
+            logger.warning(
+                "%s: skips a record of newer software: %s",
+                self._shard.partition,
+                unknown,
+            )
             return
         self._state.replay(key_message, value_message, producer_id)
         self.records += 1
@@ -159,5 +163,5 @@ class Loader(Generic[S]):
         self._shard.activate()
 
     def _fail(self, error: BaseException) -> None:
-        logger.error("%s cannot be loaded: %s", self._shard.partition, error)
+        logger.error("%s cannot be loaded and has no coordinator: %s", self._shard.partition, error)
         self._shard.fail()

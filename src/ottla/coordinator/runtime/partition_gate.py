@@ -1,8 +1,8 @@
 """The commit gate of a shard: opened by the high watermark of its partition, or by a timeout.
 
-The gate hangs on the partition like a produce request with acks=all that waits for followers, and is woken in the same
-way. A batch that the followers take too long for is answered with an error that leaves its outcome open: it may still
-be committed.
+The gate is registered with the partition like a produce request with acks=all that waits for followers, and is woken in
+the same way. When the followers take too long, the responses of a batch fail with an error that leaves the outcome
+open: the batch may still be committed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from ottla.coordinator.runtime.batch import Batch
 from ottla.coordinator.runtime.settings import ShardSettings
-from ottla.coordinator.runtime.status import meaning_of
+from ottla.coordinator.runtime.status import client_error
 from ottla.decisions import CommitGate, Turn
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Timer, World
@@ -108,7 +108,7 @@ class PartitionGate(CommitGate[Batch]):
                 return
             since = batch.deadline - self._settings.write_timeout_ms / 1000
             self._settings.statistics.commit_wait_seconds += max(self._world.clock.monotonic() - since, 0.0)
-            self.settle_oldest(None if error is ErrorCode.NONE else meaning_of(KafkaError(error)))
+            self.settle_oldest(None if error is ErrorCode.NONE else client_error(KafkaError(error)))
         self.stop()
 
     def stop(self) -> None:
@@ -129,7 +129,7 @@ class PartitionGate(CommitGate[Batch]):
         now = self._world.clock.monotonic()
         while self and self[0].deadline <= now:
             self.uncertain_end = self[0].end_offset
-            self.settle_oldest(meaning_of(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            self.settle_oldest(client_error(KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
         if self:
             self._plan_timeout()
         else:
@@ -137,7 +137,7 @@ class PartitionGate(CommitGate[Batch]):
 
 
 class _Watch(Parked[None]):
-    """Hangs on the partition while something waits for its high watermark."""
+    """Registered with the partition while a batch waits for its high watermark."""
 
     __slots__ = ("_on_progress",)
 

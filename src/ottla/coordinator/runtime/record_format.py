@@ -1,6 +1,6 @@
 """Keys and values of a state topic as bytes: two bytes of version, then the message.
 
-The version of a key is the type of the record; the version of a value says which of its fields follow.
+The version of a key is the type of the record. The version of a value says which fields follow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _VERSION = Struct(">h")
 
 
 class UnknownRecord(Exception):
-    """A record of a type or version that this software does not know: written by a newer one."""
+    """A record of an unknown type or version, written by newer software."""
 
 
 class RecordFormat:
@@ -36,11 +36,11 @@ class RecordFormat:
     ) -> None:
         self._key_classes = key_classes
         self._value_classes = value_classes
-        # The version a value is written in: often not the highest, so that older software can read it.
+        # The version that a value is written in: often not the highest, so that older software can read it.
         self._value_version = value_version
 
     def encode_key(self, key: Message) -> bytes:
-        # Keys have exactly one version each: another one would be another key to compaction.
+        # A key type has exactly one version: compaction would take another version for another key.
         pieces = [_VERSION.pack(key.API_KEY)]
         encoder(type(key), 0)(key, pieces, [])
         return b"".join(pieces)
@@ -48,17 +48,17 @@ class RecordFormat:
     def encode_value(self, value: Message) -> bytes:
         version = self._value_version(value)
         pieces = [_VERSION.pack(version)]
-        # None of these messages has a records field, so that everything ends up in the pieces.
+        # None of these messages has a records field, so all bytes are in `pieces`.
         encoder(type(value), version)(value, pieces, [])
         return b"".join(pieces)
 
     def encode_content(self, record: CoordinatorRecord) -> bytes:
-        """Key and value as they stand in a record, wherever in a batch that is."""
+        """Key and value as bytes of a record, at any place of a batch."""
         key, value = record
         return record_content(self.encode_key(key), None if value is None else self.encode_value(value))
 
     def decode(self, key: memoryview, value: memoryview | None) -> tuple[Message, Message | None]:
-        """Raises UnknownRecord for what a newer broker may have written, MalformedMessage for what nobody writes."""
+        """Raises UnknownRecord for records of newer brokers, MalformedMessage for bytes that no broker writes."""
         try:
             (key_type,) = _VERSION.unpack_from(key)
         except struct_error as error:

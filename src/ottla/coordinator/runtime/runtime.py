@@ -1,8 +1,9 @@
-"""All shards of one coordinator on this broker, kept in step with who leads the partitions of its topic.
+"""All shards of one coordinator on this broker: one for each partition of its topic that the broker leads.
 
 A `CoordinatorRuntime` follows the metadata as a publisher, after the replica manager: a partition that this broker
-leads gets a shard, which is loaded; one it no longer leads loses it. Whoever wants something submits a decision for a
-key (the group id, the transactional id) and gets the answer, or an error that says where to ask instead.
+begins to lead gets a shard, which is loaded, and a partition that it no longer leads loses its shard. Callers submit a
+decision for a key (the group id, the transactional id) and get the response, or an error that tells the client to find
+the coordinator again.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ __all__ = ["CoordinatorRuntime"]
 S = TypeVar("S", bound=CoordinatorState)
 R = TypeVar("R")
 
-# Shards that have answers, or will have.
-_WITH_ANSWERS = (ShardStatus.ACTIVE, ShardStatus.LOADING)
+# Shards that can answer now or after their load.
+_ABLE_TO_ANSWER = (ShardStatus.ACTIVE, ShardStatus.LOADING)
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -72,7 +73,7 @@ class CoordinatorRuntime(Generic[S]):
         # Zero while the topic does not exist.
         self._partition_count = 0
 
-    # Asking.
+    # Requests.
 
     def partition_of(self, key: str) -> int:
         """Raises COORDINATOR_NOT_AVAILABLE while the topic does not exist."""
@@ -85,7 +86,7 @@ class CoordinatorRuntime(Generic[S]):
         return self._partition_count
 
     def submit(self, key: str, decide: Decide[S, R]) -> Deferred[R]:
-        """Has the shard of the key decide; see `Shard.submit`."""
+        """`Shard.submit` of the key's shard."""
         try:
             shard = self.shard_of(key)
         except KafkaError as error:
@@ -93,7 +94,7 @@ class CoordinatorRuntime(Generic[S]):
         return shard.submit(decide)
 
     def ask(self, key: str, question: Question[S, R]) -> Deferred[R]:
-        """Has the shard of the key answer a question; see `Shard.ask`."""
+        """`Shard.ask` of the key's shard."""
         try:
             shard = self.shard_of(key)
         except KafkaError as error:
@@ -101,11 +102,11 @@ class CoordinatorRuntime(Generic[S]):
         return shard.ask(question)
 
     def ask_all(self, question: Question[S, R]) -> Deferred[list[R]]:
-        """The answers of all shards. Half a list would be a wrong answer: while a shard cannot tell, this fails.
+        """The answers of all shards; fails while one of them cannot answer, because half a list is a wrong answer.
 
-        Whoever asks all coordinators has none to look for: COORDINATOR_NOT_AVAILABLE says that this one cannot tell.
+        The error is COORDINATOR_NOT_AVAILABLE: a client that asks all coordinators has no coordinator to find again.
         """
-        asked = [shard.ask(question) for shard in self.shards() if shard.status in _WITH_ANSWERS]
+        asked = [shard.ask(question) for shard in self.shards() if shard.status in _ABLE_TO_ANSWER]
 
         def on_error(error: KafkaError) -> list[R]:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if error.code is ErrorCode.NOT_COORDINATOR else error
@@ -126,7 +127,7 @@ class CoordinatorRuntime(Generic[S]):
         return shard.complete_transaction(marker)
 
     def shard_of(self, key: str) -> Shard[S]:
-        """Raises NOT_COORDINATOR, also while there is no topic: whoever asks has to find the coordinator first."""
+        """Raises NOT_COORDINATOR, also while the topic does not exist: the client has to find the coordinator first."""
         count = self._partition_count
         shard = self._shards.get(partition_for(key, count)) if count else None
         if shard is None:
@@ -134,11 +135,11 @@ class CoordinatorRuntime(Generic[S]):
         return shard
 
     def shard_at(self, index: int, partition_count: int) -> Shard[S] | None:
-        """What `shard_of` finds for a key that belongs to this partition, if the topic still has so many of them."""
+        """`shard_of` for a key of this partition; None if the topic has another number of partitions by now."""
         return self._shards.get(index) if partition_count == self._partition_count else None
 
     def shards(self) -> Iterator[Shard[S]]:
-        """Every shard, whatever its status."""
+        """All shards, in every status."""
         return iter(list(self._shards.values()))
 
     def active_shards(self) -> Iterator[Shard[S]]:
@@ -165,7 +166,7 @@ class CoordinatorRuntime(Generic[S]):
                 self._follow(image.topics.by_id[topic_id], changed.changed)
 
     def close(self) -> None:
-        """Gives up every shard; whoever waits is told to look for another coordinator."""
+        """Closes every shard; pending requests fail with NOT_COORDINATOR."""
         shards, self._shards = self._shards, {}
         for shard in shards.values():
             if shard.status is not ShardStatus.CLOSED:
@@ -186,7 +187,7 @@ class CoordinatorRuntime(Generic[S]):
                     if shard.status is not ShardStatus.CLOSED:
                         shard.close()
             elif shard is None or shard.partition is not partition or shard.status is ShardStatus.CLOSED:
-                # Leading again in a later epoch with the shard still there means that nobody else led in between.
+                # If the shard is still there when a later epoch begins, no other broker has led in between.
                 self._load(index)
 
     def _load(self, index: int) -> None:

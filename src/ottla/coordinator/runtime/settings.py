@@ -1,4 +1,4 @@
-"""What may be configured about the shards of a coordinator, and what they count together."""
+"""Settings of the shards of one coordinator, and their common counters."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["ShardSettings"]
 
 
 class ShardSettings:
-    """What may be configured; one object for all shards of a runtime, so that a change reaches them all."""
+    """One object for all shards of a runtime, so that a change reaches all of them."""
 
     __slots__ = (
         "codec",
         "linger_ms",
         "may_be_replaced",
+        "refuses_all_when_replaced",
         "statistics",
-        "tells_nothing_when_replaced",
         "write_timeout_ms",
     )
 
@@ -34,24 +34,24 @@ class ShardSettings:
         may_be_replaced: Callable[[], bool],
         linger_ms: int = 0,
         codec: Codec = Codec.NONE,
-        tells_nothing_when_replaced: bool = False,
+        refuses_all_when_replaced: bool = False,
     ) -> None:
         self.write_timeout_ms = write_timeout_ms
-        # Zero or less: until the end of the loop's turn.
+        # Zero or less: a batch stays open until the end of the loop's turn.
         self.linger_ms = linger_ms
         self.codec = codec
-        # Whether others may lead by now what this broker thinks that it leads.
+        # True if other brokers may lead by now what this broker believes to lead.
         self.may_be_replaced = may_be_replaced
-        # Whether that keeps it from every answer that needs no records, and not only from those to questions.
-        self.tells_nothing_when_replaced = tells_nothing_when_replaced
+        # Then refuses every response that needs no records, and not only the answers to questions.
+        self.refuses_all_when_replaced = refuses_all_when_replaced
         self.statistics = ShardStatistics()
 
     def others_may_lead(self, leader: LeaderState | None) -> bool:
-        """Where there are no other replicas, nobody else can be made the leader."""
+        """A partition without other replicas cannot get another leader."""
         return (leader is None or not leader.is_alone) and self.may_be_replaced()
 
-    def silence(self, leader: LeaderState | None) -> KafkaError | None:
-        """What is answered instead of what is known, if that may not be told any more."""
-        if self.tells_nothing_when_replaced and self.others_may_lead(leader):
+    def refusal_if_replaced(self, leader: LeaderState | None) -> KafkaError | None:
+        """The error instead of a response from memory, if another broker may lead by now."""
+        if self.refuses_all_when_replaced and self.others_may_lead(leader):
             return KafkaError(ErrorCode.NOT_COORDINATOR)
         return None

@@ -1,17 +1,16 @@
-"""One partition of a state topic that this broker leads: its state in memory, and the gate before every answer.
+"""One partition of a state topic that this broker leads: its state in memory, and the commit gate for its responses.
 
     submit(decide) -> decision -> records into the open batch -> replay -> (end of the loop's turn) one append
-                                                                        -> high watermark passes -> answers
+                                                                        -> high watermark passes -> responses
 
 Decisions of one turn of the loop share a batch: hundreds of commits that arrive together cost one append. A shard
-whose last turn brought one or two decisions expects no others and appends a commit's offsets at once: with a thousand
-groups over fifty shards that is the rule, and an answer that need not wait costs less. Each decision sees what the one
-before it has replayed. A decision without records is answered when everything before it is committed, so that nobody is
-told of something that may still be lost.
+whose last turn brought one or two decisions expects no more and appends a commit's offsets at once. With a thousand
+groups over fifty shards that is the rule, and a response that need not wait costs less. A decision sees the records of
+all decisions before it. The response of a decision without records waits until all records before it are committed.
 
-When an append fails, the state is ahead of the log. It is dropped and loaded again, and everybody who waited is sent to
-find the coordinator anew: that is rare (a full or broken disk; too few replicas are noticed before anything changes)
-and needs no second copy of the state.
+When an append fails, the state is ahead of the log. It is dropped and loaded again, and pending requests fail with an
+error that makes clients find the coordinator again. That is rare (a full or broken disk; too few replicas are noticed
+before anything changes), so there is no second copy of the state.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ottla.coordinator.runtime.record_format import RecordFormat
 from ottla.coordinator.runtime.settings import ShardSettings
 from ottla.coordinator.runtime.state import CoordinatorState
 from ottla.coordinator.runtime.statistics import ShardStatistics
-from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, meaning_of
+from ottla.coordinator.runtime.status import REFUSALS, TRANSITIONS, ShardStatus, client_error
 from ottla.decisions import Decide, Decision, Question, Timers, Turn
 from ottla.decisions.gate import answer_now
 from ottla.model.deferred import Deferred
@@ -49,10 +48,10 @@ R = TypeVar("R")
 
 
 class Shard(Generic[S]):
-    """Made LOADING; the loader fills `state` by `replay` and calls `activate`."""
+    """LOADING at first: the loader fills `state` by `replay` and calls `activate`."""
 
     __slots__ = (
-        "_expects_company",
+        "_expects_more_decisions",
         "_flush_timer",
         "_format",
         "_gate",
@@ -92,9 +91,9 @@ class Shard(Generic[S]):
         self._open: Batch | None = None
         self._flush_timer: Timer | None = None
         self._turn = turn
-        # Whether the last turn in which something was written brought several decisions.
-        self._expects_company = False
-        # The number of the last turn in which a batch was not kept open for others.
+        # True if the last turn with records had several decisions.
+        self._expects_more_decisions = False
+        # The number of the last turn whose first batch was appended at once.
         self._written_in = -1
         # Appended, and not committed yet.
         self._gate = PartitionGate(
@@ -118,24 +117,24 @@ class Shard(Generic[S]):
         return self._settings.statistics
 
     def submit(self, decide: Decide[S, R]) -> Deferred[R]:
-        """Decides at once; the answer comes when everything it rests on is committed, and may be an error."""
+        """Decides at once. The response comes when all records that it rests on are committed."""
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
         try:
             decision = decide(self.state, now_ms)
         except KafkaError as error:
-            return Deferred.failed(self._settings.silence(self.partition.leader_state) or error)
+            return Deferred.failed(self._settings.refusal_if_replaced(self.partition.leader_state) or error)
         if decision.run is None and not decision.records:
-            silence = self._settings.silence(self.partition.leader_state)
-            return self._answer_without_records(decision) if silence is None else Deferred.failed(silence)
+            refusal = self._settings.refusal_if_replaced(self.partition.leader_state)
+            return self._answer_without_records(decision) if refusal is None else Deferred.failed(refusal)
         try:
             batch = self._write(decision, now_ms)
         except KafkaError as error:
-            meaning = meaning_of(error)
+            failure = client_error(error)
             if decision.on_settled is not None:
-                decision.on_settled(meaning)
-            return Deferred.failed(meaning)
+                decision.on_settled(failure)
+            return Deferred.failed(failure)
         if decision.following is not None:
             return self.submit(decision.following)
         response = batch.hold(decision)
@@ -144,10 +143,10 @@ class Shard(Generic[S]):
         return response
 
     def ask(self, question: Question[S, R]) -> Deferred[R]:
-        """Answers from memory, once everything that is there is committed.
+        """Answers from memory, once everything in it is committed.
 
-        Records need followers, and so a coordinator that was cut off writes none. A question needs nobody: its answer
-        might be older than what another coordinator has acknowledged, so whoever may have been replaced gives none.
+        A coordinator that is cut off cannot commit records, but it could answer questions, with less than its successor
+        has acknowledged. So a coordinator that may have been replaced refuses them.
         """
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
@@ -159,15 +158,15 @@ class Shard(Generic[S]):
             return Deferred.failed(error)
         return self._answer_without_records(Decision((), response))
 
-    def expects_nobody(self, size_bytes: int) -> bool:
-        """Whether a record of that size would be appended now and alone, and so be committed: see `append_alone`."""
+    def can_append_alone(self, size_bytes: int) -> bool:
+        """True if a record of that size would be appended at once, alone, and be committed: see `append_alone`."""
         partition, settings = self.partition, self._settings
         leader = partition.leader_state
         return (
             self.status is ShardStatus.ACTIVE
             and self._open is None
             and not self._gate
-            and not self._expects_company
+            and not self._expects_more_decisions
             and self._written_in != self._turn.number
             and leader is not None
             and leader.is_alone
@@ -178,9 +177,9 @@ class Shard(Generic[S]):
         )
 
     def append_alone(self, checksummed: bytes, response: R, now_ms: int) -> R | Deferred[R]:
-        """Appends a record that is a batch of its own, given from its attributes on; then it is to be replayed.
+        """Appends a record as a batch of its own, given from the attributes on; the caller replays it afterwards.
 
-        What `submit` does with a decision that need not wait for others, without all that others would need.
+        Does what `submit` does for the only decision of a turn, without the parts that several decisions need.
         """
         turn = self._turn
         self._written_in = turn.number
@@ -188,9 +187,9 @@ class Shard(Generic[S]):
         try:
             result = self.partition.append_record(checksummed, timestamp=now_ms, now_ms=now_ms)
         except KafkaError as error:
-            meaning = self._count_failure(error)
+            failure = self._count_failure(error)
             self.reload()
-            raise meaning from error
+            raise failure from error
         statistics = self._settings.statistics
         statistics.batches += 1
         statistics.records += 1
@@ -203,10 +202,10 @@ class Shard(Generic[S]):
         return answer
 
     def submit_in_transaction(self, decide: Decide[S, R], *, producer_id: int, producer_epoch: int) -> Deferred[R]:
-        """`submit` for records that count only once their transaction is committed; its coordinator has confirmed it.
+        """`submit` for records of a transaction, which its coordinator has confirmed; they count after its commit.
 
-        They are appended at once, in a batch of their own: nothing may come between the check that the transaction is
-        open and the append, and a marker may come with the next request.
+        They are appended at once, in a batch of their own: no other record may come between the check that the
+        transaction is open and the append, and the next request may bring its marker.
         """
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
@@ -221,7 +220,7 @@ class Shard(Generic[S]):
             self.partition.log.producers.state.check_in_transaction(producer_id, producer_epoch)
             batch = self._write(decision, now_ms, producer_id)
         except KafkaError as error:
-            return Deferred.failed(meaning_of(error))
+            return Deferred.failed(client_error(error))
         batch.producer_id = producer_id
         batch.producer_epoch = producer_epoch
         response = batch.hold(decision)
@@ -229,7 +228,7 @@ class Shard(Generic[S]):
         return response
 
     def complete_transaction(self, marker: EndMarker) -> Deferred[None]:
-        """Writes the marker, and has the records of the transaction count, or not; resolves when it is committed."""
+        """Writes the marker and replays the end of the transaction; resolves when the marker is committed."""
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
         self._flush()
@@ -239,7 +238,7 @@ class Shard(Generic[S]):
         try:
             result = append_marker(self.partition, marker, now_ms=now_ms)
         except KafkaError as error:
-            return Deferred.failed(meaning_of(error))
+            return Deferred.failed(client_error(error))
         self.state.replay_transaction_end(marker.producer_id, is_commit=marker.is_commit)
         batch = Batch(now_ms)
         completed: Deferred[None] = batch.hold(Decision((), None))
@@ -256,11 +255,11 @@ class Shard(Generic[S]):
         self._become(ShardStatus.FAILED)
 
     def close(self) -> None:
-        """Leadership is lost: nothing of this shard may be answered any more."""
+        """Leadership was lost: pending requests fail with NOT_COORDINATOR."""
         self._drop(ShardStatus.CLOSED)
 
     def reload(self) -> None:
-        """Forgets the state and starts over from the log."""
+        """Drops the state and loads it again from the log."""
         self._drop(ShardStatus.LOADING)
         self._make_state()
         if self.on_reload is not None:
@@ -280,7 +279,7 @@ class Shard(Generic[S]):
     # Writing.
 
     def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> Batch:
-        """Puts the records into the open batch and replays them; raises with nothing changed."""
+        """Adds the records to the open batch and replays them. Raises with nothing changed."""
         partition = self.partition
         leader = partition.check_leader()
         if leader.replica_count > 1:
@@ -299,7 +298,7 @@ class Shard(Generic[S]):
         if size + HEADER_SIZE > size_max:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
-                f"A decision of {size} bytes is more than {partition} takes at once ({size_max} bytes).",
+                f"The decision has {size} bytes of records; {partition} takes {size_max} bytes at once.",
             )
         batch = self._open
         if batch is not None and (is_long or HEADER_SIZE + len(batch.payload) + size > size_max):
@@ -309,7 +308,7 @@ class Shard(Generic[S]):
             batch = None
         if batch is None:
             batch = self._open = Batch(now_ms)
-            # Only runs come by the thousand; other decisions may rest on not being answered before `submit` returns.
+            # Only runs come by the thousand. Other callers may rely on `submit` returning before the response.
             self._plan_flush(batch, may_be_at_once=run is not None, is_long=is_long)
         timestamp_delta = now_ms - batch.base_timestamp
         if run is None:
@@ -333,7 +332,7 @@ class Shard(Generic[S]):
             batch.is_shared = False
         elif linger_ms > 0:
             self._flush_timer = self._world.scheduler.call_later(linger_ms / 1000, self._flush)
-        elif may_be_at_once and not self._expects_company and self._written_in != turn.number:
+        elif may_be_at_once and not self._expects_more_decisions and self._written_in != turn.number:
             self._written_in = turn.number
             batch.is_shared = False
             turn.at_end()
@@ -341,7 +340,7 @@ class Shard(Generic[S]):
             turn.at_end(self._flush)
 
     def _flush(self) -> None:
-        """Appends the open batch, if there still is one: a full batch goes out before its turn ends."""
+        """Appends the open batch, unless it was full and appended before its turn ended."""
         batch, self._open = self._open, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
@@ -350,7 +349,7 @@ class Shard(Generic[S]):
             return
         if batch.is_shared:
             decisions = len(batch.responses) + (self._written_in == self._turn.number)
-            self._expects_company = decisions >= COMPANY
+            self._expects_more_decisions = decisions >= DECISIONS_WORTH_WAITING_FOR
         buffer = assemble_batch(
             batch.payload,
             base_offset=0,
@@ -377,10 +376,10 @@ class Shard(Generic[S]):
         self._on_appended(batch, result)
 
     def _count_failure(self, error: KafkaError) -> KafkaError:
-        """What an append that failed means to whoever has asked."""
-        logger.warning("%s could not be written and is loaded again: %s", self.partition, error)
+        """Counts and logs a failed append; the error for the client."""
+        logger.warning("%s could not be written; its state is loaded again from the log: %s", self.partition, error)
         self._settings.statistics.failed_batches += 1
-        return meaning_of(error)
+        return client_error(error)
 
     def _on_appended(self, batch: Batch, result: AppendResult) -> None:
         batch.end_offset = result.last_offset + 1
@@ -429,8 +428,8 @@ class Shard(Generic[S]):
 # Varints and lengths of one record: a bound, not the exact number.
 RECORD_OVERHEAD = 32
 
-# So many decisions of a turn are worth an answer that waits for its end.
-COMPANY = 3
+# The decisions of one turn from which on it pays to wait for the end of the turn.
+DECISIONS_WORTH_WAITING_FOR = 3
 
-# A run of so many records is a batch of its own: it is written faster that way, and an append is little beside it.
+# A run of this many records is a batch of its own: that is written faster, and the extra append costs little.
 LONG_RUN = 16

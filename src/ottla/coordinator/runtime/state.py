@@ -1,4 +1,4 @@
-"""What one shard holds in memory, and the records that make it."""
+"""The state of one shard, as the runtime sees it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CoordinatorRecord = tuple[Message, Message | None]
 
 
 class CoordinatorState(Protocol):
-    """What one shard holds in memory."""
+    """The state of one shard in memory."""
 
     def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:
         """Applies one record. State that is in the log changes in no other way, during a load and afterwards.

@@ -1,4 +1,4 @@
-"""What a shard may be, what that means to whoever asks it, and what errors of its partition mean to them."""
+"""The states of a shard, and the errors that clients get from it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from enum import Enum
 
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "meaning_of"]
+__all__ = ["REFUSALS", "TRANSITIONS", "ShardStatus", "client_error"]
 
 
 class ShardStatus(Enum):
     LOADING = "loading"
     ACTIVE = "active"
-    # Could not be loaded: the log says something that cannot be understood.
+    # The log could not be read or replayed.
     FAILED = "failed"
     CLOSED = "closed"
 
@@ -31,7 +31,7 @@ REFUSALS = {
 }
 
 # What an error of the partition means to a client of the coordinator.
-_MEANINGS = {
+_CLIENT_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -41,6 +41,6 @@ _MEANINGS = {
 }
 
 
-def meaning_of(error: KafkaError) -> KafkaError:
-    meaning = _MEANINGS.get(error.code)
-    return error if meaning is None else KafkaError(meaning, error.message)
+def client_error(error: KafkaError) -> KafkaError:
+    failure = _CLIENT_ERRORS.get(error.code)
+    return error if failure is None else KafkaError(failure, error.message)

@@ -1,4 +1,4 @@
-"""Transactions as administrators see them: list, describe; and ids that nobody has used for long."""
+"""ListTransactions, DescribeTransactions, and the expiry of transactional ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["TransactionFilter", "decide_expiry", "describe", "list_transactions"
 
 
 class TransactionFilter(NamedTuple):
-    """What is listed: everything that nothing here speaks against."""
+    """The filters of ListTransactions; a transaction has to match all of them."""
 
-    # None: of any status.
+    # None matches every status.
     statuses: Collection[TransactionStatus] | None = None
     producer_ids: Collection[int] = ()
-    # Open for longer than this; negative: however long.
+    # The minimum time that the transaction has been open; negative matches every time.
     duration_ms: int = -1
     matches: Callable[[str], bool] | None = None
 

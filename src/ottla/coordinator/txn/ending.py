@@ -1,11 +1,11 @@
-"""The end of a transaction: decided by its producer, by a newer instance of it, or by time; and what comes after.
+"""The end of a transaction, by its producer, by a newer instance of the producer, or by timeout.
 
-Ending is two steps in the log. The first, Prepare..., decides: from then on the transaction ends that way, whatever
-fails. Once it is committed the client is answered and markers go to every partition (`markers`); when the last is
-written, the second step, Complete..., frees the id for the next transaction.
+A transaction ends in two steps in the log. The first record, Prepare..., is the decision: no later failure changes it.
+After its commit the client is answered and markers go to every partition (`markers`). After the last marker the second
+record, Complete..., frees the id for the next transaction.
 
-In the second version of transactions (KIP-890) each end raises the epoch, so that whatever is still on its way from the
-ended transaction is refused by partitions. A repeated request is recognised by the epoch before.
+In the second version of transactions (KIP-890) each end raises the epoch, so that partitions refuse late batches of the
+ended transaction. A repeated request is recognised by the previous epoch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["EndResult", "decide_complete", "decide_end", "decide_fence", "decide
 
 _S = TransactionStatus
 
-# The producer id and epoch to go on with; None when a new producer id is needed to decide.
+# The producer id and epoch of the next transaction; None if the decision needs a new producer id.
 EndResult = tuple[int, int] | None
 
 
@@ -39,7 +39,7 @@ def decide_end(
 def decide_fence(
     shard: TransactionShard, transaction: Transaction, fresh_producer_id: int | None, now_ms: int
 ) -> Decision[EndResult] | None:
-    """The coordinator aborts an open transaction, and its producer is fenced; None when a producer id is needed."""
+    """Aborts an open transaction and fences its producer; None if the decision needs a new producer id."""
     transaction.check(_S.PREPARE_EPOCH_FENCE)
     version = shard.context.transaction_version
     if version >= SECOND_VERSION:
@@ -83,9 +83,10 @@ def decide_complete(
     prepared_ms: int,
     now_ms: int,
 ) -> Decision[None]:
-    """All markers of the transaction that was prepared then are written.
+    """All markers of the transaction that was prepared at `prepared_ms` are written.
 
-    In the first version the next one has the same epoch: its end is not this one's, which may be tried again late.
+    In the first version of transactions the next transaction has the same epoch, and only the time tells it apart from
+    a late retry for this one.
     """
     transaction = shard.transactions.get(transactional_id)
     if (
@@ -108,7 +109,7 @@ def decide_complete(
     return Decision([record_of(transaction, record)], None)
 
 
-# What a producer asks for.
+# EndTxn.
 
 
 def _decide_end_first_version(
@@ -136,7 +137,7 @@ def _decide_end_second_version(
 ) -> Decision[EndResult]:
     status, epoch = transaction.status, transaction.producer_epoch
     if status in PREPARED:
-        # Before anything else: the producer may have been told of a producer id that becomes its own only at the end.
+        # Checked first: the producer may already use the next producer id, which becomes valid at completion.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     has_raised_the_epoch = transaction.is_second_version and status in (_S.COMPLETE_COMMIT, _S.COMPLETE_ABORT)
     is_repeated = has_raised_the_epoch and _is_repeated(transaction, request)
@@ -150,13 +151,13 @@ def _decide_end_second_version(
     elif status is _S.ONGOING:
         return _prepare_or_ask(shard, transaction, _wanted(request), fresh_producer_id, now_ms)
     elif not request.committed:
-        # The producer does not know whether anything of its transaction came through: an end without a beginning.
+        # The producer does not know whether its transaction has begun: it aborts one that has not.
         return _prepare_or_ask(shard, transaction, _S.PREPARE_ABORT, fresh_producer_id, now_ms, has_begun=False)
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 
 
 def _is_repeated(transaction: Transaction, request: EndTxnRequest) -> bool:
-    """Whether the request ended the transaction that was ended last, and its answer was lost."""
+    """True if the request is a retry of the one that ended the last transaction."""
     if transaction.producer_id == request.producer_id:
         return transaction.producer_epoch == request.producer_epoch + 1
     return (
@@ -196,7 +197,7 @@ def _prepare(
     *,
     start_ms: int | None = None,
 ) -> Decision[EndResult]:
-    """The decision itself; with the second version the epoch rises, and past its end another producer id follows."""
+    """The Prepare... record. The second version raises the epoch; after the last epoch follows another producer id."""
     epoch, last_epoch = transaction.producer_epoch, transaction.last_producer_epoch
     next_producer_id = NO_PRODUCER
     answer = (transaction.producer_id, epoch)

@@ -1,7 +1,7 @@
-"""Markers on their way: each partition of an ended transaction is told how it ended, until all have it.
+"""Sends the markers of ended transactions to the leaders of their partitions until all markers are written.
 
-Markers for the same broker travel together: what comes while a request is on its way goes with the next one. What
-fails is tried again with whoever leads by then, for as long as this broker coordinates the transaction. A partition
+Markers for the same broker share a request; markers that come while a request is in flight go with the next one. A
+failed marker is sent again, to the leader of that time, as long as this broker coordinates the transaction. A partition
 whose topic is deleted needs no marker.
 """
 
@@ -27,16 +27,16 @@ __all__ = ["Marker", "MarkerPort", "MarkerSender"]
 
 logger = logging.getLogger("ottla.coordinator.txn.markers")
 
-# Partitions told in one request: some hundred kilobytes at most.
+# Partitions in one request: some hundred kilobytes at most.
 PARTITIONS_PER_REQUEST = 5000
 RETRY_FIRST_MS = 10
 RETRY_MAX_MS = 1000
 
 NOBODY = -1
 
-# After these the partition will never take a marker, and has nothing of the transaction that a reader could see.
+# Errors after which the partition never takes the marker; no reader can see the transaction there.
 _HOPELESS = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
-# Ordinary while leaders change; anything else is worth a warning.
+# Expected while leaders change; other errors are logged as warnings.
 _EXPECTED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -52,17 +52,17 @@ _EXPECTED = frozenset(
 
 
 class MarkerPort(Protocol):
-    """Other brokers, and this one, as the sender sees them."""
+    """The way to all brokers, this one included."""
 
     def leader_of(self, partition: TopicPartition) -> int | None:
-        """The broker that leads, -1 while nobody does, None when there is no such partition."""
+        """The leader's id; -1 without a leader, None if the partition does not exist."""
 
     def write(self, node_id: int, request: WriteTxnMarkersRequest) -> Deferred[WriteTxnMarkersResponse]:
         """Fails with KafkaError or OSError, after a bounded time."""
 
 
 class Marker:
-    """The end of one transaction, and the partitions that have not got it yet."""
+    """The end of one transaction, and the partitions that have no marker yet."""
 
     __slots__ = (
         "attempts",
@@ -95,7 +95,7 @@ class Marker:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.producer_epoch = producer_epoch
-        # When the end was decided.
+        # The time of the Prepare... record.
         self.prepared_ms = prepared_ms
         self.is_commit = is_commit
         self.coordinator_epoch = coordinator_epoch
@@ -116,12 +116,12 @@ class MarkerSender:
         self._on_written = on_written
         self._under_way: dict[tuple[int, str], Marker] = {}
         self._outboxes: dict[int, deque[tuple[Marker, list[TopicPartition]]]] = {}
-        # Brokers with a request on its way to them, and those whose next one is sent at the end of this turn.
+        # Brokers with a request in flight, and brokers that get a request at the end of this turn.
         self._busy: set[int] = set()
         self._planned: set[int] = set()
 
     def send(self, marker: Marker) -> None:
-        """Replaces what was sent for the same id before: the same transaction, sent anew."""
+        """Replaces an earlier marker of the same id, which is of the same transaction."""
         key = (marker.shard_index, marker.transactional_id)
         before = self._under_way.get(key)
         if before is not None:
@@ -130,7 +130,7 @@ class MarkerSender:
         self._route(marker, list(marker.missing))
 
     def forget_shard(self, shard_index: int) -> None:
-        """Another broker coordinates these now; what is on its way may arrive, and does no harm."""
+        """Another broker coordinates these transactions now. Requests in flight may still arrive and are harmless."""
         for key in [key for key in self._under_way if key[0] == shard_index]:
             self._under_way.pop(key).is_cancelled = True
 
@@ -144,7 +144,9 @@ class MarkerSender:
         for partition in partitions:
             leader = self._port.leader_of(partition)
             if leader is None:
-                logger.info("%s is gone, and with it what %s wrote there", partition, marker.transactional_id)
+                logger.info(
+                    "%s is deleted and needs no marker of transactional id %s", partition, marker.transactional_id
+                )
                 marker.missing.discard(partition)
             else:
                 by_leader.setdefault(leader, []).append(partition)
@@ -171,7 +173,7 @@ class MarkerSender:
         while outbox and count < PARTITIONS_PER_REQUEST:
             marker, partitions = outbox[0]
             if marker.producer_id in sent:
-                # Answers are told apart by the producer's id.
+                # The response identifies a marker by its producer id, so a request holds one marker for each.
                 break
             outbox.popleft()
             if not marker.is_cancelled:
@@ -194,7 +196,7 @@ class MarkerSender:
         self._busy.discard(node_id)
         written: dict[int, dict[TopicPartition, int]] = {}
         if answer.error is not None:
-            logger.info("markers for broker %d are sent again: %s", node_id, answer.error)
+            logger.info("markers could not be sent to broker %d and are sent again: %s", node_id, answer.error)
         else:
             for result in answer.result().markers:
                 written[result.producer_id] = {
@@ -218,7 +220,12 @@ class MarkerSender:
                 continue
             failed.append(partition)
             if code not in _EXPECTED:
-                logger.warning("%s does not take the marker of %s: %s", partition, marker.transactional_id, code.name)
+                logger.warning(
+                    "%s refused the marker of transactional id %s, which is sent again: %s",
+                    partition,
+                    marker.transactional_id,
+                    code.name,
+                )
         if failed:
             self._retry(marker, failed)
         self._finish_if_written(marker)

@@ -1,7 +1,8 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: a transaction grows, or begins; and the question whether one has begun.
+"""AddPartitionsToTxn and AddOffsetsToTxn: adds partitions to a transaction, or verifies that it has them.
 
-Before a partition takes a producer's first transactional batch, its leader asks here (KIP-890): whether the producer's
-transaction is open and has that partition (producers of the first version add it themselves), or to have it added.
+Before a partition takes a producer's first transactional batch, its leader asks the coordinator (KIP-890). For
+producers of the first version, which add partitions themselves, it asks whether the transaction is open and has the
+partition. For later producers it adds the partition.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def decide_add_partitions(
 ) -> Decision[None]:
     transaction = shard.transaction(transactional_id)
     if transaction.status in PREPARED:
-        # Before anything else: the producer may have been told of a producer id that becomes its own only at the end.
+        # Checked first: the producer may already use the next producer id, which becomes valid at completion.
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
     _check_producer(transaction, producer_id, producer_epoch)
     is_open = transaction.status is TransactionStatus.ONGOING

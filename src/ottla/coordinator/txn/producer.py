@@ -1,8 +1,8 @@
-"""InitProducerId: a producer takes over a transactional id, and whoever had it before is fenced by its epoch.
+"""InitProducerId: a producer takes over a transactional id; a new epoch fences the previous producer.
 
-An open transaction of the one before is aborted first; the client comes back until that is done. A producer that names
-its former id and epoch continues after an error without giving way to a newer instance (KIP-360). When the epochs of a
-producer id are used up, the transactional id gets another.
+An open transaction of the previous producer is aborted first, and the client retries until that is done. A producer
+that sends its own id and epoch continues after an error and is fenced by a newer instance (KIP-360). When the epochs of
+a producer id are used up, the transactional id gets another producer id.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class ProducerIdentity(NamedTuple):
     producer_epoch: int
 
 
-# The answer of a decision that has to be made again with a new producer id at hand.
+# The response of a decision that has to be repeated with a new producer id.
 NEEDS_PRODUCER_ID = ProducerIdentity(NO_PRODUCER, NO_EPOCH)
-# The answer of one that aborts an open transaction: the client hears CONCURRENT_TRANSACTIONS, and asks again.
+# The response of a decision that aborts an open transaction: the client gets CONCURRENT_TRANSACTIONS and retries.
 ABORTS_FIRST = ProducerIdentity(NO_PRODUCER, NO_EPOCH - 1)
 
 
 class ProducerAttempt(NamedTuple):
     transactional_id: str
     timeout_ms: int
-    # Who the producer says it is, when it has been somebody before.
+    # The producer id and epoch that the producer sends; None for a new producer.
     expected: ProducerIdentity | None
 
 
@@ -74,7 +74,7 @@ def decide_init(
 
 
 def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
-    """Whether the producer may still be the id's own: of this producer id, or of the one that was just used up."""
+    """True if the producer may own the transactional id: it has the current producer id, or the one just used up."""
     return (
         transaction.producer_epoch == NO_EPOCH
         or expected.producer_id == transaction.producer_id
@@ -83,14 +83,14 @@ def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
 
 
 def _next_epoch(transaction: Transaction, expected: ProducerIdentity | None) -> tuple[int, int]:
-    """The epoch to be given, and the one it follows on a client's own wish."""
+    """The next epoch, and the epoch that the client asked to follow."""
     current = transaction.producer_epoch
     if expected is None:
         return current + 1, NO_EPOCH
     if current == NO_EPOCH or (expected.producer_epoch == current and not transaction.is_exhausted):
         return current + 1, current
     if expected.producer_epoch == transaction.last_producer_epoch:
-        # The answer to the first request was lost.
+        # The response to the first request was lost.
         return current, transaction.last_producer_epoch
     raise KafkaError(ErrorCode.PRODUCER_FENCED)
 

@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, and the version their values are written in."""
+"""The records of `__transaction_state`, and the version of their values."""
 
 from __future__ import annotations
 

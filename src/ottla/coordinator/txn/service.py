@@ -1,7 +1,7 @@
-"""The transaction coordinator as the request handlers see it: one method per API, each a check, a decision, an answer.
+"""The transaction coordinator as request handlers see it: one method per API, with its checks and its decision.
 
-Handlers have authorised and translated before they call. Producer ids come from the controller, which may take a while,
-whereas a decision is made at once: one that turns out to need a new id says so, and is made again with it.
+Handlers authorise and translate the request before they call. Producer ids come from the controller, which takes time,
+but a decision is made at once. A decision that needs a new producer id says so, and is repeated with one.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ logger = logging.getLogger("ottla.coordinator.txn")
 
 R = TypeVar("R")
 
-# How long a transaction may wait for the markers of the one before it, instead of being told to come back: a producer,
-# who asks for itself alone, about as long as its own pause would be; a broker, whose request is about many and has
-# others behind it, only as long as markers take when nothing is wrong. And how many may wait for one id.
+# How long a request may wait for the markers of the previous transaction before it gets CONCURRENT_TRANSACTIONS. A
+# producer waits about as long as its own retry backoff. A broker's request covers many producers and blocks the next
+# ones, so it waits only as long as markers usually take. `WAITING_MAX` bounds the waiting requests of one id.
 PRODUCER_WAITS_MS = 100
 BROKER_WAITS_MS = 10
 WAITING_MAX = 100
@@ -95,16 +95,16 @@ class TransactionCoordinator:
             settings=ShardSettings(
                 write_timeout_ms=config.request_timeout_ms,
                 may_be_replaced=may_be_replaced,
-                # It would tell a producer that its transaction never began, or that it ended long ago.
-                tells_nothing_when_replaced=True,
+                # A stale coordinator would tell a producer that its transaction never began, or that it has ended.
+                refuses_all_when_replaced=True,
             ),
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
         )
 
-    # Life.
+    # Start and end.
 
     def start(self, image: MetadataImage) -> None:
-        """Loads what this broker leads; called after the replicas have taken up the image."""
+        """Loads the partitions that this broker leads; called after the replicas have applied the image."""
         self.context.image = image
         self.runtime.start(image)
         config = self.context.config
@@ -127,7 +127,7 @@ class TransactionCoordinator:
     # Producers.
 
     def init_producer(self, request: InitProducerIdRequest) -> Deferred[ProducerIdentity]:
-        """Answers who the producer is from now on; CONCURRENT_TRANSACTIONS while an open transaction is aborted."""
+        """The producer id and epoch from now on; CONCURRENT_TRANSACTIONS while an open transaction is aborted."""
         try:
             attempt = self._check_init(request)
         except KafkaError as error:
@@ -146,7 +146,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition], *, client_version: int
     ) -> Deferred[None]:
-        """Fails with the code that every partition gets. In the second version it is a broker that asks."""
+        """Fails with the code for every partition. In the second version of transactions a broker asks."""
         transactional_id = transaction.transactional_id
         if not transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
@@ -169,7 +169,7 @@ class TransactionCoordinator:
     def verify_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition]
     ) -> Deferred[dict[TopicPartition, ErrorCode]]:
-        """Whether each partition is part of the producer's open transaction."""
+        """A code for each partition: NONE if the producer's open transaction has it."""
         transactional_id = transaction.transactional_id
         if not transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
@@ -183,7 +183,7 @@ class TransactionCoordinator:
         return self.runtime.ask(transactional_id, question)
 
     def end(self, request: EndTxnRequest, *, client_version: int) -> Deferred[EndResult]:
-        """Answers with the producer id and epoch to go on with, once the end is decided for good."""
+        """The producer id and epoch of the next transaction, after the commit of the decision."""
         if not request.transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
 
@@ -195,7 +195,7 @@ class TransactionCoordinator:
     # Administration.
 
     def list_transactions(self, wanted: TransactionFilter) -> Deferred[list[ListedTransaction]]:
-        """Fails while a part of the ids cannot be told."""
+        """Fails while a shard of this broker is loading."""
         now_ms = self._world.clock.now_ms()
         answers = self.runtime.ask_all(lambda shard: list_transactions(shard, wanted, now_ms))
         return answers.then(lambda lists: [transaction for each in lists for transaction in each])
@@ -205,21 +205,21 @@ class TransactionCoordinator:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
         return self.runtime.ask(transactional_id, lambda shard: describe(shard, transactional_id))
 
-    # What time takes away.
+    # Timeouts and expiry.
 
     def abort_timed_out(self) -> None:
-        """Looks once for transactions that have been open for longer than their producers allowed."""
+        """Aborts transactions that have been open for longer than their producer's timeout."""
         now_ms = self._world.clock.now_ms()
         for shard in self.runtime.active_shards():
             state = shard.state
             for transactional_id in [each for each in state.ongoing if has_timed_out(state.transactions[each], now_ms)]:
-                logger.info("the transaction of %s has timed out and is aborted", transactional_id)
+                logger.info("transaction of transactional id %s has timed out and is aborted", transactional_id)
                 self._with_producer_id(transactional_id, partial(_timeout_decide, transactional_id), None).when_done(
                     _log_failure
                 )
 
     def remove_expired(self) -> None:
-        """Looks once for ids that nobody has used for `transactional.id.expiration.ms`."""
+        """Removes ids that were not used for `transactional.id.expiration.ms`."""
         now_ms = self._world.clock.now_ms()
         for shard in self.runtime.active_shards():
             for transactional_id in list(expired_ids(shard.state, now_ms)):
@@ -234,7 +234,7 @@ class TransactionCoordinator:
         if request.enable_2pc and not config.transaction_two_phase_commit_enable:
             raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if request.keep_prepared_txn:
-            # Kafka 4.3 does not know how to either (KIP-939).
+            # Kafka 4.3 does not support it either (KIP-939).
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         timeout_ms = request.transaction_timeout_ms
         if timeout_ms <= 0 or (timeout_ms > config.transaction_max_timeout_ms and not request.enable_2pc):
@@ -249,7 +249,7 @@ class TransactionCoordinator:
     def _with_producer_id(
         self, transactional_id: str, make_decide: Callable[[int | None], TransactionDecide[R]], needs_id: R
     ) -> Deferred[R]:
-        """Decides without a new producer id, and once more with one if the answer says that it is needed."""
+        """Decides without a new producer id, and again with one if the decision needs it."""
 
         def with_id(producer_id: int) -> Deferred[R]:
             return self.runtime.submit(transactional_id, make_decide(producer_id))
@@ -262,7 +262,7 @@ class TransactionCoordinator:
     def _submit_after_the_end(
         self, transactional_id: str, decide: TransactionDecide[None], wait_ms: int
     ) -> Deferred[None]:
-        """Waits a little for the end of the transaction before, whose markers are usually about to be written."""
+        """Waits shortly for the end of the previous transaction, whose markers are usually about to be written."""
         submitted = self.runtime.submit(transactional_id, decide)
         error = submitted.error
         if not isinstance(error, KafkaError) or error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:
@@ -323,7 +323,7 @@ class TransactionCoordinator:
             try:
                 shard = self.runtime.shard_of(marker.transactional_id)
             except KafkaError:
-                # Another broker finds it prepared, and goes on with it.
+                # The next coordinator loads the prepared transaction and completes it.
                 return
             submit_again_later(shard.state, ("complete", marker.transactional_id), decide)
 
@@ -341,4 +341,6 @@ def _decide_expiry(transactional_id: str, shard: TransactionShard, now_ms: int) 
 def _log_failure(done: Deferred[Any]) -> None:
     if done.error is not None:
         unexpected = None if isinstance(done.error, KafkaError) else done.error
-        logger.warning("a transaction could not be cleaned up: %s", done.error, exc_info=unexpected)
+        logger.warning(
+            "a timed-out transaction or an expired id could not be cleaned up: %s", done.error, exc_info=unexpected
+        )

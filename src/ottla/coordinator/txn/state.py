@@ -1,4 +1,4 @@
-"""What one partition of `__transaction_state` says: the transactional ids that belong to it."""
+"""The state of one partition of `__transaction_state`: the transactional ids that belong to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_MS = 100
 
 
 class TransactionContext:
-    """What all shards share: settings, metadata, and the way out for markers."""
+    """Shared by all shards: settings, metadata, and the sender of markers."""
 
     __slots__ = ("aborts", "commits", "config", "forget_markers", "image", "send_markers")
 
@@ -40,11 +40,11 @@ class TransactionContext:
     ) -> None:
         self.config = config
         self.image = image
-        # Called once a prepared transaction is committed; the end of the markers comes back as a decision.
+        # Called after the commit of a Prepare... record. After the last marker a decision completes the transaction.
         self.send_markers = send_markers
-        # Called with a shard's index when it is given up.
+        # Called with the index of a shard that is closed.
         self.forget_markers = forget_markers
-        # Transactions that have ended here since the start.
+        # Transactions that ended in this process.
         self.commits = 0
         self.aborts = 0
 
@@ -66,21 +66,21 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
         # Ids with an open transaction: those that may time out.
         self.ongoing: dict[str, None] = {}
-        # By id: who is to be told when a prepared transaction is finished.
+        # By id: callbacks for the end of a prepared transaction.
         self.waiting: dict[str, list[Callable[[], object]]] = {}
         self.is_loaded = False
 
     def transaction(self, transactional_id: str) -> Transaction:
-        """Raises INVALID_PRODUCER_ID_MAPPING for an id that nobody has begun to use."""
+        """Raises INVALID_PRODUCER_ID_MAPPING for an unknown id."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return transaction
 
     def resume(self, transactional_id: str) -> None:
-        """Has a prepared transaction's record written again, and its markers sent once that is committed.
+        """Writes the record of a prepared transaction again, and sends its markers after the commit.
 
-        What was loaded, or waited for too long, may not be committed: whoever leads after us might not have it.
+        A record that was loaded, or that timed out, may not be committed: the next leader might not have it.
         """
         self.timers.schedule(("resume", transactional_id), 0, partial(_decide_resume, transactional_id))
 
@@ -109,7 +109,7 @@ class TransactionShard:
         if transaction is None:
             transaction = self.transactions[transactional_id] = Transaction(transactional_id)
         elif self.is_loaded and not transaction.is_repeated_by(value):
-            # While loading, compaction may have taken steps away.
+            # During a load steps may be missing, because compaction removed them.
             transaction.check(TransactionStatus(value.transaction_status))
         transaction.apply(value)
         if self.is_loaded:
@@ -129,7 +129,7 @@ class TransactionShard:
             self.context.aborts += 1
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """The state of transactions is not written in transactions."""
+        """No record of this topic belongs to a transaction."""
 
     def on_loaded(self, now_ms: int) -> None:  # noqa: ARG002
         self.is_loaded = True
@@ -163,9 +163,9 @@ def record_of(transaction: Transaction, value: TransactionLogValue) -> Coordinat
 
 
 def on_prepared(shard: TransactionShard, transaction: Transaction, error: KafkaError | None) -> None:
-    """A decided transaction is committed, and so its markers go out; or that is not known, and is tried again."""
+    """Sends the markers after the commit of a Prepare... record; after an error it is written again."""
     if transaction.status not in PREPARED or shard.timers.submit is None:
-        # It was never decided, or another coordinator goes on with it.
+        # The record was refused, or another broker coordinates the transaction now.
         return
     if error is None:
         shard.context.send_markers(shard, transaction)

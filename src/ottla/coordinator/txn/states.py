@@ -1,13 +1,13 @@
-"""The states of a transactional id, and which may follow which: the one table of the transaction's machine.
+"""The states of a transactional id, and the table of their transitions.
 
         Empty ----> Ongoing ----> PrepareCommit ----> CompleteCommit
                        |                                    |
                        +-------> PrepareAbort -----> CompleteAbort ----> Empty (a new instance), Ongoing, or Dead
 
-A prepared transaction is decided: whatever happens, its markers are written and it completes. PrepareEpochFence lies
-between Ongoing and PrepareAbort when the coordinator itself aborts; it is passed through within one decision and never
-written. Dead is an id that has expired: its tombstone. With the second version of transactions (KIP-890) a producer
-may abort where nothing was written, hence PrepareAbort after Empty and after both ends.
+A prepared transaction is decided: its markers are written and it completes, in spite of all failures. PrepareEpochFence
+lies between Ongoing and PrepareAbort when the coordinator aborts; one decision passes through it and never writes it.
+Dead is an expired id: its tombstone. With the second version of transactions (KIP-890) a producer may abort a
+transaction without partitions, hence PrepareAbort after Empty and after both Complete... states.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ TRANSITIONS: dict[TransactionStatus, frozenset[TransactionStatus]] = {
     _S.DEAD: frozenset(),
 }
 
-# Decided, and not yet finished: markers are on their way.
+# Decided and not completed: markers are being sent.
 PREPARED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
-# Nothing is open, so that the id may be forgotten.
+# No transaction is open, so the id may expire.
 EXPIRABLE = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 
 
 class ImpossibleTransition(AssertionError):
-    """A programmer's error; the message tells how it came to it."""
+    """A programmer's error; the message has the last transitions."""

@@ -1,7 +1,7 @@
-"""One transactional id: who may use it, and how far its transaction is.
+"""One transactional id: its producer, and the state of its transaction.
 
-`Transaction` is changed by `apply` alone, with a record of the log. Decisions make the next record with `change`, which
-takes over whatever is not named, as each record of `__transaction_state` holds everything.
+Only `apply` changes a `Transaction`, with a record of the log. Decisions make the next record with `change`, which
+copies the fields that are not given: each record of `__transaction_state` holds the whole state of an id.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ NO_PRODUCER = -1
 NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 32767
-# Transactions that never time out: a coordinator outside decides them (KIP-939).
+# Transactions that never time out: an external coordinator decides them (KIP-939).
 TIMEOUT_NEVER_MS = (1 << 31) - 1
 
-# Versions of the client's side of a transaction; from the second on each end raises the epoch (KIP-890).
+# From this version of the client on, each end of a transaction raises the epoch (KIP-890).
 SECOND_VERSION = 2
 
-# Steps that are remembered for the message of a transition that should never have been tried.
+# Transitions kept for the message of `ImpossibleTransition`.
 HISTORY_MAX = 8
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """The highest epoch is never a client's, so that the coordinator can always fence the one it gave."""
+    """Clients never get the highest epoch, so that the coordinator can always fence them."""
     return producer_epoch >= EPOCH_MAX - 1
 
 
 class TransactionRecord(TransactionLogValue):
-    """A record, and what a coordinator knows only as long as it lives: the epoch before a bump the client asked for.
+    """A record, and the epoch before a bump that the client asked for, which is only in memory.
 
-    With it a repeated InitProducerId is told from a stranger's (KIP-360). Kafka does not write it down either.
+    It tells a repeated InitProducerId from one of another producer (KIP-360). Kafka does not store it either.
     """
 
     __slots__ = ("last_producer_epoch",)
@@ -65,7 +65,7 @@ class Transaction:
         self.transactional_id = transactional_id
         self.producer_id = producer_id
         self.previous_producer_id = NO_PRODUCER
-        # Set while a prepared transaction uses up the last epoch: the id that its producer has from then on.
+        # The next producer id, set while a prepared transaction has the last epoch.
         self.next_producer_id = NO_PRODUCER
         self.producer_epoch = NO_EPOCH
         self.last_producer_epoch = NO_EPOCH
@@ -103,7 +103,7 @@ class Transaction:
         start_ms: int | None = None,
         client_version: int | None = None,
     ) -> TransactionRecord:
-        """The record of a step; what is not given stays as it is."""
+        """The record of a transition; fields that are not given stay as they are."""
         self.check(status)
         members = self.partitions if partitions is None else partitions
         record = TransactionRecord(
@@ -124,7 +124,7 @@ class Transaction:
         return record
 
     def as_record(self) -> TransactionRecord:
-        """What was last written, to be written again."""
+        """The last record, to be written again."""
         record = TransactionRecord(
             producer_id=self.producer_id,
             previous_producer_id=self.previous_producer_id,
@@ -150,7 +150,7 @@ class Transaction:
         )
 
     def check(self, status: TransactionStatus) -> None:
-        """Raises when the step is impossible, with the story that led here."""
+        """Raises ImpossibleTransition, with the last transitions."""
         if status not in TRANSITIONS[self.status]:
             raise ImpossibleTransition(self._told(status))
 

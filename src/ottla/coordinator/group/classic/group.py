@@ -35,7 +35,7 @@ NO_TIMESTAMP = -1
 
 
 class ClassicGroup(Group):
-    """Made EMPTY, with generation 0."""
+    """EMPTY at first, with generation 0."""
 
     __slots__ = (
         "generation",
@@ -70,7 +70,7 @@ class ClassicGroup(Group):
         self.members: dict[str, ClassicMember] = {}
         # Member id by instance id (KIP-345).
         self.static_members: dict[str, str] = {}
-        # How many members know each protocol.
+        # The number of members for each protocol.
         self.supported: dict[str, int] = {}
         # None when the metadata of the members cannot be read.
         self.subscribed_topics: frozenset[str] | None = None
@@ -101,7 +101,7 @@ class ClassicGroup(Group):
         group.subscribed_topics = group.compute_subscribed_topics()
         return group
 
-    # What every group answers.
+    # The interface of every group.
 
     @property
     def state_name(self) -> str:
@@ -140,7 +140,7 @@ class ClassicGroup(Group):
         elif not is_transactional and self.phase is not Phase.EMPTY:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not is_transactional and self.phase is Phase.COMPLETING_REBALANCE:
-            # The member knows the new generation but not what it is assigned: it cannot know what to commit.
+            # The member has the new generation but no assignment yet: it has nothing to commit.
             raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:  # noqa: ARG002
@@ -161,7 +161,7 @@ class ClassicGroup(Group):
 
     def is_subscribed_to(self, topic: str) -> bool:
         if self.subscribed_topics is None:
-            # Unknown: for consumers it is safer to believe that they are.
+            # Unknown: consumers are taken to be subscribed, so that their offsets stay.
             return self.uses_consumer_protocol
         return topic in self.subscribed_topics
 
@@ -211,7 +211,7 @@ class ClassicGroup(Group):
         self.leader_id = value.leader
         self.subscribed_topics = self.compute_subscribed_topics()
         if not stored and self.phase in (Phase.STABLE, Phase.COMPLETING_REBALANCE):
-            # The rebalance that follows the last member has nobody to wait for.
+            # The rebalance after the last member has left completes at once.
             self.become(Phase.PREPARING_REBALANCE, value.current_state_timestamp)
         target = Phase.STABLE if stored else Phase.EMPTY
         if self.phase is not target:
@@ -223,7 +223,7 @@ class ClassicGroup(Group):
     # Members.
 
     def check_member(self, member_id: str, instance_id: str | None) -> None:
-        """Raises unless this is the member of that id, and (when it is static) the only one of its instance."""
+        """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for a former member id of the instance."""
         if instance_id is not None:
             known_id = self.static_members.get(instance_id)
             if known_id is None:
@@ -295,7 +295,7 @@ class ClassicGroup(Group):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the slowest member asks for."""
+        """The longest timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
@@ -327,7 +327,7 @@ class ClassicGroup(Group):
         )
 
     def compute_subscribed_topics(self) -> frozenset[str] | None:
-        """From the members' metadata, of which only the oldest part is looked at: newer versions add behind it."""
+        """From the oldest fields of the members' metadata: newer versions append theirs."""
         if not self.uses_consumer_protocol:
             return None
         topics: set[str] = set()
@@ -425,7 +425,7 @@ class ClassicGroup(Group):
 
 
 def select_protocol(members: Collection[ClassicMember]) -> str:
-    """Of the protocols that all members have, the one that most of them prefer."""
+    """The protocol that most members prefer, among those that all members have."""
     counts = Counter(name for member in members for name in {name for name, _ in member.protocols})
     candidates = {name for name, count in counts.items() if count == len(members)}
     votes = Counter(member.vote(candidates) for member in members)

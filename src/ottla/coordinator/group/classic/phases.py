@@ -1,11 +1,11 @@
-"""The phases of a classic group, and which may follow which.
+"""The phases of a classic group, and the table of their transitions.
 
     EMPTY ---first member joins---> PREPARING_REBALANCE ---all have joined---> COMPLETING_REBALANCE
       ^                              |      ^     ^                                   |       |
-      +----nobody has joined---------+      |     +----a member joins, leaves, fails--+       | the leader has synced
+      +----no member is left---------+      |     +----a member joins, leaves, fails--+       | the leader has synced
                                             +---------------- STABLE <------------------------+
 
-Everything may become DEAD: the group is deleted, or its coordinator moves.
+Every phase may become DEAD: the coordinator moves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["PHASE_TRANSITIONS", "Phase"]
 
 
 class Phase(Enum):
-    """By the names clients see."""
+    """The values are the names in responses."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"

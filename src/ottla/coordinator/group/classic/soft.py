@@ -121,7 +121,7 @@ class SoftState:
         return answers
 
     def forget(self, member_id: str) -> None:
-        """The member, or an id that was given out, is gone. Its requests are answered by whoever removed it."""
+        """The member, or an id that was given out, is gone. The caller has answered its requests."""
         for table in (self._joins, self._syncs, self._newcomers, self._unsynced, self.pending_ids):
             table.pop(member_id, None)
 

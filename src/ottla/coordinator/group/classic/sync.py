@@ -1,4 +1,4 @@
-"""SyncGroup to a classic group: the leader hands in the assignment, each member gets its part.
+"""SyncGroup to a classic group: the leader sends the assignment, and each member gets its part.
 
 The assignment is a record. Replaying it makes the group stable, and the requests that wait are answered with the
 leader's own, after the commit.
@@ -100,7 +100,7 @@ def _store_assignment(group: ClassicGroup, request: SyncGroupRequest, now_ms: in
 
 
 def _decide_unassigned(group: ClassicGroup, generation: int, code: ErrorCode, now_ms: int) -> Decision[None]:
-    """The assignment of this generation was not stored, or nobody knows whether it was: the members join again."""
+    """The assignment of this generation was refused, or may not be committed: the members join again."""
     if group.generation != generation or group.phase not in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
         return NOTHING
     answers: AnswerList = []

@@ -1,8 +1,8 @@
-"""Members of the classic protocol in a consumer group: what JoinGroup, SyncGroup, Heartbeat and LeaveGroup mean to it.
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-To such a member the group looks like a classic one that rebalances cooperatively: its generation is its member epoch, a
-heartbeat tells it to join again whenever it has to give something up or may have more, JoinGroup takes it one step
-towards its target, and SyncGroup hands out what it has. Nobody leads: the coordinator assigns.
+To these members the group looks like a classic group that rebalances cooperatively. The generation is the member epoch.
+A heartbeat tells the member to join again when it has to revoke partitions or can get more. JoinGroup takes it one step
+towards its target, and SyncGroup returns its assignment. No member is the leader: the coordinator assigns.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def _refusal(shard: GroupShard, group: ConsumerGroup, attempt: JoinAttempt, memb
 
 
 def _shares_protocol(group: ConsumerGroup, attempt: JoinAttempt) -> bool:
-    """Those of the classic protocol must be able to go on in a classic group."""
+    """True if all classic members share a protocol, so that they can continue in a classic group."""
     sides = [{name for name, _ in member.classic.protocols} for member in group.members.values() if member.classic]
     return any(all(name in side for side in sides) for name, _ in attempt.protocols)
 
@@ -193,7 +193,7 @@ def decide_classic_heartbeat(
 ) -> Decision[ErrorCode]:
     member, _ = _check_member(group, request.member_id, request.group_instance_id, request.generation_id)
     expect_heartbeat(shard, group.group_id, member)
-    # Joining computes a target that is due: in a group of classic members alone nobody else would.
+    # Joining computes a target that is due. In a group of classic members alone no other request would.
     is_target_due = member.member_epoch < group.epoch and may_compute_target(group, shard.context, now_ms)
     must_join = (
         member.member_epoch < group.assignment_epoch
@@ -207,7 +207,7 @@ def decide_classic_heartbeat(
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether something of its target is still held by another."""
+    """True if another member still holds a partition of its target."""
     return any(
         group.owner_of(topic_id, partition) not in (None, member.member_id)
         for topic_id, partitions in group.target_of(member.member_id, None).items()
@@ -227,7 +227,7 @@ def _check_member(
 
 def _classic_side(member: ConsumerMember) -> ClassicSide:
     if member.classic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} speaks the consumer protocol.")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member.member_id} uses the consumer protocol.")
     return member.classic
 
 
@@ -252,7 +252,7 @@ def decide_classic_leave(
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
-    """Whatever protocol it uses: an administrator removes members so, static ones by their instance id alone."""
+    """A member of either protocol: administrators remove members with LeaveGroup, static ones by instance id."""
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.member(identity.member_id)

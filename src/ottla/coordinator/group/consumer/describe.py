@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe: a group and its members, with what they have and what they should have."""
+"""ConsumerGroupDescribe: a group and its members, with assignments and targets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["describe_consumer_group", "undescribed"]
 
-# How a member takes part (KIP-1099).
+# The protocol of the member (KIP-1099).
 _CLASSIC_MEMBER = 0
 _CONSUMER_MEMBER = 1
 
@@ -66,7 +66,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
 
 
 def _assignment(held: Mapping[Uuid, Iterable[int]], topics: TopicsImage) -> Assignment:
-    """Topics that are deleted meanwhile have no name any more and are left out."""
+    """Deleted topics have no name any more and are left out."""
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(partitions))

@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 
 def can_downgrade_without(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
-    """Whether those who stay all speak the classic protocol, and somebody does stay."""
+    """True if members stay, and all of them use the classic protocol."""
     gone = {member.member_id for member in leaving}
     rest = [member for member in group.members.values() if member.member_id not in gone]
     return bool(rest) and _can_downgrade(group, rest, len(rest))

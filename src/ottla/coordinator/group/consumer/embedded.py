@@ -1,7 +1,7 @@
-"""What members of the classic protocol put into the bytes of JoinGroup and SyncGroup, read and written by the broker.
+"""The subscriptions and assignments inside JoinGroup and SyncGroup: a two-byte version, then the message.
 
-Only the broker of a group that is on its way between the protocols looks into it: a two-byte version, then the message.
-Versions newer than this software knows have what it knows in front.
+The broker reads and writes them only for groups with members of both protocols. Newer versions than this software knows
+append fields to the known ones.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _VERSION = Struct(">h")
 
 
 class CustomAssignor(Exception):
-    """The assignment holds data of an assignor of its own, which would be lost."""
+    """The assignment holds user data of a custom assignor, which would be lost."""
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
@@ -41,7 +41,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(assignment: bytes, topics: TopicsImage) -> dict[Uuid, list[int]]:
-    """By topic id, of topics that exist; members that have not been assigned anything yet have no bytes at all."""
+    """By topic id, of existing topics. A member without an assignment has no bytes."""
     if not assignment:
         return {}
     version = min(_version(assignment), ConsumerProtocolAssignment.VERSIONS[1])
@@ -52,7 +52,7 @@ def read_assignment(assignment: bytes, topics: TopicsImage) -> dict[Uuid, list[i
 
 
 def encode_assignment(held: Mapping[Uuid, Iterable[int]], metadata: bytes, topics: TopicsImage) -> bytes:
-    """In the version in which the member itself speaks."""
+    """In the version of the member's own subscription."""
     version = min(_version(metadata), ConsumerProtocolAssignment.VERSIONS[1])
     message = ConsumerProtocolAssignment(
         assigned_partitions=[

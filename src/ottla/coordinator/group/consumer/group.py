@@ -1,9 +1,9 @@
-"""A consumer group: its epochs, its members, what each of them should have and what each of them has.
+"""A consumer group: its epochs, its members, their targets and their assignments.
 
-Three epochs drive it (KIP-848). The *group epoch* grows when subscriptions or the subscribed topics change; the
-*assignment epoch* says for which group epoch the target assignment was computed; each *member epoch* follows when that
-member has reconciled what it has with its target. Everything here is put together by `replay`; what decisions remember
-on the way (what they last saw of the metadata) may be forgotten at any time.
+Three epochs drive it (KIP-848). The *group epoch* grows when subscriptions or the subscribed topics change. The
+*assignment epoch* is the group epoch for which the target assignment was computed. A *member epoch* follows when the
+member has reconciled its assignment with its target. `replay` changes the group. Decisions also cache the metadata that
+they have seen, which may be dropped at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS = 9
 
 
 class ResolvedRegex(NamedTuple):
-    """The topics that matched a regular expression, and as of which metadata and when."""
+    """The topics that matched a regular expression, with the metadata version and the time."""
 
     topics: frozenset[str]
     version: int
@@ -36,7 +36,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup(Group):
-    """Made empty, with nothing assigned at epoch 1: a member that subscribes to nothing yet gets an epoch then."""
+    """Empty at first, with an empty target at epoch 1: a first member without subscription gets that epoch."""
 
     __slots__ = (
         "_owners",
@@ -71,22 +71,22 @@ class ConsumerGroup(Group):
         self.static_members: dict[str, str] = {}
         # By member id.
         self.targets: dict[str, Target] = {}
-        # How many members subscribe by each regular expression.
+        # The number of members for each regular expression.
         self.regexes: dict[str, int] = {}
         self.resolved_regexes: dict[str, ResolvedRegex] = {}
-        # Who has a partition, or has not given it up yet: by topic, because a topic's id is dear to look up.
+        # The member that has a partition, or has yet to revoke it. By topic, because hashing a topic id is expensive.
         self._owners: dict[Uuid, dict[int, str]] = {}
         # Written by releases before 4.1; the next change of the group removes it.
         self.has_partition_metadata_record = False
-        # The metadata for which the hash was last computed, and the epoch that came of it: when the group has not come
-        # to that epoch, its records were refused, and the hash has to be computed again.
+        # The metadata for which the hash was last computed, and the epoch that it led to. If the group is not at that
+        # epoch, the records were refused, and the hash has to be computed again.
         self.seen_epoch = 0
         self.seen_topics: TopicsImage | None = None
         self.seen_cluster: ClusterImage | None = None
-        # The topics among which the regular expressions were last looked for.
+        # The topics for which the regular expressions were last resolved.
         self.seen_regex_topics: TopicsImage | None = None
 
-    # What every group answers.
+    # The interface of every group.
 
     @property
     def state(self) -> GroupState:
@@ -117,17 +117,17 @@ class ConsumerGroup(Group):
             # An administrator, or a consumer that assigns its partitions itself.
             return
         if is_transactional and generation == -1 and not member_id and instance_id is None:
-            # A producer that does not tell which member it commits for.
+            # A producer that does not name a member.
             return
         member = self.member(member_id)
         is_classic = member.uses_classic_protocol
         if not is_transactional and not is_classic and api_version < FIRST_COMMIT_VERSION_OF_MEMBER_EPOCHS:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                "A member of the consumer protocol commits with version 9 or later: older ones have no member epoch.",
+                "A member of the consumer protocol has to commit with version 9 or later, which has a member epoch.",
             )
         if generation > member.member_epoch:
-            raise stale_epoch(member, f"Epoch {generation} is still to come: the member is at {member.member_epoch}.")
+            raise stale_epoch(member, f"Epoch {generation} is later than the member's epoch {member.member_epoch}.")
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
@@ -248,7 +248,7 @@ class ConsumerGroup(Group):
     # Under test.
 
     def invariants(self) -> None:
-        """No partition is held by two members, and the owners are who the members say."""
+        """No partition has two members, and the table of owners matches the members."""
         held: dict[Uuid, dict[int, str]] = {}
         for member in self.members.values():
             for part in (member.assigned, member.pending_revocation):
@@ -269,6 +269,6 @@ class ConsumerGroup(Group):
 
 
 def stale_epoch(member: ConsumerMember, message: str) -> KafkaError:
-    """The error by the name that the member's protocol has for it."""
+    """The error code of the member's protocol."""
     is_classic = member.uses_classic_protocol
     return KafkaError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH, message)

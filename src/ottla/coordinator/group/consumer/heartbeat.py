@@ -1,9 +1,9 @@
-"""ConsumerGroupHeartbeat: a member joins, tells what it subscribes to and owns, and is told what to own (KIP-848).
+"""ConsumerGroupHeartbeat: a member joins, sends its subscription and its partitions, and gets an assignment (KIP-848).
 
-    who is it -> has its subscription changed -> group epoch -> target assignment -> one step of its reconciliation
+    member -> changed subscription -> group epoch -> target assignment -> one step of the member's reconciliation
 
-Everything is decided on values and comes back as records. An answer carries the assignment when the member sent a full
-request, or when its assignment has changed.
+The decision works on values and returns records. The response has the assignment when the member sent a full request,
+or when its assignment has changed.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ FIRST_VERSION_WITH_OWN_MEMBER_ID = 1
 
 
 class HeartbeatAttempt:
-    """A request, and what has to be known about who sent it."""
+    """A request and its sender."""
 
     __slots__ = ("client_host", "client_id", "may_see_topic", "member_id", "request")
 
@@ -67,35 +67,35 @@ class HeartbeatAttempt:
         self.client_id = client_id
         self.client_host = client_host
         self.member_id = request.member_id or generated_id
-        # A regular expression only matches topics its subscriber may know of.
+        # A regular expression matches only topics that the member may describe.
         self.may_see_topic = may_see_topic
 
 
 def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Collection[str]) -> None:
-    """What can be said about a request without knowing the group."""
+    """Checks that need no group; raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
     epoch = request.member_epoch
     if api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID or epoch > 0 or epoch == LEAVING_EPOCH:
-        _check_not_blank(request.member_id, "A member has an id of its own (MemberId).")
+        _check_not_blank(request.member_id, "MemberId must not be empty.")
     # Kafka's clients and its own tests know this sentence.
     _check_not_blank(request.group_id, "GroupId can't be empty.")
-    _check_not_blank(request.instance_id, "An instance id is null or has characters (InstanceId).")
-    _check_not_blank(request.rack_id, "A rack is null or has a name (RackId).")
+    _check_not_blank(request.instance_id, "InstanceId must be null or not empty.")
+    _check_not_blank(request.rack_id, "RackId must be null or not empty.")
     if epoch == JOINING_EPOCH:
         if request.rebalance_timeout_ms == -1:
-            raise _invalid("Whoever joins says how long it may take to give partitions up (RebalanceTimeoutMs).")
+            raise _invalid("RebalanceTimeoutMs must be set in the request that joins.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise _invalid("Whoever joins owns nothing yet, and says so (TopicPartitions).")
+            raise _invalid("TopicPartitions must be empty in the request that joins.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise _invalid("Whoever joins says what it subscribes to, by name or by regular expression.")
+            raise _invalid("SubscribedTopicNames or SubscribedTopicRegex must be set in the request that joins.")
     elif epoch == LEAVING_STATIC_EPOCH:
         if request.instance_id is None:
-            raise _invalid("Only a static member leaves for a while, and it says which one it is (InstanceId).")
+            raise _invalid("InstanceId must be set by a static member that leaves temporarily.")
     elif epoch < LEAVING_STATIC_EPOCH:
-        raise _invalid(f"{epoch} is no member epoch.")
+        raise _invalid(f"MemberEpoch {epoch} is invalid.")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"There is no assignor {request.server_assignor} here, only {', '.join(assignors)}.",
+            f"Assignor {request.server_assignor} is not supported; supported are: {', '.join(assignors)}.",
         )
 
 
@@ -134,20 +134,20 @@ def decide_heartbeat(
     return Decision(records, response, answers=answers)
 
 
-# Who it is.
+# The member.
 
 
 def _group(
     shard: GroupShard, request: ConsumerGroupHeartbeatRequest, records: list[CoordinatorRecord], answers: AnswerList
 ) -> ConsumerGroup:
-    """A group that is made here is a draft: the records make the one that stays."""
+    """A new group is a draft: replaying the records makes the group that stays."""
     group_id = request.group_id
     group = shard.groups.get(group_id)
     is_joining = request.member_epoch == JOINING_EPOCH
     if isinstance(group, ConsumerGroup):
         return group
     if group is None and not is_joining:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id}.")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
     if group is None:
         return ConsumerGroup(group_id, shard)
     if is_joining and isinstance(group, ClassicGroup):
@@ -155,7 +155,7 @@ def _group(
             records += group.tombstones()
             return ConsumerGroup(group_id, shard)
         return upgrade(shard, group, records, answers)
-    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is one of another kind.")
+    raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is of another kind.")
 
 
 def _check_room(group: ConsumerGroup, member_id: str, size_max: int) -> None:
@@ -210,7 +210,7 @@ def _static_member(
 def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
     if epoch > member.member_epoch:
         raise _fenced("greater", epoch, member.member_epoch)
-    # The answer that told of the newer epoch may have been lost: then the member owns nothing that is not its own.
+    # The response with the newer epoch may have been lost. Then the member owns only partitions of its assignment.
     if epoch < member.member_epoch and (epoch != member.previous_epoch or not _is_within(owned, member.assigned)):
         raise _fenced("smaller", epoch, member.member_epoch)
 
@@ -223,7 +223,7 @@ def _is_within(owned: Owned, assigned: Assigned) -> bool:
 
 
 def _updated(member: ConsumerMember, attempt: HeartbeatAttempt) -> ConsumerMember:
-    """What the request does not say stays as it was; whoever sends this request speaks the new protocol."""
+    """Fields that the request leaves out stay as they are. The sender uses the consumer protocol."""
     request = attempt.request
     names = request.subscribed_topic_names
     return member._replace(
@@ -243,11 +243,11 @@ def _updated(member: ConsumerMember, attempt: HeartbeatAttempt) -> ConsumerMembe
     )
 
 
-# What it is told.
+# The response.
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """A member sends everything when it joins, and when it cannot know whether its last request arrived."""
+    """A member sends all fields when it joins, and when its last request may be lost."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     has_all = request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
     return request.member_epoch == JOINING_EPOCH or has_all
@@ -273,6 +273,6 @@ def _invalid(message: str) -> KafkaError:
 def _fenced(comparison: str, received: int, known: int) -> KafkaError:
     return KafkaError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The member says {received}, which is {comparison} than its epoch {known}. It has to give up everything and "
-        "join again.",
+        f"Epoch {received} is {comparison} than the member's epoch {known}. "
+        "The member must revoke its partitions and join again.",
     )

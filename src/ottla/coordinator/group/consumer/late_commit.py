@@ -1,7 +1,8 @@
-"""Commits at an epoch that the member has left meanwhile (KIP-1251).
+"""Commits at an earlier epoch of the member (KIP-1251).
 
-A commit on its way while the member moves to a new epoch is good for every partition that the member already had at the
-epoch of the commit: nobody else can have had it since. So a rebalance elsewhere in the group costs no commit.
+A commit that arrives after the member has moved to a new epoch is valid for every partition that the member has had
+since the epoch of the commit: no other member has had it in between. So a rebalance of other partitions fails no
+commit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def check_late_commit(
     epoch: int,
     topics: Iterable[OffsetCommitRequestTopic] | Iterable[TxnOffsetCommitRequestTopic],
 ) -> None:
-    """Raises unless the member has had every partition since the epoch or before; topics have names here."""
+    """Raises unless the member has had every partition since that epoch. Topics have names here."""
     member = group.members.get(member_id)
     if member is None or epoch >= member.member_epoch:
         return
@@ -39,5 +40,5 @@ def check_late_commit(
             if epoch < assigned_at:
                 raise stale_epoch(
                     member,
-                    f"The member has had {topic.name}-{index} since epoch {assigned_at} only, and commits for {epoch}.",
+                    f"The commit is of epoch {epoch}; the member has {topic.name}-{index} since epoch {assigned_at}.",
                 )

@@ -1,4 +1,4 @@
-"""How members go: by themselves, for a while (static members), or because they are fenced."""
+"""Removal of members: they leave, leave temporarily (static members), or are fenced."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ R = TypeVar("R")
 def decide_leave(
     shard: GroupShard, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Decision[ConsumerGroupHeartbeatResponse]:
-    """Member epoch -1 leaves for good; with -2 a static member leaves its place reserved for its session."""
+    """Member epoch -1 leaves for good. With -2 a static member keeps its place until its session ends."""
     group = shard.group_of_kind(request.group_id, ConsumerGroup)
     instance_id = request.instance_id
     if instance_id is None:
@@ -46,7 +46,7 @@ def decide_leave(
         member = check_instance(group, request.member_id, instance_id)
     response = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=request.member_epoch)
     if instance_id is not None and request.member_epoch == LEAVING_STATIC_EPOCH:
-        logger.info("static member %s of group %s leaves for a while", instance_id, group.group_id)
+        logger.info("static member %s of group %s leaves temporarily", instance_id, group.group_id)
         forget_revocation(shard, group.group_id, member.member_id)
         return Decision((current_assignment_record(group.group_id, _away(member)),), response)
     logger.info("member %s leaves group %s", member.member_id, group.group_id)
@@ -54,7 +54,7 @@ def decide_leave(
 
 
 def decide_fence(shard: GroupShard, group_id: str, member_id: str, reason: str, now_ms: int) -> Decision[None]:
-    """What a timer asks for; group or member may have gone meanwhile."""
+    """The decision of a timer; the group or the member may be gone by then."""
     group = shard.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if not isinstance(group, ConsumerGroup) or member is None:
@@ -66,7 +66,7 @@ def decide_fence(shard: GroupShard, group_id: str, member_id: str, reason: str, 
 def remove_members(
     shard: GroupShard, group: ConsumerGroup, members: Collection[ConsumerMember], response: R, now_ms: int
 ) -> Decision[R]:
-    """The rest of the group gets a new epoch, and with the next heartbeat of one of them a new assignment."""
+    """The group gets a new epoch, and with the next heartbeat of a member a new assignment."""
     from ottla.coordinator.group.consumer.downgrade import can_downgrade_without, downgrade_without
 
     if not members:
@@ -89,19 +89,19 @@ def remove_members(
 
 
 def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:
-    """The static member of that instance, when it is the one that asks."""
+    """The static member of that instance; raises unless it has this member id."""
     member = group.static_member(instance_id)
     if member is None:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no instance {instance_id}.")
     if member.member_id != member_id:
         raise KafkaError(
             ErrorCode.FENCED_INSTANCE_ID,
-            f"Instance {instance_id} is member {member.member_id} now, and no longer {member_id}.",
+            f"Instance {instance_id} is member {member.member_id} now; {member_id} is fenced.",
         )
     return member
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """What it had stays its own, from whatever epoch on it comes back."""
+    """The member keeps its partitions, and may return at any epoch."""
     assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
     return member._replace(member_epoch=LEAVING_STATIC_EPOCH, assigned=assigned, pending_revocation={})

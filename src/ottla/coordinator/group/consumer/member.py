@@ -1,4 +1,4 @@
-"""One member of a consumer group, as a value: decisions make changed copies, `replay` puts them into the group."""
+"""One member of a consumer group, an immutable value: decisions make changed copies, `replay` stores them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 JOINING_EPOCH = 0
-# A member that leaves for good, and a static one that means to come back within its session.
+# A member that leaves for good, and a static member that may return within its session.
 LEAVING_EPOCH = -1
 LEAVING_STATIC_EPOCH = -2
 
@@ -38,7 +38,7 @@ NO_TARGET: Target = {}
 
 
 class ClassicSide(NamedTuple):
-    """What a member has that still speaks the classic protocol, in a group that is being upgraded."""
+    """The fields of a member that uses the classic protocol in a consumer group."""
 
     session_timeout_ms: int
     protocols: Protocols
@@ -54,7 +54,7 @@ class ConsumerMember(NamedTuple):
     rebalance_timeout_ms: int = -1
     client_id: str = ""
     client_host: str = ""
-    # In order, so that equal subscriptions are equal values.
+    # Sorted, so that equal subscriptions are equal values.
     subscribed_topics: tuple[str, ...] = ()
     # Empty: none.
     subscribed_regex: str = ""
@@ -71,11 +71,11 @@ class ConsumerMember(NamedTuple):
         return self.state is MemberState.STABLE and self.member_epoch == target_epoch
 
     def at_epoch(self, epoch: int) -> ConsumerMember:
-        """The epoch before is remembered: the answer that told of this one may be lost."""
+        """Keeps the previous epoch, because the response with the new one may be lost."""
         return self._replace(member_epoch=epoch, previous_epoch=self.member_epoch)
 
     def assignment_epoch(self, topic_id: Uuid, partition: int) -> int | None:
-        """Since which epoch the member has had the partition; None when it does not have it."""
+        """The epoch since which the member has the partition; None without it."""
         for held in (self.assigned, self.pending_revocation):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:

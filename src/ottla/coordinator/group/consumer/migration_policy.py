@@ -1,4 +1,4 @@
-"""Which ways a group may change between the protocols: `group.consumer.migration.policy`."""
+"""The policy for upgrades and downgrades of groups: `group.consumer.migration.policy`."""
 
 from __future__ import annotations
 

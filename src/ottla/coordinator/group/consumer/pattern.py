@@ -1,12 +1,12 @@
 """Regular expressions over topic names, in time linear to the name.
 
-Members of a group choose these expressions, so one that makes a backtracking matcher run for years must do no harm:
-Python's own `re` would hold up the whole node. The syntax is that of RE2, which Apache Kafka uses: no back references
-and no lookaround. An expression becomes a nondeterministic automaton whose states are followed all at once; sets of
-states that were met before are remembered, which makes it deterministic over time.
+Clients choose these expressions, and one that makes a backtracking matcher run for years must do no harm: Python's own
+`re` would block the whole node. The syntax is that of RE2, which Apache Kafka uses: no back references and no
+lookaround. An expression becomes a nondeterministic automaton whose states are followed in parallel. Sets of states are
+cached, so that the automaton becomes deterministic over time.
 
-A character class is the set of characters in it, among those that names consist of: topic names have few. Where names
-may hold anything (`any_name`), what is neither ASCII nor in the expression counts as one and the same character.
+A character class is a set of the characters that topic names may have, which are few. Where names may have any
+character (`any_name`), all characters that are neither ASCII nor in the expression count as the same character.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _POSIX = {
     "word": _WORD,
     "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
 }
-# Stands for every character that an expression cannot tell from others.
+# Stands for all characters that the expression treats alike.
 _OTHER = "\uffff"
 _ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
-# RE2's own bound for counted repetition; the others keep an expression from becoming a burden.
+# RE2's own bound for counted repetition; the other bounds limit the size of an expression.
 _REPEAT_MAX = 1000
 _STATES_MAX = 10_000
 _DEPTH_MAX = 100
@@ -53,11 +53,11 @@ _CACHE_MAX = 1000
 
 
 class InvalidPattern(Exception):
-    """The expression is malformed, or uses what cannot be matched in linear time."""
+    """The expression is malformed, or cannot be matched in linear time."""
 
 
 def any_name(text: str) -> Callable[[str], bool]:
-    """Whether a name of whatever characters matches as a whole; raises InvalidPattern."""
+    """True if the whole name matches; it may have any characters. Raises InvalidPattern."""
     alphabet = _ASCII | frozenset(text) | {_OTHER}
     pattern = TopicPattern(text, alphabet)
 
@@ -93,7 +93,7 @@ class _Choice(NamedTuple):
 class _Repeat(NamedTuple):
     part: _Node
     low: int
-    # None: without end.
+    # None: unbounded.
     high: int | None
 
 
@@ -101,7 +101,7 @@ _Node = _Chars | _Place | _Sequence | _Choice | _Repeat
 
 
 class _Context(NamedTuple):
-    """What can be said about the place between two characters."""
+    """Assertions about the place between two characters."""
 
     is_start: bool
     is_end: bool
@@ -109,13 +109,14 @@ class _Context(NamedTuple):
 
 
 class TopicPattern:
-    """Raises InvalidPattern for what is not an expression."""
+    """Raises InvalidPattern."""
 
     __slots__ = ("_accept", "_arcs", "_first", "_jumps", "_known", "_start")
 
     def __init__(self, text: str, alphabet: frozenset[str] = _ALL) -> None:
         tree = _Parser(text, alphabet).parse()
-        # By state: where a character of the set leads, and where one may go without a character (at some place).
+        # By state: the next state for a character of the set, and the next states without a character (with an
+        # assertion).
         self._arcs: list[tuple[frozenset[str], int] | None] = []
         self._jumps: list[list[tuple[_At | None, int]]] = []
         self._start = self._new_state()
@@ -123,7 +124,7 @@ class TopicPattern:
         self._forget()
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name matches."""
+        """True if the whole name matches."""
         if len(self._known) >= _CACHE_MAX:
             self._forget()
         place = self._first
@@ -208,7 +209,7 @@ class TopicPattern:
         return following
 
     def _close(self, place: _Stop, *, is_end: bool, is_word: bool) -> set[int]:
-        """All states that can be reached from there without a character, before one of that kind."""
+        """All states that can be reached without a character, before a character of that kind."""
         context = _Context(place.is_start, is_end, place.was_word is not is_word)
         reached = set(place.states)
         waiting = list(place.states)
@@ -221,7 +222,7 @@ class TopicPattern:
 
 
 class _Stop:
-    """A set of states that was met after some character, and where characters led from there."""
+    """A set of states, and the sets that follow it by character."""
 
     __slots__ = ("following", "is_accepted", "is_start", "states", "was_word")
 
@@ -230,7 +231,7 @@ class _Stop:
         self.is_start = is_start
         self.was_word = was_word
         self.following: dict[str, _Stop] = {}
-        # Whether a name may end here; None until one did.
+        # True if a name may end here; None until it is computed.
         self.is_accepted: bool | None = None
 
 
@@ -317,7 +318,7 @@ class _Parser:
             return None
         low_text, comma, high_text = self._text[self._position + 1 : end].partition(",")
         if not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
-            # Not a count: the brace stands for itself.
+            # Not a count: the brace is a literal.
             return None
         low = int(low_text[:5])
         high = low if not comma else int(high_text[:5]) if high_text else None
@@ -362,7 +363,7 @@ class _Parser:
                     raise InvalidPattern("a group without a proper name")
                 self._position = end + 1
             elif self._flags():
-                # Flags without an expression hold to the end of the group they stand in.
+                # Flags without an expression apply until the end of their group.
                 self._depth -= 1
                 return None
         node = self._choice()
@@ -373,7 +374,7 @@ class _Parser:
         return node
 
     def _flags(self) -> bool:
-        """Whether the group ends right after its flags; of those only `i` makes a difference to topic names."""
+        """True if the group ends after its flags. Of the flags only `i` matters for topic names."""
         value = True
         while True:
             character = self._next("a ( without its )")
@@ -412,7 +413,7 @@ class _Parser:
             return self._hexadecimal()
         if character.isascii() and not character.isalnum():
             return character
-        raise InvalidPattern(f"nothing is called \\{character}")
+        raise InvalidPattern(f"unknown escape \\{character}")
 
     def _hexadecimal(self) -> str:
         if self._take("{"):

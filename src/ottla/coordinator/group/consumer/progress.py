@@ -1,4 +1,4 @@
-"""The steps that a member of either protocol takes through one decision, collecting records (see `heartbeat`)."""
+"""The steps of one decision about a member of either protocol, which collect records (see `heartbeat`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ logger = logging.getLogger("ottla.coordinator.group.consumer")
 
 
 class GroupProgress:
-    """A group on its way through one decision: `member` is who it was, `updated` who it will be."""
+    """A group within one decision: `member` before it, `updated` after it."""
 
     __slots__ = (
         "epoch",
@@ -69,7 +69,7 @@ class GroupProgress:
         self.has_subscription_changed = member.subscribed_topics != updated.subscribed_topics
 
     def members(self) -> dict[str, ConsumerMember]:
-        """Who will be a member once the records are replayed: a static member may take another's place."""
+        """The members after the records are replayed: a static member may replace its former self."""
         members = dict(self.group.members)
         replaced = self.group.static_member(self.updated.instance_id)
         if replaced is not None:
@@ -82,7 +82,7 @@ class GroupProgress:
             self.records.append(member_record(self.group.group_id, self.updated))
 
     def update_epoch(self, *, has_regex_changed: bool) -> None:
-        """A change of what is subscribed, or of what the subscribed topics are, begins a new epoch."""
+        """A changed subscription, or a change of the subscribed topics, begins a new epoch."""
         group, context = self.group, self.shard.context
         must_bump = self.has_subscription_changed or has_regex_changed
         if not must_bump and not is_metadata_stale(group, context.image):
@@ -112,11 +112,11 @@ class GroupProgress:
 def reconcile_member(
     progress: GroupProgress, target: TargetOfMember, *, owned: Owned, has_subscription_changed: bool
 ) -> ConsumerMember:
-    """Takes the member one step towards its target, and watches how long it takes to give partitions up."""
+    """Takes the member one step towards its target; starts or stops the timer for its revocation."""
     updated, group, shard = progress.updated, progress.group, progress.shard
     if not has_subscription_changed and updated.is_reconciled_to(target.epoch):
         return updated
-    # A static member that is back under a new id may have what its old self still holds.
+    # A static member under a new id may take the partitions of its former self.
     old_id = group.static_members.get(updated.instance_id or "")
 
     def is_free(topic_id: Uuid, partition: int) -> bool:
@@ -145,7 +145,7 @@ def reconcile_member(
 def replace_member(
     group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[CoordinatorRecord]
 ) -> ConsumerMember:
-    """The same static member under a new id, with everything the old one had."""
+    """The same static member under a new id, with its assignment and target."""
     group_id = group.group_id
     cancel_timers(group.shard, group_id, old.member_id)
     new = old._replace(member_id=new_id, member_epoch=0, previous_epoch=0)

@@ -1,7 +1,8 @@
 """One step of a member towards its target assignment: a pure function from member to member (see `states`).
 
-A member first gives up what is not its own any more, and keeps its epoch until it has said so; only then does it get,
-at the epoch of the target, what nobody else holds. So no partition is ever held by two members.
+A member first revokes the partitions that are not in its target, and keeps its epoch until it has confirmed that. Only
+then it gets, at the epoch of the target, the partitions that no other member holds. So no partition ever has two
+members.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ottla.wire.messages.consumer_group_heartbeat import TopicPartitions
 
 __all__ = ["Owned", "reconcile"]
 
-# What a member says it owns; None when it does not say.
+# The partitions that a member reports as its own; None without a report.
 Owned = Sequence[TopicPartitions] | None
 _NONE: frozenset[int] = frozenset()
 _NOTHING: Mapping[int, int] = {}
@@ -32,8 +33,8 @@ def reconcile(
     has_subscription_changed: bool,
     is_free: Callable[[Uuid, int], bool],
 ) -> ConsumerMember:
-    """`is_free` says whether no other member holds a partition; what the member no longer subscribes to is taken from
-    it at once, even when the next target assignment is still to come.
+    """`is_free` is True for a partition that no other member holds. Topics that the member no longer subscribes to are
+    revoked at once, before the next target assignment.
     """
 
     def step() -> ConsumerMember:
@@ -74,7 +75,7 @@ def _step(
         if len(keeping) < len(current):
             revoked[topic_id] = {each: epoch for each, epoch in current.items() if each not in wanted}
         missing = [partition for partition in sorted(wanted) if partition not in current]
-        # What the member itself has just given up is free as well.
+        # Partitions that the member has just revoked are free as well.
         pending = member.pending_revocation.get(topic_id, _NOTHING)
         free = [partition for partition in missing if partition in pending or is_free(topic_id, partition)]
         is_waiting = is_waiting or len(free) < len(missing)
@@ -104,7 +105,7 @@ def _drop_unsubscribed(member: ConsumerMember, owned: Owned, subscribed: Collect
 
 
 def _owns(owned: Owned, partitions: Assigned) -> bool:
-    """A member that does not say what it owns is taken to own it still."""
+    """A member without a report still owns its partitions."""
     if owned is None:
         return True
     return any(partition in partitions.get(each.topic_id, _NOTHING) for each in owned for partition in each.partitions)

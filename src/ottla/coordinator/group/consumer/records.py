@@ -50,7 +50,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRe
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Up to 4.0 the subscribed topics were written down; since then a hash of them stands in the group's record."""
+    """Releases up to 4.0 stored the subscribed topics; later ones store a hash of them in the group's record."""
     return ConsumerGroupPartitionMetadataKey(group_id=group_id), None
 
 
@@ -122,7 +122,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = None) -> list[CoordinatorRecord]:
-    """Ends the group; parts before the whole, so that no record stands for something that is not there."""
+    """Deletes the group; members before the group, so that no record refers to a deleted group."""
     group_id = group.group_id
     ids = list(group.members if member_ids is None else member_ids)
     records: list[CoordinatorRecord] = [

@@ -1,9 +1,9 @@
 """Subscriptions by regular expression, resolved by the coordinator (KIP-848).
 
-A new expression is checked at once and resolved after the heartbeat is answered, with all others of the group, a few
-topics at a time; what was found is written down and begins a new epoch when it differs from before. Expressions are
-resolved again when topics have changed, but not more often than every ten seconds, and now and then in any case, since
-what a member may see can change without the topics.
+A new expression is checked at once. It is resolved after the heartbeat is answered, together with the other expressions
+of the group and a few topics at a time. The result is recorded, and a changed result begins a new epoch. Expressions
+are resolved again when topics have changed, at most every ten seconds, and periodically, because the topics that a
+member may describe can change without a change of topics.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ __all__ = ["RegexChange", "check_regex", "plan_resolution", "update_regexes"]
 logger = logging.getLogger("ottla.coordinator.group.consumer")
 
 REFRESH_INTERVAL_MIN_MS = 10_000
-# Two or three milliseconds' worth of matching one expression.
+# Two or three milliseconds of matching one expression.
 TOPICS_PER_TURN = 250
 
 
 class RegexChange(NamedTuple):
     has_changed: bool
-    # The topics that the change means are known already.
+    # The topics of the changed expression are known already.
     is_resolved: bool
 
 
@@ -47,7 +47,7 @@ def check_regex(regex: str) -> TopicPattern:
     except InvalidPattern as error:
         raise KafkaError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"{regex!r} is no regular expression: {error}.",
+            f"{regex!r} is not a valid regular expression: {error}.",
         ) from error
 
 
@@ -73,7 +73,7 @@ def plan_resolution(
     may_see_topic: Callable[[str], bool],
     now_ms: int,
 ) -> None:
-    """Has the expressions of the group resolved if some are not, or not any more."""
+    """Schedules the resolution of the group's expressions if some are not resolved, or not for the newest topics."""
     if not group.regexes and not updated.subscribed_regex:
         return
     regexes = {*group.regexes, updated.subscribed_regex} - {""}
@@ -96,7 +96,7 @@ def _is_due(shard: GroupShard, group: ConsumerGroup, regexes: set[str], now_ms: 
 
 
 class _Resolution:
-    """Matches all topics in portions, a turn of the loop each, and decides when it has seen them all."""
+    """Matches all topics in portions, one for each turn of the loop, and decides after the last."""
 
     __slots__ = ("_found", "_group_id", "_image", "_may_see_topic", "_names", "_patterns")
 
@@ -132,7 +132,7 @@ class _Resolution:
         has_changed = False
         for regex, found in self._found.items():
             if regex not in group.regexes:
-                # Whoever wanted it has left, or changed its mind.
+                # The member with this expression has left, or has another subscription.
                 continue
             before = resolved.get(regex)
             has_changed = has_changed or found != (frozenset() if before is None else before.topics)
@@ -141,7 +141,9 @@ class _Resolution:
         new_hash = metadata_hash(topics_of_members(group.members.values(), resolved), shard.context)
         if has_changed or new_hash != group.metadata_hash:
             records.append(epoch_record(group_id, group.epoch + 1, new_hash))
-            logger.info("group %s is at epoch %d: other topics match its patterns", group_id, group.epoch + 1)
+            logger.info(
+                "group %s is at epoch %d: other topics match its regular expressions", group_id, group.epoch + 1
+            )
         return Decision(records, None)
 
 

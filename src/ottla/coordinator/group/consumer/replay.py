@@ -1,7 +1,7 @@
 """Replay of the records of consumer groups: types 3 to 8, and 16.
 
-Compaction may have taken away records that others refer to: every replayer makes what it needs, and a tombstone of what
-is not there means nothing.
+Compaction may have removed records that other records refer to. So every replayer creates the group and the member that
+it needs, and ignores a tombstone of an unknown object.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def _group(shard: GroupShard, group_id: str) -> ConsumerGroup:
     group = shard.groups.get(group_id)
     if isinstance(group, ConsumerGroup):
         return group
-    # Offsets alone have made it a classic group so far. In a log that says otherwise the newest record holds: one group
-    # that cannot be right must not keep all others of the partition away.
+    # A group that only has offsets is a classic group. If older records have made it another group, the newest record
+    # counts: a contradiction about one group must not keep the other groups of the partition from loading.
     if group is not None and not (isinstance(group, ClassicGroup) and not group.members):
         assert not shard.is_loaded, f"{group_id} is of another kind"
-        logger.error("group %s is of another kind by older records, which are left aside", group_id)
+        logger.error("group %s is of another kind in older records, which are ignored", group_id)
     made = ConsumerGroup(group_id, shard)
     shard.put_group(made)
     return made
@@ -200,7 +200,7 @@ def _replay_regex(
 
 
 def _partitions(stored: list[ConsumerTopicPartitions], member_epoch: int) -> Assigned:
-    """Releases before 4.3 did not write when a partition was assigned: the member's epoch is the safe guess."""
+    """Releases before 4.3 did not store the epoch of each partition: the member's epoch is the safe choice."""
     assigned: dict[Uuid, dict[int, int]] = {}
     for each in stored:
         if each.partitions:

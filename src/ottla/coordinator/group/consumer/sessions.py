@@ -1,6 +1,6 @@
-"""Timers of consumer groups: a member that is silent, or does not give up its partitions in time, is removed.
+"""Timers of consumer groups: a member that sends no heartbeat, or does not revoke its partitions in time, is removed.
 
-Timers find group and member anew when they fire; either may have gone.
+A timer that fires looks up group and member by id: both may be gone by then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def expect_heartbeat(shard: GroupShard, group_id: str, member: ConsumerMember) -
 
 
 def expect_revocation(shard: GroupShard, group_id: str, member: ConsumerMember) -> None:
-    """The member has its rebalance timeout to give up what it has to, and so to leave its epoch."""
+    """The member has its rebalance timeout to revoke partitions, and so to leave its epoch."""
     epoch = member.member_epoch
     member_id = member.member_id
 
@@ -61,7 +61,7 @@ def cancel_timers(shard: GroupShard, group_id: str, member_id: str) -> None:
 
 
 def on_group_loaded(group: ConsumerGroup, _now_ms: int) -> None:
-    """Members have their whole session to find the coordinator here."""
+    """Members have their whole session timeout to find the coordinator here."""
     for member in group.members.values():
         expect_heartbeat(group.shard, group.group_id, member)
         if member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol:
@@ -69,7 +69,7 @@ def on_group_loaded(group: ConsumerGroup, _now_ms: int) -> None:
 
 
 class _SessionTimeout:
-    """A class, since one is made with every heartbeat."""
+    """A class and not a closure, because every heartbeat makes one."""
 
     __slots__ = ("_group_id", "_member_id")
 

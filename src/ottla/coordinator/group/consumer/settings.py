@@ -1,6 +1,6 @@
-"""What a consumer group may set for itself, and what the broker sets for it otherwise.
+"""The settings of a consumer group: its own, or the broker's defaults.
 
-A group's own setting is kept within the bounds of the broker: those may have become narrower since it was made.
+A group's own setting is clamped to the broker's bounds, which may have become narrower since it was set.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a member stands on its way to its target assignment, and which state may follow which.
+"""The states of a member on the way to its target assignment, and the table of their transitions.
 
                     +---- nothing to give up, all to be had is free ----+
                     v                                                   |
@@ -7,8 +7,8 @@
        |  +--------- waits for partitions that others still hold ----------------------|---+
        +---------------------------- they are free ------------------------------------+
 
-A member in UNREVOKED keeps its epoch until it reports that it no longer owns what it has to give up; in the two other
-states it has the epoch of the target assignment.
+A member in UNREVOKED keeps its epoch until it reports that it has revoked the partitions. In the two other states it
+has the epoch of the target assignment.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ __all__ = ["GROUP_STATES", "MEMBER_TRANSITIONS", "GroupState", "MemberState"]
 
 
 class MemberState(IntEnum):
-    """By the numbers the records have."""
+    """The values are the numbers in records."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
-    # Written by software newer than this: the member has to start over.
+    # Written by newer software: the member has to join again.
     UNKNOWN = 127
 
     @classmethod
@@ -35,7 +35,7 @@ class MemberState(IntEnum):
 _BY_VALUE = {int(state): state for state in MemberState}
 _ANY = frozenset({MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS})
 
-# A target may change in every state, so that every state but UNKNOWN may follow every other.
+# A target may change in every state, so every state but UNKNOWN may follow every other.
 MEMBER_TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
     MemberState.STABLE: _ANY,
     MemberState.UNREVOKED_PARTITIONS: _ANY,
@@ -45,12 +45,12 @@ MEMBER_TRANSITIONS: dict[MemberState, frozenset[MemberState]] = {
 
 
 class GroupState(Enum):
-    """What is seen of a group from outside; it follows from the epochs and the members, and is never stored."""
+    """The state of a group in responses; it follows from the epochs and the members, and is never stored."""
 
     EMPTY = "Empty"
     # The group's epoch is ahead of its target assignment.
     ASSIGNING = "Assigning"
-    # Some member is not where its target is.
+    # A member has yet to reach its target.
     RECONCILING = "Reconciling"
     STABLE = "Stable"
 

@@ -1,7 +1,7 @@
-"""What a group subscribes to, and a hash of those topics by which changes of them are noticed (KIP-1101).
+"""The subscribed topics of a group, and a hash that detects changes of them (KIP-1101).
 
-The hash stands in the group's record. It covers whatever an assignment depends on: that a topic exists and under which
-id, how many partitions it has, and in which racks their replicas are.
+The hash is in the group's record. It covers everything that an assignment depends on: the ids of the topics, their
+numbers of partitions, and the racks of the replicas.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def subscribed_names(member: ConsumerMember, resolved: Mapping[str, ResolvedRegex]) -> frozenset[str]:
-    """By name and by regular expression together."""
+    """Subscribed by name or by regular expression."""
     names = frozenset(member.subscribed_topics)
     matches = resolved.get(member.subscribed_regex) if member.subscribed_regex else None
     return names if matches is None else names | matches.topics
@@ -40,7 +40,7 @@ def subscribed_names(member: ConsumerMember, resolved: Mapping[str, ResolvedRege
 def subscribed_ids(
     member: ConsumerMember, resolved: Mapping[str, ResolvedRegex], image: MetadataImage
 ) -> frozenset[Uuid]:
-    """Only of topics that exist."""
+    """The ids of the existing topics."""
     by_name = image.topics.by_name
     found = (by_name.get(name) for name in subscribed_names(member, resolved))
     return frozenset(topic.topic_id for topic in found if topic is not None)
@@ -57,7 +57,7 @@ def topics_of_members(members: Iterable[ConsumerMember], resolved: Mapping[str, 
 
 
 def partition_racks(topic: TopicImage, cluster: ClusterImage) -> tuple[frozenset[str], ...]:
-    """For each partition, the racks its replicas are in."""
+    """For each partition, the racks of its replicas."""
     racks = {broker_id: broker.rack for broker_id, broker in cluster.brokers.items() if broker.rack is not None}
     if not racks:
         return ()
@@ -69,7 +69,7 @@ def partition_racks(topic: TopicImage, cluster: ClusterImage) -> tuple[frozenset
 
 
 class TopicHashes:
-    """The hash of each topic, kept until the topic (or a broker's rack) changes: groups share their topics."""
+    """The hash of each topic, cached for all groups until the topic or a broker's rack changes."""
 
     __slots__ = ("_by_name", "_cluster")
 
@@ -92,7 +92,7 @@ class TopicHashes:
 
 
 def metadata_hash(topics: Iterable[str], context: GroupContext) -> int:
-    """A signed number of 64 bits, 0 when none of the topics exists; equal as long as nothing has changed."""
+    """A signed 64-bit number, 0 if none of the topics exists; the same as long as the topics do not change."""
     digests = [
         digest for name in sorted(topics) if (digest := context.topic_hashes.get(name, context.image)) is not None
     ]
@@ -100,7 +100,7 @@ def metadata_hash(topics: Iterable[str], context: GroupContext) -> int:
 
 
 def is_metadata_stale(group: ConsumerGroup, image: MetadataImage) -> bool:
-    """Whether topics or brokers have changed at all since the group's hash was last computed."""
+    """True if any topics or brokers have changed since the group's hash was last computed."""
     has_new_metadata = group.seen_topics is not image.topics or group.seen_cluster is not image.cluster
     return has_new_metadata or group.epoch < group.seen_epoch
 
@@ -112,6 +112,6 @@ def _topic_digest(topic: TopicImage, cluster: ClusterImage) -> bytes:
 
 
 def _hash(data: bytes) -> int:
-    """Two checksums side by side: fast, the same in every process, and only ever compared with each other."""
+    """Two checksums side by side: fast, the same in every process, and only compared for equality."""
     value = crc32c(data) << 32 | crc32(data)
     return value - (1 << 64) if value >= 1 << 63 else value

@@ -1,7 +1,7 @@
-"""The target assignment: what every member should have, computed when the group's epoch is ahead of it.
+"""The target assignment of all members, computed when the group epoch is ahead of it.
 
-It is not computed more often than once in `group.consumer.assignment.interval.ms`, so that members that come one after
-the other cost one assignment (KIP-1263); until then a member is led to the target there is.
+It is computed at most once in `group.consumer.assignment.interval.ms`, so that members that join one after the other
+cost one assignment (KIP-1263). Until then members converge to the present target.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TargetOfMember(NamedTuple):
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember], context: GroupContext) -> str:
-    """What most members ask for; the broker's first one when nobody asks."""
+    """The assignor that most members ask for, else the broker's first one."""
     votes: dict[str, int] = {}
     for member in members.values():
         if member.assignor is not None:
@@ -52,7 +52,7 @@ def update_target(
     now_ms: int,
     records: list[CoordinatorRecord],
 ) -> TargetOfMember:
-    """The target of `member`, one of `members()` (who are as they will be once the records are replayed)."""
+    """The target of `member`. `members()` are all members after the records are replayed."""
     if group_epoch <= group.assignment_epoch or not may_compute_target(group, context, now_ms):
         return TargetOfMember(group.assignment_epoch, group.target_of(member.member_id, member.instance_id))
     everybody = members()
@@ -68,10 +68,10 @@ def update_target(
 
 
 def may_compute_target(group: ConsumerGroup, context: GroupContext, now_ms: int) -> bool:
-    """Whether the interval between two assignments is over."""
+    """True if the interval since the last assignment is over."""
     interval_ms = assignment_interval_ms(context, group.group_id)
     last_ms = group.assignment_timestamp_ms
-    # A timestamp of the future is another broker's clock: it must not stop the group.
+    # A timestamp in the future comes from another broker's clock and must not stop the group.
     return last_ms == 0 or interval_ms == 0 or now_ms - last_ms >= interval_ms or now_ms < last_ms
 
 
@@ -83,7 +83,7 @@ def _spec(
 ) -> AssignmentSpec:
     specs: dict[str, MemberSpec] = {}
     topics: dict[Uuid, TopicSpec] = {}
-    # Most members of a group subscribe to the same: what they share is computed once, and is one object.
+    # Most members have the same subscription: it is computed once, and they share the object.
     shared: dict[tuple[tuple[str, ...], str], frozenset[Uuid]] = {}
     for member_id, member in members.items():
         subscription = member.subscribed_topics, member.subscribed_regex

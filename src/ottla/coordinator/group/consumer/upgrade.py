@@ -1,8 +1,8 @@
 """A classic group becomes a consumer group when the first member of the new protocol joins it (KIP-848).
 
-Its members stay: each becomes a member of the consumer group that still speaks the classic protocol, with the
-generation as its epoch and what it was last assigned as both what it has and its target. Those that wait in a rebalance
-are told to join again.
+Its members stay: each becomes a member of the consumer group that uses the classic protocol, with the generation as its
+epoch and the last assignment as both its assignment and its target. Requests that wait for a rebalance get
+REBALANCE_IN_PROGRESS.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ logger = logging.getLogger("ottla.coordinator.group.consumer")
 def upgrade(
     shard: GroupShard, group: ClassicGroup, records: list[CoordinatorRecord], answers: AnswerList
 ) -> ConsumerGroup:
-    """A draft of the consumer group; the records make the one that stays. Waiting requests are told to join again."""
+    """A draft of the consumer group; replaying the records makes the group that stays."""
     _check(shard, group)
     draft = ConsumerGroup(group.group_id, shard)
     draft.epoch = draft.assignment_epoch = group.generation
@@ -49,7 +49,7 @@ def upgrade(
         members = [_converted(shard, group, member) for member in group.members.values()]
     except MalformedMessage as error:
         logger.warning("group %s cannot be upgraded: %s", group.group_id, error)
-        raise _refusal(group, "what its members say of themselves cannot be read") from error
+        raise _refusal(group, "the metadata of its members cannot be read") from error
     except CustomAssignor as error:
         # Kafka's clients and its own tests know this sentence.
         raise KafkaError(
@@ -80,11 +80,11 @@ def upgrade(
 
 def _check(shard: GroupShard, group: ClassicGroup) -> None:
     if not allows_upgrade(shard):
-        raise _refusal(group, "the broker's policy does not let classic groups change")
+        raise _refusal(group, "the broker's migration policy does not allow upgrades")
     if not group.uses_consumer_protocol:
         raise _refusal(group, "its members are not consumers")
     if len(group.members) > shard.config.group_consumer_max_size:
-        raise _refusal(group, "it has more members than a consumer group may have")
+        raise _refusal(group, "it has more members than a consumer group may have (group.consumer.max.size)")
 
 
 def _refusal(group: ClassicGroup, reason: str) -> KafkaError:

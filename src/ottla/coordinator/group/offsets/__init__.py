@@ -1,4 +1,4 @@
-"""Committed offsets: the table, and what is decided about it."""
+"""Committed offsets: their table, and the decisions about it."""
 
 from __future__ import annotations
 

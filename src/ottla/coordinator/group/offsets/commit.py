@@ -1,4 +1,4 @@
-"""OffsetCommit: where a group stands, written down for whoever goes on."""
+"""OffsetCommit: stores a group's committed offsets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST_VERSION_OF_MEMBER_EPOCHS = 9
 def decide_commit(
     shard: GroupShard, request: OffsetCommitRequest, api_version: int, now_ms: int
 ) -> Decision[OffsetCommitResponse | PackedResponse]:
-    """Topics have names here, whatever the version: the handler knows them by their ids."""
+    """Topics have names here in all versions: the handler fills them in by id."""
     check_commit(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes
     retention_ms = request.retention_time_ms
@@ -44,7 +44,7 @@ def decide_commit(
     topics: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
         name, topic_id = topic.name, topic.topic_id
-        # Written down whatever the version, so that an offset never passes to a later topic of the same name.
+        # The id is stored in all versions, so that an offset never passes to a later topic of the same name.
         known = by_name.get(name)
         stored_id = topic_id if known is None else known.topic_id
         columns = CommitColumns.of(topic.partitions)
@@ -66,7 +66,7 @@ def decide_commit(
 
 
 def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, frozenset[int]]:
-    """What may be committed, and the places of what may not."""
+    """The offsets that may be committed, and the places of those whose metadata is too large."""
     assert columns.metadata is not None
     refused = frozenset(place for place, metadata in enumerate(columns.metadata) if len(metadata) > metadata_max)
     if refused:
@@ -80,12 +80,12 @@ def _answer(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
 
 
 def check_commit(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:
-    """Raises unless whoever commits may do so for the group; a member of a classic group has shown that it is alive."""
+    """Raises KafkaError unless the client may commit for the group; renews the session of a classic member."""
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is None:
-        # Without a generation it is a consumer that assigns its partitions itself, or an administrator: replaying the
-        # first offset makes the group.
+        # Without a generation the client is a consumer without a group protocol, or an administrator. Replaying the
+        # first offset creates the group.
         if generation >= 0:
             is_new = api_version >= FIRST_VERSION_OF_MEMBER_EPOCHS
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION)
@@ -101,7 +101,7 @@ def check_commit(shard: GroupShard, request: OffsetCommitRequest, api_version: i
         check_late_commit(group, request.member_id, generation, request.topics)
         return
     if isinstance(group, ClassicGroup) and group.phase in (Phase.STABLE, Phase.PREPARING_REBALANCE):
-        # A member that commits is alive.
+        # A commit is a sign of life, like a heartbeat.
         member = group.members.get(request.member_id)
         if member is not None:
             expect_heartbeat(group, member)

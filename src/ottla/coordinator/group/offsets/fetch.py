@@ -1,4 +1,4 @@
-"""OffsetFetch: where one group stands, in the partitions asked for or in all it has."""
+"""OffsetFetch: a group's committed offsets, of some partitions or of all."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ INVALID_OFFSET = -1
 def fetch_offsets(
     shard: GroupShard, request: OffsetFetchRequestGroup, *, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """Topics have names here, whatever the version. With `require_stable`, an offset that an open transaction may still
-    change is answered with an error that has the client ask again (KIP-447).
+    """Topics have names here in all versions. With `require_stable`, an offset that an open transaction may still
+    change is answered with an error, and the client asks again (KIP-447).
     """
     group_id = request.group_id
     group = shard.groups.get(group_id)
@@ -80,7 +80,7 @@ def _partition(
             error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
         )
     offset = committed.get(partition)
-    # An offset of a topic that was deleted since says nothing about its namesake.
+    # The topic was deleted and created again since: the offset belongs to the deleted one.
     is_namesake = offset is not None and topic_id and offset.topic_id and offset.topic_id != topic_id
     if offset is None or is_namesake:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, metadata="")

@@ -1,4 +1,4 @@
-"""How offsets go: by hand (OffsetDelete), with their topic, with their group, or because nobody has used them."""
+"""Removal of offsets: by OffsetDelete, with their topic, with their group, or by expiry."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["all_offset_tombstones", "decide_delete_offsets", "decide_expiry", "decide_forget_topics"]
 
-# Records of one decision when nobody asked for them all at once: the rest goes with the next look.
+# Records of one decision that no request asked for; the next decision removes the rest.
 TOMBSTONES_PER_DECISION_MAX = 1000
 
 
 def decide_delete_offsets(shard: GroupShard, request: OffsetDeleteRequest) -> Decision[OffsetDeleteResponse]:
-    """Of a group whose members read the topic nothing is deleted: they would not know (KIP-496)."""
+    """Keeps the offsets of topics that members subscribe to: those members would not notice (KIP-496)."""
     group = shard.group(request.group_id)
     group.check_offset_delete()
     records: list[CoordinatorRecord] = []
@@ -54,7 +54,7 @@ def all_offset_tombstones(shard: GroupShard, group_id: str) -> list[CoordinatorR
 
 
 def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[str]) -> Decision[bool]:
-    """The topics are deleted, and with them whatever a group has committed for them. Answers whether that was all."""
+    """Removes a group's offsets of deleted topics. The response is True when no offset is left to remove."""
     by_name = shard.context.image.topics.by_name
     gone = dict.fromkeys(each for each in shard.offsets.pending_partitions(group_id) if each.topic in topics)
     for partition, offset in shard.offsets.of_group(group_id).items():
@@ -66,9 +66,9 @@ def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[st
 
 
 def decide_expiry(shard: GroupShard, group_id: str, now_ms: int) -> Decision[None]:
-    """Offsets that a group without members has not used for `offsets.retention.minutes` (KIP-211), and then the group.
+    """Removes offsets that are older than `offsets.retention.minutes` (KIP-211), and then a group without offsets.
 
-    Members that read a topic keep its offsets; so does a transaction that is still open.
+    A subscription of a member keeps the offsets of its topic, and an open transaction keeps its own.
     """
     group = shard.groups.get(group_id)
     if group is None:

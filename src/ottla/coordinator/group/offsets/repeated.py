@@ -1,12 +1,12 @@
-"""Commits of one partition that differ from one another in two numbers: the offset, and the leader epoch.
+"""The shortcut for commits of one partition that differ only in the offset and the leader epoch.
 
-A consumer that has one partition, or commits after every record, sends the same request again and again but for these.
-What is the same each time is read and looked up once (`RepeatedCommit`), and recognised by its bytes: the request up to
-the offset. A commit then is a check of the member, a pack, an append, and an answer that is there already.
+A consumer with one partition, or one that commits after every record, sends the same request again with two other
+numbers. The constant part is decoded and looked up once (`RepeatedCommit`) and recognised by its bytes, the request up
+to the offset. Such a commit is a check of the member, one `pack`, an append, and a response that exists already.
 
-When the shard expects nobody else in this turn of the loop, the record goes into the log as a batch of its own, with
-none of what is needed where several decisions share one. Otherwise it is submitted like every decision. Both ways write
-what `decide_commit` would write, and refuse what it would refuse.
+If the shard expects no other decision in this turn of the loop, the record is appended as a batch of its own, without
+the parts that several decisions need. Otherwise it is submitted like every decision. Both ways write the records of
+`decide_commit`, and refuse the same requests.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ __all__ = ["RepeatedCommit", "RepeatedCommits"]
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 
-# Up to this, a delta is one byte in a record: twice the number.
+# A delta up to this is one byte in a record: twice the number.
 _SHORT_DELTA_MAX = 63
 _NO_METADATA = 1
 _TIMESTAMP_SIZE = 8
-# What a batch of one record begins with behind its checksum: no attributes, and its first record is its last.
+# The start of a batch of one record behind its checksum: no attributes, and a last offset delta of 0.
 _ALONE_HEAD = bytes(2 + 4)
 # Producer, epoch and sequence, and the number of records.
 _ALONE_PRODUCER = PRODUCER_AND_COUNT.pack(NO_PRODUCER_ID, NO_PRODUCER_EPOCH, NO_SEQUENCE, 1)
 
-# What is remembered has a bound; whoever still commits is remembered again.
+# The bound of the cache, which is cleared when it is full.
 _REMEMBERED_MAX = 1 << 14
 
 
 class RepeatedCommit:
-    """A request for one partition and without metadata, and what this broker knows about it.
+    """A request for one partition without metadata, with its topic and its shard looked up.
 
-    It is good as long as `topics` are those of the cluster: one may be deleted, or be there again as another topic.
+    Valid as long as `topics` is the cluster's image of topics: the topic may be deleted, or be created again.
     """
 
     __slots__ = (
@@ -83,14 +83,14 @@ class RepeatedCommit:
         index: int,
         partition_count: int,
     ) -> None:
-        # As it came the first time, offset and all: for checks that look at everything else, and for error answers.
+        # The first request, for checks of the other fields and for error responses.
         self.request = request
         self.topics = topics
         self.shape = shape
         self.topic_id = topic.topic_id
         self._version = version
         self._answer = shape.good_answer(version, topic.name, request.topics[0].topic_id)
-        # The partition of the offsets topic that the group belongs to, of so many.
+        # The group's partition of the offsets topic, and the number of partitions of that topic.
         self._index = index
         self._partition_count = partition_count
         length_and_attributes, key_and_version = shape.first_record_start
@@ -107,7 +107,7 @@ class RepeatedCommit:
         self, offset: int, leader_epoch: int, groups: GroupCoordinator, now_ms: int
     ) -> PackedResponse | Deferred[PackedResponse]:
         shard = groups.runtime.shard_at(self._index, self._partition_count)
-        if shard is None or not shard.expects_nobody(self.shape.content_size):
+        if shard is None or not shard.can_append_alone(self.shape.content_size):
             return groups.submit(self.request.group_id, partial(self._decide, offset, leader_epoch))
         check_commit(shard.state, self.request, self._version)
         checksummed = self._pack_alone(
@@ -118,7 +118,7 @@ class RepeatedCommit:
         return appended
 
     def record(self, offset: int, leader_epoch: int, now_ms: int, *, offset_delta: int, timestamp_delta: int) -> bytes:
-        """The record as it stands in a batch, if both deltas are short."""
+        """The bytes of the record in a batch, for short deltas."""
         return self._pack_record(
             self._record_start,
             2 * timestamp_delta,
@@ -142,7 +142,7 @@ class RepeatedCommit:
 
 
 class _OneOffset:
-    """One of these commits as a run of a single record."""
+    """A commit as a run of one record."""
 
     __slots__ = ("_leader_epoch", "_now_ms", "_offset", "_repeated", "count", "size_bytes")
 
@@ -170,7 +170,7 @@ class _OneOffset:
 
 
 class RepeatedCommits:
-    """Those that have been seen lately, by version and the bytes that are the same each time."""
+    """The recent commits, by version and constant bytes."""
 
     __slots__ = ("_commits", "get")
 
@@ -184,7 +184,7 @@ class RepeatedCommits:
     def remember(
         self, seen: tuple[int, bytes], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
     ) -> RepeatedCommit | None:
-        """None where this is nothing to be done quickly: the usual way finds out why."""
+        """None if the shortcut does not apply; the usual way then finds the error, if there is one."""
         version, _ = seen
         (wanted,) = request.topics
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
@@ -192,7 +192,7 @@ class RepeatedCommits:
         else:
             topic = topics.by_name.get(wanted.name)
         index = wanted.partitions[0].partition_index
-        # While the coordinator has not heard of the newest metadata yet, it may know another topic of that name.
+        # The coordinator may not have the newest metadata yet, and may know another topic of that name.
         if topic is None or not 0 <= index < len(topic.partitions) or groups.context.image.topics is not topics:
             return None
         wanted.name = topic.name

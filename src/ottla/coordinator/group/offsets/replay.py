@@ -1,4 +1,4 @@
-"""Replay of offset records: types 0 (never written any more) and 1, alike to the reader."""
+"""Replay of offset records: type 1, and type 0 of old logs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def put_offsets(
     committed: CommittedOffset | OffsetsOfTopic,
     producer_id: int,
 ) -> None:
-    """What becomes of offset records of one group, whether they have just been written or are being loaded."""
-    # A group may exist by its offsets alone: then it is a classic one without members, made here.
+    """Replays offset records of one group, of a decision or of a load."""
+    # A group that only has offsets is a classic group without members.
     if group_id not in shard.groups:
         from ottla.coordinator.group.classic.group import ClassicGroup
 

@@ -1,8 +1,8 @@
-"""The offsets of one commit as a run: written in one pass, and replayed in one.
+"""The offsets of one commit as a run: written in one pass, and replayed in one pass.
 
-A commit may name hundreds of partitions, and every consumer commits every few seconds. What is the same each time is
-in the commit's shape (`shape`); most commits carry no metadata, and the rest is one `pack`. The others are written
-record by record.
+A commit may name hundreds of partitions, and every consumer commits every few seconds. The constant part is in the
+commit's shape (`shape`). Most commits carry no metadata, so one `pack` writes the rest. Commits with metadata are
+written record by record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PARTITIONS_TOGETHER_MAX = 128
 
 
 class CommitColumns(NamedTuple):
-    """What a commit says of one topic, field by field."""
+    """The offsets of one topic in a commit, by columns."""
 
     indexes: tuple[int, ...]
     offsets: Sequence[int]
@@ -58,7 +58,7 @@ class CommitColumns(NamedTuple):
         )
 
     def only(self, places: Sequence[int]) -> CommitColumns:
-        """What it says of some of the partitions."""
+        """The same columns for some of the partitions."""
         indexes, offsets, leader_epochs, metadata = self
         return CommitColumns(
             tuple([indexes[place] for place in places]),
@@ -75,7 +75,7 @@ class CommitRun:
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
-        # Contents of the records, where they cannot be written by their shape; else the end of their values.
+        # The end of the values for records that the shape writes, else the contents of the records.
         self._pieces: list[tuple[CommitShape, OffsetsOfTopic, bytes | list[bytes]]] = []
         self.count = 0
         self.size_bytes = 0
@@ -124,7 +124,7 @@ def _short_contents(shape: CommitShape, committed: OffsetsOfTopic, tail: bytes) 
 
 def _contents(group_id: str, shape: CommitShape, committed: OffsetsOfTopic) -> list[bytes]:
     topic_id = committed.topic_id
-    # Another version is written without a topic id, or with a time of expiry.
+    # A value without a topic id, or with an expiry time, has another version.
     is_usual = topic_id and committed.expire_timestamp_ms == NO_EXPIRY
     tail = value_tail(committed.commit_timestamp_ms, topic_id) if is_usual else b""
     contents: list[bytes] = []

@@ -1,11 +1,10 @@
-"""What the commits of a consumer have in common: the group, the topic, and the partitions.
+"""The constant part of a consumer's commits: group, topic and partitions.
 
-A consumer commits the same partitions again and again, with other offsets. The shape of a commit holds what does not
-change: the keys of the records as they stand in a batch, the partitions as the table knows them, and the answer when
-everything went well. What is left to do for a commit is to put its numbers into place, all with one `pack`.
+A consumer commits the same partitions again and again, with other offsets. The shape of a commit holds the constant
+bytes: the keys of the records in a batch, the partitions for the table of offsets, and the response without errors. A
+commit then fills in its numbers, all with one `pack`.
 
-The bytes are those that the messages `OffsetCommitKey` and `OffsetCommitValue` would make; a test holds them against
-each other.
+The bytes equal those of the messages `OffsetCommitKey` and `OffsetCommitValue`, which a test compares.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ _VALUE_VERSION = 4
 _VALUE_SIZE = _VALUE_HEAD.size + _VALUE_TAIL.size - 1
 # Longer metadata has a longer length.
 METADATA_LENGTH_MAX = 126
-# What comes after the leader epoch where there is no metadata.
+# The bytes after the leader epoch of a value without metadata.
 _EMPTY_METADATA = b"\1"
 _TAIL_SIZE = len(_EMPTY_METADATA) + _VALUE_TAIL.size
 
-# Attributes, and no time after the batch's first record.
+# Attributes, and a timestamp delta of 0.
 _ATTRIBUTES_AND_TIME = b"\0\0"
 
-# What is remembered has a bound: partitions of all shapes together, and the length of the names, which have up to
-# 32,767 characters.
+# The bounds of the cache: the partitions of all shapes, and the length of the names, which have up to 32,767
+# characters.
 _PARTITIONS_REMEMBERED_MAX = 1 << 15
 _REMEMBERED_LENGTH_MAX = 200
 
@@ -69,7 +68,7 @@ class CommitShape:
         # Of a record without metadata: see `ottla.records.record.record_content`.
         value_length = varint_bytes(_VALUE_SIZE)
         self.content_size = len(self._key_head) + _PARTITION.size + len(value_length) + _VALUE_SIZE + 1
-        # Each record up to its offset, as it stands in a batch that begins with this commit.
+        # The bytes of each record up to its offset, in a batch that begins with this commit.
         value_version = _VALUE_HEAD.pack(_VALUE_VERSION, 0, 0, 0)[:2]
         self._prefixes: list[bytes] = []
         for delta, index in enumerate(indexes):
@@ -78,14 +77,14 @@ class CommitShape:
             place = length + _ATTRIBUTES_AND_TIME + offset_delta
             self._prefixes.append(place + self._key_head + _PARTITION.pack(index) + value_length + value_version)
         self._pack = Struct(">" + "".join(f"{len(prefix)}sqi{_TAIL_SIZE}s" for prefix in self._prefixes)).pack
-        # By version, and whether the topic is answered by its id.
+        # By version and by the topic id of the response.
         self._answers: dict[tuple[int, bytes], PackedResponse] = {}
 
     @property
     def first_record_start(self) -> tuple[bytes, bytes]:
         """The first record of `records` up to its offset, without the deltas of time and offset between the two."""
         prefix = self._prefixes[0]
-        # The content as far as the value's version, and before it one byte for each delta.
+        # The content up to the value's version, and one byte before it for each delta.
         size = len(prefix) - (self.content_size - _VALUE_SIZE - 1 + 2)
         return prefix[: size - 2], prefix[size:]
 
@@ -113,7 +112,7 @@ class CommitShape:
         if answer is None:
             partitions = [OffsetCommitResponsePartition(partition_index=each.partition) for each in self.partitions]
             topic = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
-            # Few versions are in use, but a topic that is created anew has a new id each time.
+            # Few versions are in use, but a topic gets a new id each time it is created.
             if len(self._answers) >= 4:
                 self._answers.clear()
             answer = self._answers[version, topic_id.bytes] = PackedResponse(
@@ -124,12 +123,12 @@ class CommitShape:
 
 
 def value_tail(commit_timestamp_ms: int, topic_id: Uuid) -> bytes:
-    """What all values of a topic in one commit end with, and the end of the record."""
+    """The common end of all values of a topic in one commit, with the end of the record."""
     return _VALUE_TAIL.pack(commit_timestamp_ms, 1, 0, 16, topic_id.bytes)
 
 
 class CommitShapes:
-    """The shapes of commits that have been seen lately."""
+    """The shapes of recent commits."""
 
     __slots__ = ("_partitions", "_shapes")
 
@@ -147,7 +146,7 @@ class CommitShapes:
 
     def _remember(self, key: tuple[str, str, tuple[int, ...]], shape: CommitShape) -> None:
         if self._partitions + shape.count > _PARTITIONS_REMEMBERED_MAX:
-            # Whoever still commits is remembered again.
+            # The next commits fill the cache again.
             self._shapes.clear()
             self._partitions = 0
         self._shapes[key] = shape

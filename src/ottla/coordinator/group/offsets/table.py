@@ -1,4 +1,4 @@
-"""The committed offsets of a shard's groups, and those that wait for the end of a transaction."""
+"""The committed offsets of a shard's groups, and the pending offsets of open transactions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NO_EXPIRY = -1
 
 
 class CommittedOffset:
-    """Where a group stands in one partition."""
+    """A group's offset in one partition."""
 
     __slots__ = (
         "commit_timestamp_ms",
@@ -38,10 +38,10 @@ class CommittedOffset:
         self.leader_epoch = leader_epoch
         self.metadata = metadata
         self.commit_timestamp_ms = commit_timestamp_ms
-        # Asked for by the client: only versions 2 to 4 of OffsetCommit could.
+        # Set by clients with versions 2 to 4 of OffsetCommit only.
         self.expire_timestamp_ms = expire_timestamp_ms
         self.topic_id = topic_id
-        # Which of all commits of the shard it is, in the order of the log.
+        # The number of the commit in the shard, in the order of the log.
         self.place = 0
 
     def at(self, partition: int) -> CommittedOffset:  # noqa: ARG002
@@ -54,7 +54,7 @@ class CommittedOffset:
 class OffsetsOfTopic:
     """Offsets of one topic that were committed together, by columns: an object for each would cost most of a commit.
 
-    It lives as long as one of its partitions has nothing newer; whoever makes it bounds how many partitions it has.
+    It stays in memory until every partition has a newer offset. The caller bounds the number of partitions.
     """
 
     __slots__ = (
@@ -78,7 +78,7 @@ class OffsetsOfTopic:
         expire_timestamp_ms: int,
         topic_id: Uuid,
     ) -> None:
-        # By partition: where in the columns.
+        # By partition: the place in the columns.
         self.places = places
         self.offsets = offsets
         self.leader_epochs = leader_epochs
@@ -101,7 +101,7 @@ class OffsetsOfTopic:
         )
 
 
-# Each partition's own, or those it was committed together with.
+# The offset of the partition, or the offsets that it was committed with.
 GroupOffsets = dict[TopicPartition, CommittedOffset | OffsetsOfTopic]
 
 
@@ -113,7 +113,7 @@ class OffsetTable:
     def __init__(self) -> None:
         self._place = 0
         self._by_group: dict[str, GroupOffsets] = {}
-        # By producer id: what its open transaction has committed so far (KIP-98).
+        # By producer id: the offsets of its open transaction (KIP-98).
         self._pending: dict[int, dict[str, GroupOffsets]] = {}
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -147,7 +147,7 @@ class OffsetTable:
         committed: CommittedOffset | OffsetsOfTopic,
         producer_id: int = -1,
     ) -> None:
-        """What was committed, for one partition or for all that were committed together."""
+        """Stores an offset, or the offsets that were committed together."""
         by_group = self._by_group if producer_id < 0 else self._pending.setdefault(producer_id, {})
         by_partition = by_group.get(group_id)
         if by_partition is None:
@@ -157,7 +157,7 @@ class OffsetTable:
             by_partition[partition] = committed
 
     def remove(self, group_id: str, partition: TopicPartition) -> None:
-        """Pending offsets go too: the deletion came after them."""
+        """Removes the pending offsets too: they were committed before the deletion."""
         _remove(self._by_group, group_id, partition)
         for producer_id, transaction in list(self._pending.items()):
             _remove(transaction, group_id, partition)
@@ -172,7 +172,7 @@ class OffsetTable:
             by_partition = self._by_group.setdefault(group_id, {})
             for partition, committed in offsets.items():
                 known = by_partition.get(partition)
-                # What was committed outside the transaction after it is younger: compaction would keep that one too.
+                # An offset that was committed later outside the transaction stays, as it does after compaction.
                 if known is None or known.place < committed.place:
                     by_partition[partition] = committed
 

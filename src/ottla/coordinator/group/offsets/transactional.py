@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: offsets that count together with what a transaction wrote elsewhere, or not at all (KIP-98)."""
+"""TxnOffsetCommit: offsets that become valid when their transaction commits (KIP-98)."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ FIRST_VERSION_OF_NEW_ERRORS = 6
 def decide_commit_in_transaction(
     shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int, now_ms: int
 ) -> Decision[TxnOffsetCommitResponse]:
-    """Which records are to be written in the transaction; they wait in the table until its marker comes.
+    """The offsets are pending in the table until the transaction's marker is written.
 
-    Topics have names here, whatever the version: the handler fills them in.
+    Topics have names here in all versions: the handler fills them in.
     """
     _check(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes
@@ -66,7 +66,7 @@ def _check(shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int)
     generation = request.generation_id_or_member_epoch
     names_errors = api_version >= FIRST_VERSION_OF_NEW_ERRORS
     if group is None:
-        # Without a generation it is a producer that knows of no group: replaying the first offset makes one.
+        # Without a generation the producer commits for a group without members. Replaying the first offset creates it.
         if generation >= 0:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if names_errors else ErrorCode.ILLEGAL_GENERATION)
         return

@@ -1,6 +1,6 @@
-"""Server-side assignors: pure functions from who subscribes to what, to who gets what.
+"""Server-side assignors: pure functions from subscriptions to assignments.
 
-An assignor is given the members with what they had before and the subscribed topics, and returns a target for every
+An assignor gets the members with their previous targets and the subscribed topics, and returns a target for every
 member. It reads no clock and draws no random number: the same input gives the same assignment on every broker.
 """
 

@@ -1,8 +1,8 @@
-"""The range assignor: of each topic, every subscriber gets one run of consecutive partitions.
+"""The range assignor: every subscriber gets one run of consecutive partitions of each topic.
 
 Members are in the same order for every topic, so partitions of the same number in topics of the same size go to the
-same member: what joins topics needs. Static members are ordered by instance id, which survives a restart. Neither
-racks nor what a member had before have a say, as in Apache Kafka 4.3: they would tear the runs apart.
+same member, as joins of topics need. Static members are ordered by instance id, which survives a restart. Racks and
+previous targets are ignored, as in Apache Kafka 4.3: they would split the runs.
 """
 
 from __future__ import annotations

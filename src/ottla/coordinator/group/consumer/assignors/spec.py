@@ -1,4 +1,4 @@
-"""What an assignor is given, as plain values."""
+"""The input of an assignor, as plain values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class TopicSpec(NamedTuple):
 
 
 class MemberSpec(NamedTuple):
-    # Topics that do not exist are not among them.
+    # Existing topics only.
     topic_ids: frozenset[Uuid]
-    # The target of the assignment before.
+    # The previous target.
     previous: Mapping[Uuid, frozenset[int]] = {}
     rack_id: str | None = None
     instance_id: str | None = None
@@ -35,5 +35,5 @@ class AssignmentSpec(NamedTuple):
 
     @property
     def is_homogeneous(self) -> bool:
-        """Whether all members subscribe to the same topics."""
+        """True if all members subscribe to the same topics."""
         return len({member.topic_ids for member in self.members.values()}) <= 1

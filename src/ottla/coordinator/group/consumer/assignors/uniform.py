@@ -1,9 +1,9 @@
-"""The uniform assignor: everybody gets as many partitions as everybody else, give or take one, and keeps what it can.
+"""The uniform assignor: all members get the same number of partitions, plus or minus one, and keep as many as possible.
 
-First every member keeps what it had, up to its share; then what is left goes to whoever has room, to a member in a rack
-of one of the partition's replicas where there is one (KIP-881). When members subscribe to different topics there is no
-one share: partitions go to the least loaded of their subscribers, and are then moved from heavily to lightly loaded
-ones until no single move makes the loads more even.
+First every member keeps its previous partitions, up to its share. The rest goes to members with room, preferably in the
+rack of a replica (KIP-881). When members subscribe to different topics there is no common share: a partition goes to
+its least loaded subscriber, and partitions are then moved from heavily to lightly loaded members until no single move
+makes the loads more even.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.model.ids import Uuid
 __all__ = ["assign_uniformly"]
 
 _Partition = tuple[Uuid, int]
-# Each pass of moves makes the loads more even, so there are few; this only bounds what cannot be foreseen.
+# Each pass of moves makes the loads more even, so there are few; this is only a safety bound.
 _BALANCE_PASSES_MAX = 100
 
 
@@ -45,7 +45,7 @@ def _all_partitions(spec: AssignmentSpec, topic_ids: Iterable[Uuid]) -> list[_Pa
 
 
 def _previous(spec: AssignmentSpec, member_id: str, unassigned: dict[_Partition, None]) -> list[_Partition]:
-    """What the member had and may keep: still there, still subscribed, and not kept by another."""
+    """The previous partitions that the member may keep: existing, subscribed, and not kept by another member."""
     member = spec.members[member_id]
     return [
         (topic_id, partition)
@@ -66,7 +66,7 @@ def _assign_homogeneous(spec: AssignmentSpec, held: dict[str, list[_Partition]])
     room: dict[str, int] = {}
     for member_id, partitions in held.items():
         previous = _previous(spec, member_id, unassigned)
-        # One more than the others is kept where it already is.
+        # A member that has one partition more than the share keeps it.
         share = quota + (extra > 0 and len(previous) > quota)
         extra -= share > quota
         partitions.extend(previous[:share])
@@ -96,7 +96,7 @@ def _fill_racks(
     room: dict[str, int],
     unassigned: dict[_Partition, None],
 ) -> None:
-    """Gives away, within everybody's share, what has a replica in the receiver's own rack."""
+    """Assigns partitions to members in the rack of a replica, up to the members' shares."""
     by_rack: dict[str, list[str]] = {}
     for member_id, member in spec.members.items():
         if member.rack_id is not None:
@@ -132,7 +132,7 @@ def _assign_heterogeneous(spec: AssignmentSpec, held: dict[str, list[_Partition]
             owners[partition] = member_id
             loads[member_id] += 1
             del unassigned[partition]
-    # Topics with few subscribers first: there is the least choice.
+    # Topics with few subscribers first, because they have the least choice.
     by_topic: dict[Uuid, list[_Partition]] = {}
     for partition in unassigned:
         by_topic.setdefault(partition[0], []).append(partition)
