@@ -1,7 +1,7 @@
-"""Records of change data capture: Debezium's envelope of the row before and after, and where it comes from.
+"""Records of change data capture: Debezium's envelope with the row before and after, and its source.
 
-A delete is followed by a tombstone, so that compaction forgets the key. An update that changes the key is a delete of
-the old one and a create of the new one.
+A delete is followed by a tombstone, so that compaction removes the key. An update of the key is a delete of the old key
+and a create of the new one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedTable:
-    """A table as one batch has it."""
+    """A table in a batch."""
 
     server: str
     database: str
@@ -80,9 +80,9 @@ class CapturedTable:
 
 
 def columns_of_relations(relations: Sequence[Relation], keys: Sequence[str]) -> tuple[Column, ...]:
-    """The columns of all that a table was in one batch; a column that had two types comes as text.
+    """The columns of all descriptions of a table in a batch; a column with two types is text.
 
-    `keys` are the columns of the primary key; where the table is another one by now, its own word is taken.
+    `keys` are the columns of the primary key. If the table has changed since, the description's own key is used.
     """
     latest = relations[-1]
     names = {each.name for each in latest.columns}
@@ -102,7 +102,7 @@ def columns_of_relations(relations: Sequence[Relation], keys: Sequence[str]) -> 
 
 
 class Envelopes:
-    """Collects the records of one table and makes Arrow of them."""
+    """Collects the records of a table as Arrow batches."""
 
     def __init__(self, table: CapturedTable, *, tombstones: bool, placeholder: str, version: str) -> None:
         self._table = table
@@ -110,7 +110,7 @@ class Envelopes:
         self._version = version
         self._key_places = [place for place, each in enumerate(table.columns) if each.is_key]
         self._parsers = [text_parser(each.schema) for each in table.columns]
-        # What stands for a large value that is not told: null would say that it is gone.
+        # The placeholder for an unchanged large value; null would mean that it was removed.
         known: dict[str, Any] = {"string": placeholder, "bytes": placeholder.encode()}
         self._placeholders = [None if each.schema.name else known.get(each.schema.type) for each in table.columns]
         # Key, before, after, operation (None: a tombstone), time, and (time, transaction, LSN, snapshot) of the source.
@@ -120,12 +120,12 @@ class Envelopes:
         return len(self._records)
 
     def places(self, relation: Relation) -> list[int | None]:
-        """Where each of our columns is in the rows of a relation."""
+        """The index of each of our columns in the rows of a relation."""
         known = {each.name: place for place, each in enumerate(relation.columns)}
         return [known.get(each.name) for each in self._table.columns]
 
     def row(self, values: Sequence[Any], places: Sequence[int | None], *, old: Row | None = None) -> list[Any]:
-        """Values of a message, which are text, in our order and types; what did not change is taken from `old`."""
+        """The text values of a message in our order and types; unchanged values come from `old`."""
         found: list[Any] = []
         for number, place in enumerate(places):
             value = None if place is None else values[place]
@@ -138,7 +138,7 @@ class Envelopes:
         return found
 
     def add(self, operation: str, before: Row | None, after: Row | None, at_ms: int, source: tuple[Any, ...]) -> None:
-        """One row, by Debezium's letter: c, u, d, r, t. `source` is time, transaction, LSN and snapshot."""
+        """Adds a row with Debezium's operation: c, u, d, r, t. `source` is time, transaction, LSN and snapshot."""
         key = self._key(after if after is not None else before)
         if operation == "u" and before is not None and (old := self._key(before)) != key and old is not None:
             self.add("d", before, None, at_ms, source)
@@ -149,7 +149,7 @@ class Envelopes:
             self._records.append((key, None, None, None, at_ms, source))
 
     def rekey(self, old_key: Row | None, after: Row | None, at_ms: int, source: tuple[Any, ...]) -> None:
-        """An update of which the old key is known because it changed."""
+        """Adds an update of the key: a delete and a create."""
         if self._key(old_key) == self._key(after):
             self.add("u", None, after, at_ms, source)
             return
@@ -157,7 +157,7 @@ class Envelopes:
         self.add("c", None, after, at_ms, source)
 
     def take(self) -> pyarrow.RecordBatch:
-        """All that was collected."""
+        """The collected records."""
         import pyarrow
 
         records, self._records = self._records, []

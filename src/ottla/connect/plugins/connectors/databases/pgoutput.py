@@ -1,7 +1,7 @@
-"""PostgreSQL's messages of logical replication (plug-in pgoutput, protocol version 1), from bytes.
+"""Decodes PostgreSQL's messages of logical replication (pgoutput, protocol version 1).
 
-Each message is one byte that says what it is, and what PostgreSQL's documentation says under "Logical Replication
-Message Formats". Values come as text; a large value that an update did not touch does not come at all (UNCHANGED).
+A message is a type byte and the content that PostgreSQL's documentation describes under "Logical Replication Message
+Formats". Values are text; an unchanged large value of an update is not sent (UNCHANGED).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A transaction begins; `commit_lsn` is where its commit will be."""
+    """The begin of a transaction; `commit_lsn` is the LSN of its commit."""
 
     commit_lsn: int
     time_us: int
@@ -48,7 +48,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """It ends; `end_lsn` is where the commit ends in the log."""
+    """The commit of a transaction; `end_lsn` is the end of the commit in the log."""
 
     commit_lsn: int
     end_lsn: int
@@ -65,7 +65,7 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a table looks like, from here on."""
+    """The description of a table for the following changes."""
 
     id: int
     schema: str
@@ -77,7 +77,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row. `operation` is I, U or D; `old` is the row before, or only its key (`old_is_key`), or None."""
+    """A changed row. `operation` is I, U or D; `old` is the old row, or only its key (`old_is_key`), or None."""
 
     operation: str
     relation: int
@@ -95,7 +95,7 @@ Message = Begin | Commit | Relation | Change | Truncate
 
 
 def decode(data: bytes | memoryview) -> Message | None:
-    """One message; None for those that say nothing about rows (types, origins, messages of applications)."""
+    """A message; None for messages without rows (types, origins, application messages)."""
     cursor = _Cursor(memoryview(data))
     kind = chr(cursor.byte())
     if kind == "B":
@@ -145,7 +145,7 @@ def _change(cursor: _Cursor, operation: str) -> Change:
 
 
 class _Cursor:
-    """A place in a message."""
+    """A read position in a message."""
 
     __slots__ = ("_data", "_place")
 
@@ -163,7 +163,7 @@ class _Cursor:
         return found
 
     def text(self) -> str:
-        """Up to a byte 0."""
+        """A null-terminated text."""
         end = self._place
         while self._data[end]:
             end += 1

@@ -1,8 +1,8 @@
-"""A logical replication slot read over plain SQL: looking ahead without taking, then moving on.
+"""A logical replication slot, read over SQL: peek at changes, then advance.
 
-`pg_logical_slot_peek_binary_changes` gives what the slot would send, again and again, until the slot is advanced: that
-is what makes ranges of changes readable more than once. A range is from the end of one commit to the end of another;
-transactions are always whole, and come in the order of their commits.
+`pg_logical_slot_peek_binary_changes` returns the same changes until the slot is advanced, so ranges of changes can be
+read more than once. A range is from the end of a commit to the end of another; transactions are always complete, in the
+order of their commits.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from ottla.connect.plugins.connectors.databases.postgresql import PostgreSQL
 
 __all__ = ["Ahead", "ReplicationSlot", "lsn_text"]
 
-# How long to wait for a slot that somebody else is reading: a process that was killed lets go soon.
+# The wait for a slot that is in use: a killed process releases it soon.
 BUSY_SECONDS = 20.0
 PEEK = "pg_logical_slot_peek_binary_changes(%s, %s, %s, 'proto_version', '1', 'publication_names', %s)"
-# B, C, R, T whole; of rows only which table they belong to.
+# The messages B, C, R and T completely; of rows only their table.
 LOOK_AHEAD = f"""
 SELECT CASE WHEN get_byte(data, 0) IN (66, 67, 82, 84) THEN data ELSE substr(data, 1, 5) END, length(data) FROM {PEEK}
 """
-# All about one table, which has a number that its own description tells.
+# All messages about one table, whose OID is in its description.
 READ = f"""
 WITH messages AS MATERIALIZED (SELECT lsn, data FROM {PEEK}),
 described AS (
@@ -44,13 +44,13 @@ SELECT lsn - '0/0'::pg_lsn, data FROM messages
 WHERE get_byte(data, 0) IN (66, 67, 84) OR substr(data, 2, 4) IN (SELECT number FROM described)
 """
 
-# Whether any of these tables is a partitioned one, and one of the publication where that is asked for.
+# True if one of these tables is partitioned; optionally only tables of the publication.
 PARTITIONED = """
 SELECT bool_or(%s OR oid IN (
     SELECT prrelid FROM pg_publication_rel JOIN pg_publication p ON p.oid = prpubid WHERE pubname = %s))
 FROM pg_class WHERE relkind = 'p' AND oid = ANY(%s::text[]::regclass[])
 """
-# Locks are held to the end of a transaction, also on each partition that is written to.
+# Transactions hold their locks to the end, also on every partition that they write to.
 WRITERS = """
 SELECT DISTINCT virtualtransaction FROM pg_locks
 WHERE locktype = 'relation' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
@@ -63,27 +63,27 @@ WRITING = ("RowExclusiveLock", "ShareRowExclusiveLock", "ExclusiveLock", "Access
 
 @dataclass(slots=True, kw_only=True)
 class Ahead:
-    """What the next batch has: up to where, and what each table looks like in it."""
+    """The next batch: its end, and the descriptions of its tables."""
 
     end: int
     tables: dict[TableName, list[Relation]] = field(default_factory=dict)
-    # The transactions that are in it, which may have had nothing of ours; and those that were read before.
+    # The transactions in the batch, also without changes of ours; and those that were read before.
     transactions: int = 0
     skipped: int = 0
 
 
 class ReplicationSlot:
-    """One slot with the publication that says which tables it sends."""
+    """A slot with its publication, which selects the tables."""
 
     def __init__(self, database: PostgreSQL, *, name: str, publication: str) -> None:
         self._database = database
         self._name = name
         self._publication = publication
 
-    # Making and removing.
+    # Creation and removal.
 
     def position(self) -> int | None:
-        """Up to where it was taken; None when there is no such slot."""
+        """The confirmed position; None if the slot does not exist."""
         with self._database.transaction() as cursor:
             cursor.execute(
                 "SELECT confirmed_flush_lsn - '0/0'::pg_lsn, plugin, database = current_database(), wal_status "
@@ -103,7 +103,7 @@ class ReplicationSlot:
         return int(row[0])
 
     def create(self) -> int:
-        """Its position; everything that commits later will be in it."""
+        """Creates the slot and returns its position; it contains all later commits."""
         with self._database.transaction() as cursor:
             cursor.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._name,))
         position = self.position()
@@ -118,9 +118,9 @@ class ReplicationSlot:
             )
 
     def publish(self, tables: Sequence[TableName], *, mode: str) -> None:
-        """Makes the publication, and adds tables to it. Modes are Debezium's: filtered, all_tables, disabled.
+        """Creates the publication and adds tables to it. Modes are Debezium's: filtered, all_tables, disabled.
 
-        Changes of partitioned tables come under the table's own name, not under those of its partitions.
+        Changes of partitioned tables have the name of the table, not of its partitions.
         """
         quoted = self._database.quote(self._publication)
         names = [self._database.quote_table(table) for table in tables]
@@ -132,7 +132,9 @@ class ReplicationSlot:
             row = cursor.fetchone()
             if row is None:
                 if mode == "disabled":
-                    raise ConnectError(f"there is no publication {self._publication}, and it may not be created")
+                    raise ConnectError(
+                        f"the publication {self._publication} does not exist (publication.autocreate.mode=disabled)"
+                    )
                 what = "ALL TABLES" if mode == "all_tables" else f"TABLE {', '.join(names)}"
                 for_what = f" FOR {what}" if tables else ""
                 cursor.execute(f"CREATE PUBLICATION {quoted}{for_what} WITH (publish_via_partition_root = true)")
@@ -157,7 +159,7 @@ class ReplicationSlot:
                     cursor.execute(f"ALTER PUBLICATION {quoted} ADD TABLE {name}")
 
     def writers(self, table: TableName) -> frozenset[str]:
-        """The transactions that are open now and have changed a table, or are about to."""
+        """The open transactions that have changed a table, or hold a lock to do so."""
         name = self._database.quote_table(table)
         with self._database.transaction() as cursor:
             return frozenset(each for (each,) in cursor.execute(WRITERS, (name, name, list(WRITING))).fetchall())
@@ -165,12 +167,12 @@ class ReplicationSlot:
     # Reading.
 
     def look_ahead(self, after: int, limit: ReadLimit | None = None, *, upto: int | None = None) -> Ahead:
-        """How far the next batch goes: as many whole transactions as the limit allows, at least one.
+        """The next batch: as many complete transactions as the limit allows, at least one.
 
-        With `upto`, which is where a batch ends that was planned before: the same again.
+        `upto` is the end of a batch that was planned before, and gives the same batch again.
 
-        A table looks the same all through a batch, except where a single transaction changes it: a batch ends before
-        a transaction in which a table looks different.
+        The description of a table is constant in a batch, unless a single transaction changes it: a batch ends before a
+        transaction with another description of a table.
         """
         ahead, one = Ahead(end=after), _Transaction()
         known: dict[int, Relation] = {}
@@ -199,10 +201,10 @@ class ReplicationSlot:
         return ahead
 
     def changes(self, table: TableName, after: int, end: int) -> Iterator[tuple[int, Message]]:
-        """Messages about a table with their LSN, with all begins and commits."""
+        """The messages of a table with their LSNs, including all begins and commits."""
         name = f"{table.schema}\x00{table.name}\x00".encode()
         skipped = False
-        # A table that gets another name keeps its number: only while it has this name its rows are meant.
+        # A renamed table keeps its OID: its rows count only while it has this name.
         ours: set[int] = set()
         for lsn, data in self._peek(READ, lsn_text(end), None, (len(name), name)):
             message = decode(data)
@@ -215,12 +217,12 @@ class ReplicationSlot:
             touched = _touched(message)
             if touched is not None and ours.isdisjoint(touched):
                 continue
-            # What a table looks like is also said in transactions that were read before.
+            # Transactions that were read before also contain descriptions of tables.
             if isinstance(message, Relation) or (message is not None and not skipped):
                 yield int(lsn), message
 
     def advance(self, lsn: int) -> None:
-        """Everything up to here may be forgotten."""
+        """Advances the slot: the server may discard changes up to here."""
         with self._database.transaction() as cursor:
             cursor.execute("SELECT confirmed_flush_lsn < %s::pg_lsn FROM pg_replication_slots WHERE slot_name = %s",
                            (lsn_text(lsn), self._name))  # fmt: skip
@@ -229,13 +231,13 @@ class ReplicationSlot:
                 cursor.execute("SELECT pg_replication_slot_advance(%s, %s)", (self._name, lsn_text(lsn)))
 
     def flushed(self) -> int:
-        """The end of the server's log."""
+        """The flushed end of the server's log."""
         with self._database.transaction() as cursor:
             cursor.execute("SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn")
             return int(cursor.fetchone()[0])
 
     def mark(self) -> int:
-        """Writes a word into the server's log that nobody reads; where that is, no other record is divided."""
+        """Writes a marker to the server's log; returns its LSN, which is a boundary of records."""
         with self._database.transaction(writes=True) as cursor:
             cursor.execute("SELECT pg_logical_emit_message(false, 'ottla', '') - '0/0'::pg_lsn")
             return int(cursor.fetchone()[0])
@@ -259,11 +261,11 @@ class ReplicationSlot:
 
 @dataclass(slots=True)
 class _Transaction:
-    """One transaction while it is looked at."""
+    """A transaction while it is scanned."""
 
     skipped: bool = False
     relations: list[Relation] = field(default_factory=list)
-    # What was changed, by number as it is now, and all that it was called and looked like.
+    # The changed tables by OID, with all names and descriptions that they had.
     current: dict[int, Relation] = field(default_factory=dict)
     touched: list[Relation] = field(default_factory=list)
 
@@ -287,7 +289,7 @@ class _Transaction:
 
 
 def _touched(message: Message | None) -> Sequence[int] | None:
-    """The numbers of the tables that a message is about; None where it is about none."""
+    """The OIDs of the tables of a message; None if it has no table."""
     if isinstance(message, Relation):
         return (message.id,)
     if isinstance(message, Change):
@@ -300,7 +302,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def _head(data: bytes) -> Message | None:
-    """A message, of which only the beginning is there when it is a row."""
+    """A message, of which rows contain only the beginning."""
     if data[:1] in (b"I", b"U", b"D"):
         return Change(chr(data[0]), int.from_bytes(data[1:5], "big"), None, False, None)
     return decode(data)

@@ -1,4 +1,4 @@
-"""What is in a table of PostgreSQL now, in portions by primary key."""
+"""The present rows of a PostgreSQL table, in portions by primary key."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ottla.connect.plugins.connectors.databases.postgresql import PostgreSQL
 
 __all__ = ["Snapshot", "table_columns"]
 
-# Types as they are in changes: a domain is a type of its own there. The key is what changes tell of a row that is gone:
-# the primary key, or the columns of another index that is the replica identity.
+# The types are those in changes, where a domain is a type of its own. The key has the columns that changes contain of a
+# deleted row: the primary key, or the columns of the replica identity index.
 COLUMNS = """
 SELECT a.attname, a.atttypid, a.atttypmod, coalesce(a.attnum = ANY(i.indkey), false)
 FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -24,7 +24,7 @@ LEFT JOIN pg_index i ON i.indrelid = c.oid
 WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum
 """
-# In the order of the index, so that it serves.
+# In the order of the index, so that the query can use it.
 KEYS = """
 SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
 WHERE i.indrelid = to_regclass(%s) AND i.indisprimary ORDER BY array_position(i.indkey::int2[], a.attnum)
@@ -32,7 +32,7 @@ WHERE i.indrelid = to_regclass(%s) AND i.indisprimary ORDER BY array_position(i.
 
 
 def table_columns(database: PostgreSQL, table: TableName) -> list[Column]:
-    """Columns with the types that they have in changes; all may be null but those of the primary key."""
+    """The columns with their types in changes. All are nullable except those of the primary key."""
     with database.transaction() as cursor:
         cursor.execute(COLUMNS, (database.quote_table(table),))
         return [
@@ -52,12 +52,12 @@ class Snapshot:
             return [name for (name,) in cursor.fetchall()]
 
     def end(self, table: TableName, after: Sequence[str] | None, limit: int) -> tuple[list[str] | None, int]:
-        """The primary key of the last row of the next portion, as text, and how many rows that is."""
+        """The primary key of the last row of the next portion, as text, and the number of its rows."""
         quoted = [self._database.quote(name) for name in self.keys(table)]
         order = ", ".join(quoted)
         where = f"WHERE {self._compared(quoted, '>')}" if after is not None else ""
         shown = ", ".join(f"portion.{name}::text" for name in quoted)
-        # Without the table's name it would be the text that is ordered.
+        # Without the table's name the query would order by the text of the output column.
         backwards = ", ".join(f"portion.{name} DESC" for name in quoted)
         query = (
             f"SELECT {shown}, count(*) OVER () FROM (SELECT {order} FROM {self._database.quote_table(table)} {where} "
@@ -70,7 +70,7 @@ class Snapshot:
     def rows(
         self, table: TableName, columns: Sequence[Column], after: Sequence[str] | None, last: Sequence[str] | None
     ) -> Iterator[Sequence[Sequence[Any]]]:
-        """The rows of a portion, in order of the primary key; of a table without one, all."""
+        """The rows of a portion in order of the primary key; all rows of a table without one."""
         quoted = [self._database.quote(name) for name in self.keys(table)]
         conditions: list[str] = []
         values: list[Any] = []
@@ -86,11 +86,13 @@ class Snapshot:
             yield from self._database.stream(cursor, query, values)
 
     def set_identities(self, tables: Sequence[TableName], wanted: Sequence[str]) -> None:
-        """REPLICA IDENTITY by `pattern:FULL` or `pattern:DEFAULT`."""
+        """Sets REPLICA IDENTITY by `pattern:FULL` or `pattern:DEFAULT`."""
         for each in wanted:
             pattern, _, identity = each.rpartition(":")
             if identity.upper() not in ("FULL", "DEFAULT"):
-                raise ConnectError(f"replica.identity.autoset.values is pattern:FULL or pattern:DEFAULT, not {each}")
+                raise ConnectError(
+                    f"replica.identity.autoset.values must be pattern:FULL or pattern:DEFAULT, not {each}"
+                )
             for table in tables:
                 if re.fullmatch(pattern, str(table)):
                     self._set_identity(table, identity.upper())

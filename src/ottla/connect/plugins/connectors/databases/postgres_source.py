@@ -1,15 +1,15 @@
-"""Change data capture from PostgreSQL: first what is in the tables, then every change, in order, by pgoutput.
+"""Change data capture from PostgreSQL: a snapshot of the tables, then every change, in order, by pgoutput.
 
-A source partition is a table. Its offset is during the snapshot the primary key up to which the table was read, then
-the end of the last commit that was read (an LSN). A publication and a replication slot are made first; the slot keeps
-every change from then on. Then each table is read, in portions by primary key, each from the database as it is at that
-moment, and a portion that was interrupted is read again; tables without a primary key are one portion. When all tables
-are read, the changes begin, with those that happened while tables were read. So a row that changed meanwhile comes more
-than once, as it was read and then as it changed, in an order whose end is right for whoever applies records by their
-key: the last record of a key is the row. After the snapshot each change comes exactly once.
+A source partition is a table. Its offset is the primary key up to which the table was read during the snapshot, and
+then the end of the last commit that was read (an LSN). The publication and the replication slot are created first; the
+slot keeps every change from then on. Then every table is read in portions by primary key, each from the present state
+of the database; an interrupted portion is repeated, and a table without a primary key is one portion. Changes begin
+when all tables are read, with those that happened meanwhile. A row that changed during the snapshot therefore comes
+more than once, as it was read and then as it changed; the last record of a key is the final row. After the snapshot
+every change comes exactly once.
 
-Changes of one batch are looked at in the driver (only where transactions end, and what tables look like), and read by
-the executors, both without taking them; the slot moves on when they are in the topics. A transaction is never divided.
+The driver peeks at the changes of a batch (ends of transactions and descriptions of tables only), and executors peek at
+the rows; the slot advances when they are in the topics. A batch never splits a transaction.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ __all__ = ["PostgresReader", "PostgresSourceConnector"]
 logger = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 10_000
-# How often new tables are looked for.
+# The interval of looking for new tables.
 TABLES_SECONDS = 5.0
-# How much of the server's log is kept for nothing while nothing of ours changes.
+# The slot is advanced when the server's log has grown by so many bytes without a change of ours.
 LET_GO_BYTES = 16 * 1024 * 1024
-# Tables whose changes are in no log, and that no publication takes.
+# Unlogged tables: their changes are in no log, and no publication accepts them.
 UNLOGGED = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relpersistence = 'u'
 """
-# The offset of a table that is to be read again.
+# The offset of a table whose snapshot starts again.
 ANEW: SourceOffset = {"lsn": 0, "snapshot": "true"}
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 
 
 class PostgresSourceConnector(SourceConnector):
-    """Every change of tables in PostgreSQL becomes a record, with the row before and after."""
+    """Reads changes of tables in PostgreSQL as records, with the row before and after."""
 
     aliases = ("io.debezium.connector.postgresql.PostgresConnector", "PostgresCdc")
     claim = DeliveryClaim(
@@ -79,7 +79,7 @@ class PostgresSourceConnector(SourceConnector):
         return postgres_settings()
 
     def plan(self, config: Mapping[str, str], max_tasks: int) -> list[dict[str, str]]:
-        # A slot is read by one.
+        # A slot has one reader, so there is one task.
         return [dict(config)]
 
     def reader(self, task: Task) -> SourceReader:
@@ -87,7 +87,7 @@ class PostgresSourceConnector(SourceConnector):
 
 
 class PostgresReader(SourceReader):
-    """Reads portions of the snapshot and ranges of changes. The driver's reader also makes the slot and moves it."""
+    """Reads portions of the snapshot and ranges of changes. The driver's reader also creates and advances the slot."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -110,19 +110,19 @@ class PostgresReader(SourceReader):
         self._is_driver = False
         self._tables: list[TableName] = []
         self._looked_at = -1e9
-        # Of tables that are not begun: who had changed them when they were first looked at, and has not committed yet.
+        # By table that is not begun: the open transactions that had changed it when it was first seen.
         self._waiting: dict[TableName, frozenset[str]] = {}
-        # The tables that were published before this reader made the slot.
+        # The tables that were published before this reader created the slot.
         self._in_slot: set[TableName] = set()
-        # In this round: whether there is no slot, and whether a table forgot where it was; in the one before, all had.
+        # In this round: whether the slot is missing, whether a table was reset; and whether all were in the last one.
         self._slot_missing: bool | None = None
         self._forgetting = False
         self._all_forgot = False
-        # Tables that were seen to be past their snapshot, and what is ahead in the slot, of the round under way.
+        # In this round: tables past their snapshot, and the changes ahead in the slot.
         self._streaming: set[TableName] = set()
         self._ahead: Ahead | None = None
         self._flushed = -1
-        # Up to where everything is in the topics.
+        # All changes up to this LSN are in the topics.
         self._position = 0
         self._mark: int | None = None
 
@@ -136,7 +136,7 @@ class PostgresReader(SourceReader):
         self._slot_missing, self._forgetting = None, False
         tables = list(self._tables)
         if set(tables) <= self._streaming:
-            # A table that was dropped has changes left.
+            # A dropped table may have unread changes.
             tables += [each for each in self._streaming if each not in set(tables)]
         return [{"server": self._server, "table": str(each)} for each in tables]
 
@@ -151,10 +151,10 @@ class PostgresReader(SourceReader):
             return self._next_portion(table, start, limit)
         is_new = table not in self._streaming
         self._streaming.add(table)
-        # Other tables may have been read further than this one.
+        # Other tables may be ahead of this one.
         self._position = max(self._position, _lsn(start))
         if is_new or not self._begun <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
-            # Changes begin when every table is read that could be begun.
+            # Changes begin when the snapshots of all begun tables are complete.
             return start
         ahead = self._look_ahead(limit)
         if ahead is None or table not in ahead.tables or ahead.end <= _lsn(start):
@@ -204,7 +204,7 @@ class PostgresReader(SourceReader):
     def _read_changes(self, table: TableName, after: int, end: int) -> Iterator[pyarrow.RecordBatch]:
         relations = self._slot.look_ahead(after, upto=end).tables.get(table)
         if not relations:
-            # They were there when the batch was planned.
+            # The changes were there when the batch was planned.
             raise RetriableError(f"the replication slot does not tell what it told of {table} before")
         captured = self._captured(table, relations)
         records = self._envelopes(captured)
@@ -222,7 +222,7 @@ class PostgresReader(SourceReader):
                 before = None if message.old is None else records.row(message.old, places)
                 after_row = None if message.new is None else records.row(message.new, places, old=before)
                 if message.old_is_key and message.operation == "U":
-                    # Only the key is known of the row before, which is no row.
+                    # Only the key of the old row is known, so `before` stays empty.
                     records.rekey(before, after_row, now_ms, source)
                 else:
                     records.add(OPERATIONS[message.operation], before, after_row, now_ms, source)
@@ -233,14 +233,14 @@ class PostgresReader(SourceReader):
         if len(records):
             yield records.take()
 
-    # What both need.
+    # In both.
 
     def _captured(self, table: TableName, relations: Sequence[Relation] | None = None) -> CapturedTable:
         columns: Sequence[Column] = table_columns(self._database, table)
         if relations:
             columns = columns_of_relations(relations, [each.name for each in columns if each.is_key])
         if not columns:
-            raise ConnectError(f"There is no table {table} any more.")
+            raise ConnectError(f"Table {table} does not exist any more.")
         return CapturedTable(
             server=self._server,
             database=self._name,
@@ -257,7 +257,7 @@ class PostgresReader(SourceReader):
             version=PostgresSourceConnector.version,
         )
 
-    # What only the driver needs.
+    # Helpers of the driver.
 
     def _find_tables(self) -> None:
         if time.monotonic() < self._looked_at + TABLES_SECONDS:
@@ -274,14 +274,14 @@ class PostgresReader(SourceReader):
 
     @property
     def _begun(self) -> set[TableName]:
-        """The tables that wait for nobody."""
+        """The tables whose snapshot may be read."""
         return set(self._tables) - set(self._waiting)
 
     def _slot_is_gone(self, start: SourceOffset | None) -> bool:
-        """Whether there is none, and a table has to wait for a new one; asked once in a round until there is one.
+        """True if the slot is missing; checked once per round until it exists.
 
-        A slot that is not there although something was read has lost what came since. Where it is dropped at every end,
-        that is as it should be: all tables are read again.
+        A missing slot after the first read means lost changes, which is an error. With `slot.drop.on.stop` it is
+        expected: the snapshot of all tables starts again.
         """
         if self._position:
             return False
@@ -294,15 +294,15 @@ class PostgresReader(SourceReader):
             return not self._all_forgot or start not in (None, ANEW)
         if start is not None:
             raise ConnectError(
-                f"the replication slot {self._settings.text('slot.name')} is gone, and with it what changed since. "
-                "Delete the offsets of the connector, and it begins with a snapshot again."
+                f"the replication slot {self._settings.text('slot.name')} is gone, and with it the changes since. "
+                "Delete the offsets of the connector to start with a snapshot again."
             )
         return False
 
     def _begun_anew(self, start: SourceOffset | None) -> SourceOffset | None:
-        """A table forgets where it was, before there is a new slot and only then.
+        """Resets the offset of a table before a new slot is created.
 
-        Would the slot be first, a crash between the two would leave tables that seem to be read up to where it begins.
+        In the other order a crash between the two would leave tables that seem to be read up to the new slot.
         """
         if start is None or start == ANEW:
             return start
@@ -310,10 +310,10 @@ class PostgresReader(SourceReader):
         return ANEW
 
     def _may_begin(self, table: TableName) -> bool:
-        """Whether all have committed that changed a table before the slot told of it.
+        """True if all transactions that changed the table before its publication have ended.
 
-        A table that is added to the publication while somebody has changed it, and has not committed, would lose that
-        change: it is not yet in what is read, and never in the slot. Who makes a slot waits for them.
+        A change by an open transaction would be lost when the table is added to the publication: the snapshot does not
+        see it yet, and the slot never contains it. PostgreSQL waits for such transactions when it creates a slot.
         """
         if not self._position or table in self._in_slot:
             return True
@@ -321,7 +321,7 @@ class PostgresReader(SourceReader):
         left = self._waiting.get(table, writers) & writers
         if left:
             if table not in self._waiting:
-                logger.info("%s is read when %d transactions that have changed it have ended", table, len(left))
+                logger.info("Table %s is read after the end of %d transactions that have changed it", table, len(left))
             self._waiting[table] = left
             return False
         self._waiting.pop(table, None)
@@ -347,15 +347,15 @@ class PostgresReader(SourceReader):
         return self._slot.create()
 
     def _look_ahead(self, limit: ReadLimit) -> Ahead | None:
-        """Once in a round, and only when the server's log has grown."""
+        """Peeks at the slot, once per round and only if the server's log has grown."""
         if self._ahead is None:
             flushed = self._slot.flushed()
             if flushed == self._flushed:
                 return None
-            # A slot may not have heard before we crashed, or have forgotten when the server did.
+            # The slot may not have been advanced before a crash, or a crash of the server has lost its position.
             self._slot.advance(self._position)
             ahead = self._ahead = self._slot.look_ahead(self._position, limit)
-            # What happens to a table before it is read is in what is read.
+            # The snapshot contains changes from before its read.
             known = self._begun | self._streaming
             ahead.tables = {name: found for name, found in ahead.tables.items() if name in known}
             if ahead.transactions and not ahead.tables:
@@ -367,10 +367,10 @@ class PostgresReader(SourceReader):
         return self._ahead
 
     def _let_go(self, flushed: int) -> None:
-        """Nothing of ours up to here: the server need not keep a log that has grown by other things.
+        """Advances the slot over a log without changes of ours, so that the server does not keep it.
 
-        The end of the log may be in the middle of a commit, which would be lost; so a mark is set, and when the log has
-        reached it and there is still nothing of ours, the slot moves there.
+        The end of the log may be inside a commit, which would be lost. So a marker is written to the log, and the slot
+        advances to it when the log has reached it and still has no change of ours.
         """
         if self._mark is not None and flushed >= self._mark:
             self._position = max(self._position, self._mark)

@@ -1,8 +1,8 @@
-"""PostgreSQL's types by their numbers (the catalog's pg_type.oid, which never change for built-in types).
+"""PostgreSQL's types by their OIDs, which are constant for built-in types.
 
-Types that Connect does not have come as text, in PostgreSQL's own notation: uuid, json, arrays, intervals, enums, and
-numeric without a precision, which no decimal type could hold. Times before the year 1 and after 9999, infinity among
-them, come as one of the first or last day of those years.
+Types that Connect does not have come as text, in PostgreSQL's notation: uuid, json, arrays, intervals, enums, and
+numeric without a precision, which no decimal type can hold. Times before the year 1 and after 9999, including infinity,
+become a time of the first or last day of that range.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRIMITIVES = {
 }
 NUMERIC, DATES, TIMES, TIMESTAMP_TYPES = 1700, 1082, 1083, (1114, 1184)
 PRECISION_MAX = 38
-# What stands for times before the year 1 and after 9999, which Python does not have. In no zone they are beyond those.
+# The times for those before the year 1 and after 9999, which Python does not have; in range in every time zone.
 BOUNDS: Mapping[str, tuple[str, str]] = {
     DATE: ("0001-01-01", "9999-12-31"),
     TIMESTAMP: ("0001-01-02 00:00:00", "9999-12-31 00:00:00"),
@@ -57,7 +57,7 @@ def numeric_modifier(precision: int, scale: int) -> int:
 
 
 def text_parser(schema: Schema) -> Callable[[str], Any] | None:
-    """From PostgreSQL's text (ISO dates, UTC, hex bytes) to what Arrow takes; None leaves it as text."""
+    """Parses PostgreSQL's text (ISO dates, UTC, hex bytes) for Arrow; None keeps the text."""
     if schema.name in LOGICAL:
         return LOGICAL[schema.name]
     return PARSERS.get(schema.type)
@@ -96,14 +96,14 @@ def _date(text: str) -> datetime.date:
 
 
 def _bound(text: str, kind: str) -> str:
-    """What stands for a time that lies before or after, as infinity does."""
+    """The replacement of a time out of range, such as infinity."""
     return BOUNDS[kind][0 if text.startswith("-") or text.endswith("BC") else 1]
 
 
 LOGICAL: dict[str | None, Callable[[str], Any]] = {
     DECIMAL: Decimal,
     DATE: _date,
-    # PostgreSQL has 24:00:00, which is the day's end.
+    # PostgreSQL has 24:00:00 for the end of the day.
     TIME: lambda text: datetime.time.fromisoformat(text.replace("24:00:00", "00:00:00")),
     TIMESTAMP: _moment,
 }

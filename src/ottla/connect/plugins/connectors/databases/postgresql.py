@@ -1,4 +1,4 @@
-"""PostgreSQL for the JDBC connectors, by psycopg."""
+"""PostgreSQL for the JDBC connectors, with psycopg."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ ORDER BY 1, 2
 def postgres_parameters(
     *, user: str | None, password: str | None, time_zone: str = "UTC", **given: str
 ) -> dict[str, str | int]:
-    """For psycopg.connect; the session writes times, bytes and numbers in the form that we read."""
+    """The arguments of psycopg.connect. The session writes times, bytes and numbers in the form that we parse."""
     parameters: dict[str, str | int] = {
         "connect_timeout": CONNECT_SECONDS,
         "application_name": "ottla-connect",
         "options": f"-c TimeZone={time_zone} -c DateStyle=ISO -c bytea_output=hex -c extra_float_digits=1 "
-        # A worker that was frozen in the middle does not keep its locks for ever.
+        # A frozen worker must not keep its locks for ever.
         f"-c idle_in_transaction_session_timeout={IDLE_MS}",
-        # A database that vanished without a word is noticed.
+        # Detects a database that vanished without closing the connection.
         "keepalives_idle": 20,
         "keepalives_interval": 5,
         "keepalives_count": 3,
@@ -76,7 +76,7 @@ def postgres_parameters(
 
 
 class PostgreSQL(Database):
-    """One database of a PostgreSQL server."""
+    """A database of a PostgreSQL server."""
 
     placeholder: ClassVar[str] = "%s"
 
@@ -108,7 +108,7 @@ class PostgreSQL(Database):
         try:
             if self._connection is None:
                 self._connection = psycopg.connect(**self._parameters)
-            # What is prepared does not survive that a table gets another column; only many writes at once need it.
+            # Prepared statements fail after a change of the table's columns; only bulk writes need them.
             self._connection.prepare_threshold = 5 if writes else None
             with self._connection.transaction(), self._connection.cursor() as cursor:
                 yield cursor
@@ -129,7 +129,7 @@ class PostgreSQL(Database):
             while some := rows.fetchmany(ROWS_AT_A_TIME):
                 yield some
         except BaseException:
-            # The server closes it with the connection, which may be gone already.
+            # The server closes the cursor with the connection, which may be lost already.
             cursor.connection.close()
             raise
         finally:
@@ -169,7 +169,7 @@ class PostgreSQL(Database):
         if bounds is None:
             return super().read_expression(column)
         quoted, (first, last) = self.quote(column.name), bounds
-        # Without a name: by that of the column rows are ordered, and an index serves.
+        # Without an alias the query orders by the column, so that it can use an index.
         return (
             f"CASE WHEN {quoted} >= '10000-01-01' THEN '{last}' WHEN {quoted} < '0001-01-01' THEN '{first}' "
             f"ELSE {quoted} END"
@@ -191,11 +191,11 @@ class PostgreSQL(Database):
             return time_of
         if schema.type in ("struct", "array", "map"):
             return partial(json.dumps, default=str)
-        # PostgreSQL's text has no character 0.
+        # Text of PostgreSQL cannot contain the character 0.
         return (lambda text: text.replace("\x00", "")) if schema.type == "string" else None
 
     def parser(self, schema: Schema) -> Callable[[Any], Any] | None:
-        # What has no zone is taken for UTC without a word.
+        # Values without a zone are UTC.
         return self._with_zone if schema.name == TIMESTAMP and self._zone is not datetime.UTC else None
 
     def _with_zone(self, moment: datetime.datetime) -> datetime.datetime:

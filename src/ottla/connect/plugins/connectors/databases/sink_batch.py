@@ -1,7 +1,7 @@
-"""What one batch of the JDBC sink does, in an executor, in one transaction of the database.
+"""A batch of the JDBC sink, in an executor, as one transaction of the database.
 
-Records become rows column by column, as Arrow has them. With keys, what a batch does to one row is only its last word:
-earlier upserts and deletes of the same key are left out. Without, rows are inserted as they come.
+Records become rows by Arrow columns. With keys, only the last upsert or delete of each key is applied. Without keys,
+all rows are inserted in order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchPlan:
-    """All that an executor has to know."""
+    """The arguments of a batch for the executor."""
 
     settings: Mapping[str, Any]
     connector: str
@@ -41,7 +41,7 @@ class BatchPlan:
 
 
 def write_batch(plan: BatchPlan, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-    """All rows and the offsets, or nothing; nothing also when they were written before."""
+    """Writes all rows and the offsets in one transaction, or nothing if they were written before."""
     import pyarrow
 
     database = open_database(plan.settings)
@@ -62,7 +62,7 @@ def write_batch(plan: BatchPlan, batches: Iterator[pyarrow.RecordBatch]) -> Iter
 
 
 class _Rows:
-    """From records to the tables that they belong to."""
+    """Distributes records to their tables."""
 
     def __init__(self, plan: BatchPlan, database: Database, cursor: Any) -> None:
         self._plan = plan
@@ -94,7 +94,7 @@ class _Rows:
                 self._cursor,
                 self._database.table_name(name),
                 self._plan.settings,
-                # Records of several topics come in one type: what another topic's records have is no column here.
+                # Records of several topics share a type: fields of other topics are not columns here.
                 ignores_empty=not self._plan.is_of_one_topic,
             )
         return self._tables[topic]
@@ -130,7 +130,7 @@ class _Rows:
         if schema is None or not schema.is_struct:
             if values.null_count == len(values):
                 return []
-            raise ConnectError("rows are made of structs, and the values are none: HoistField makes them one")
+            raise ConnectError("values must be structs to become rows: use the transform HoistField")
         names = [
             each.name
             for each in schema.fields
@@ -139,7 +139,7 @@ class _Rows:
         return self._fields(values, schema, names)
 
     def _fields(self, values: Any, schema: Schema, names: Sequence[str] | None) -> list[TargetColumn]:
-        """The fields of these names; None is all of them, and no names are none: a row may be nothing but its key."""
+        """The fields of these names; None means all. With no names the row consists of its key."""
         found = []
         parts = dict(zip([each.name for each in schema.fields], values.flatten(), strict=True))
         for name in parts if names is None else names:
@@ -151,7 +151,7 @@ class _Rows:
 
     def _target(self, name: str, schema: Schema, values: Any) -> TargetColumn:
         if schema.type == "variant":
-            raise ConnectError(f"{name} has no one type: the sink needs records with a schema")
+            raise ConnectError(f"the type of {name} varies: the sink needs records with a schema")
         listed = values.to_pylist()
         formatter = self._database.formatter(schema)
         if formatter is not None:
