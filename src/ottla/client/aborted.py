@@ -17,7 +17,9 @@ class AbortedTransactions:
     __slots__ = ("_open", "_waiting")
 
     def __init__(self, data: PartitionData) -> None:
-        listed = [(one.first_offset, one.producer_id) for one in data.aborted_transactions or ()]
+        listed = [
+            (transaction.first_offset, transaction.producer_id) for transaction in data.aborted_transactions or ()
+        ]
         self._waiting = deque(sorted(listed))
         self._open: set[int] = set()
 

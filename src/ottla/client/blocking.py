@@ -156,11 +156,11 @@ class BlockingConsumer(_Blocking):
     def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
         return self._thread.call(self._consumer.batches(timeout_ms))
 
-    def seek(self, one: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
-        self._thread.call(_made(lambda: self._consumer.seek(one, offset, leader_epoch=leader_epoch)))
+    def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
+        self._thread.call(_made(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
 
-    def position(self, one: TopicPartition) -> int:
-        return self._consumer.position(one)
+    def position(self, partition: TopicPartition) -> int:
+        return self._consumer.position(partition)
 
     def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
         self._thread.call(self._consumer.commit(offsets))

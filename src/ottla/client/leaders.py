@@ -37,21 +37,21 @@ async def ask_leaders(
     while left:
         await _learn_leaders(cluster, left, fresh=fresh)
         left_by_node: dict[int, list[TopicPartition]] = defaultdict(list)
-        for one in left:
-            found = _leader(cluster, one)
+        for partition in left:
+            found = _leader(cluster, partition)
             if isinstance(found, KafkaError):
-                done[one] = found
+                done[partition] = found
             else:
-                left_by_node[found].append(one)
+                left_by_node[found].append(partition)
         answers = await asyncio.gather(*[_ask_one(ask, node_id, some) for node_id, some in left_by_node.items()])
         for answer in answers:
             done.update(answer)
-        left = [one for one in left if _is_retriable(done[one])]
+        left = [partition for partition in left if _is_retriable(done[partition])]
         pause = backoff_ms / 1000
         if not left or now() + pause >= end:
             return done
         # An unknown topic is looked up once more, because it may be new.
-        if fresh and all(_is_unknown(done[one]) for one in left):
+        if fresh and all(_is_unknown(done[partition]) for partition in left):
             return done
         await asyncio.sleep(pause)
         backoff_ms = min(backoff_ms * 2, cluster.settings.retry_backoff_max_ms)
@@ -79,7 +79,7 @@ async def _ask_one(
 
 
 async def _learn_leaders(cluster: Cluster, partitions: list[TopicPartition], *, fresh: bool) -> None:
-    topics = dict.fromkeys(one.topic for one in partitions)
+    topics = dict.fromkeys(partition.topic for partition in partitions)
     unknown = [topic for topic in topics if fresh or _is_incomplete(cluster, topic)]
     if unknown:
         await cluster.refresh(unknown)
@@ -87,7 +87,7 @@ async def _learn_leaders(cluster: Cluster, partitions: list[TopicPartition], *, 
 
 def _is_incomplete(cluster: Cluster, topic: str) -> bool:
     info = cluster.metadata.topics.get(topic)
-    return info is None or info.error is not None or any(one.leader < 0 for one in info.partitions.values())
+    return info is None or info.error is not None or any(partition.leader < 0 for partition in info.partitions.values())
 
 
 def _leader(cluster: Cluster, one: TopicPartition) -> int | KafkaError:

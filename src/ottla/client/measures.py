@@ -100,7 +100,7 @@ class Recent:
         return Window(now - then, {name: value - before[name] for name, value in figures.items()})
 
     def _now(self) -> dict[str, float]:
-        return {name: value for one in self._measures for name, value in asdict(one).items()}
+        return {name: value for measure in self._measures for name, value in asdict(measure).items()}
 
 
 class ClientMetric(NamedTuple):

@@ -70,7 +70,8 @@ class MetadataCache:
     def update_controllers(self, response: DescribeClusterResponse) -> None:
         """Applies a list of controllers, which take the place of brokers for clients of controllers."""
         self.brokers = {
-            one.broker_id: BrokerNode(one.broker_id, one.host, one.port, one.rack) for one in response.brokers
+            broker.broker_id: BrokerNode(broker.broker_id, broker.host, broker.port, broker.rack)
+            for broker in response.brokers
         }
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -81,11 +82,11 @@ class MetadataCache:
         found = None if info is None else info.partitions.get(partition)
         return -1 if found is None else found.leader
 
-    def forget_leader(self, one: TopicPartition) -> None:
+    def forget_leader(self, partition: TopicPartition) -> None:
         """Removes the leader of a partition, which does not lead it any more."""
-        info = self.topics.get(one.topic)
-        if info is not None and one.partition in info.partitions:
-            info.partitions[one.partition] = info.partitions[one.partition]._replace(leader=-1)
+        info = self.topics.get(partition.topic)
+        if info is not None and partition.partition in info.partitions:
+            info.partitions[partition.partition] = info.partitions[partition.partition]._replace(leader=-1)
 
     def leader_epoch_of(self, topic: str, partition: int) -> int:
         """The leader epoch; -1 if it is unknown."""
@@ -95,15 +96,15 @@ class MetadataCache:
 
     def _update_topic(self, name: str, topic: MetadataResponseTopic, before: TopicInfo | None) -> None:
         partitions = {
-            one.partition_index: PartitionInfo(
-                one.partition_index,
-                one.leader_id,
-                one.leader_epoch,
-                tuple(one.replica_nodes),
-                tuple(one.isr_nodes),
-                tuple(one.offline_replicas),
+            partition.partition_index: PartitionInfo(
+                partition.partition_index,
+                partition.leader_id,
+                partition.leader_epoch,
+                tuple(partition.replica_nodes),
+                tuple(partition.isr_nodes),
+                tuple(partition.offline_replicas),
             )
-            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+            for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index)
         }
         if before is not None and topic.topic_id and before.topic_id == topic.topic_id:
             for number, known in before.partitions.items():

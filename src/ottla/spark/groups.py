@@ -54,11 +54,15 @@ class GroupHook:
         found = self._client.run(
             admin.connections.retry(lambda: admin.groups.offsets(self._group_id, wanted, stable=True))
         )
-        return {one: committed.offset for one, committed in found.items()}
+        return {partition: committed.offset for partition, committed in found.items()}
 
     def done(self, offset: SourceOffset) -> None:
         """Commits the offsets that have changed since the last successful commit."""
-        changed = {one: number for one, number in offset.offsets.items() if self._committed.get(one) != number}
+        changed = {
+            partition: number
+            for partition, number in offset.offsets.items()
+            if self._committed.get(partition) != number
+        }
         if not changed:
             return
         try:
@@ -69,12 +73,12 @@ class GroupHook:
         except KafkaError as error:
             self._refused(error)
             return
-        for one, answer in answers.items():
+        for partition, answer in answers.items():
             if answer is None:
-                self._committed[one] = changed[one]
+                self._committed[partition] = changed[partition]
             elif answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 # The topic was deleted; the source handles that.
-                log.warning("Group %r: %s was deleted, its offset was not committed", self._group_id, one)
+                log.warning("Group %r: %s was deleted, its offset was not committed", self._group_id, partition)
             else:
                 self._refused(answer)
 

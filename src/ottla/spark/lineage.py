@@ -64,7 +64,7 @@ def _between(start: Any, end: Any) -> Any:
 
 def _is_by_partition(offsets: Any) -> bool:
     return isinstance(offsets, dict) and all(
-        isinstance(numbers, dict) and all(isinstance(one, int) for one in numbers.values())
+        isinstance(numbers, dict) and all(isinstance(number, int) for number in numbers.values())
         for numbers in offsets.values()
     )
 

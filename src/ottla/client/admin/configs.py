@@ -163,7 +163,7 @@ class Configs:
             response: IncrementalAlterConfigsResponse
             if node_id is None:
                 response = await self._cluster.ask_controller(
-                    request, lambda answer: [one.error_code for one in answer.responses]
+                    request, lambda answer: [response.error_code for response in answer.responses]
                 )
             else:
                 response = await self._cluster.ask_broker(node_id, request)
@@ -180,30 +180,33 @@ class Configs:
             ListConfigResourcesRequest(resource_types=[int(one) for one in types])
         )
         check(response.error_code)
-        return [ConfigResource(ResourceType(one.resource_type), one.resource_name) for one in response.config_resources]
+        return [
+            ConfigResource(ResourceType(resource.resource_type), resource.resource_name)
+            for resource in response.config_resources
+        ]
 
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
     """Resources by node: a broker's settings and loggers by that broker, all others by any broker (None)."""
     found: dict[int | None, list[ConfigResource]] = {}
-    for one in resources:
-        own = one.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and one.name.isdecimal()
-        found.setdefault(int(one.name) if own else None, []).append(one)
+    for resource in resources:
+        own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name.isdecimal()
+        found.setdefault(int(resource.name) if own else None, []).append(resource)
     return found
 
 
 def _entries(result: DescribeConfigsResult) -> list[ConfigEntry]:
     return [
         ConfigEntry(
-            name=one.name,
-            value=one.value,
-            source=_source(one.config_source),
-            is_sensitive=one.is_sensitive,
-            is_read_only=one.read_only,
-            synonyms=tuple(ConfigSynonym(item.name, item.value, _source(item.source)) for item in one.synonyms),
-            documentation=one.documentation,
+            name=config.name,
+            value=config.value,
+            source=_source(config.config_source),
+            is_sensitive=config.is_sensitive,
+            is_read_only=config.read_only,
+            synonyms=tuple(ConfigSynonym(item.name, item.value, _source(item.source)) for item in config.synonyms),
+            documentation=config.documentation,
         )
-        for one in result.configs
+        for config in result.configs
     ]
 
 

@@ -57,7 +57,9 @@ class Credentials:
         for result in response.results:
             if result.error_code != ErrorCode.RESOURCE_NOT_FOUND:
                 check(result.error_code, result.error_message)
-                found[result.user] = {ScramMechanism(one.mechanism): one.iterations for one in result.credential_infos}
+                found[result.user] = {
+                    ScramMechanism(info.mechanism): info.iterations for info in result.credential_infos
+                }
         return found
 
     async def set(
@@ -85,7 +87,7 @@ class Credentials:
 
     async def _alter(self, request: AlterUserScramCredentialsRequest) -> None:
         response: AlterUserScramCredentialsResponse = await self._cluster.ask_controller(
-            request, lambda answer: [one.error_code for one in answer.results]
+            request, lambda answer: [result.error_code for result in answer.results]
         )
         for result in response.results:
             if (error := error_of(result.error_code, result.error_message)) is not None:

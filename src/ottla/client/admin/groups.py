@@ -181,11 +181,11 @@ class Groups:
         check(group.error_code)
         found = {}
         for topic in group.topics:
-            for one in topic.partitions:
-                check(one.error_code)
-                if one.committed_offset >= 0:
-                    found[TopicPartition(topic.name, one.partition_index)] = CommittedOffset(
-                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+            for partition in topic.partitions:
+                check(partition.error_code)
+                if partition.committed_offset >= 0:
+                    found[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                        partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
                     )
         return dict(sorted(found.items()))
 
@@ -194,8 +194,8 @@ class Groups:
     ) -> dict[TopicPartition, KafkaError | None]:
         """Commits offsets for a group without members."""
         commits = {
-            one: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-            for one, offset in offsets.items()
+            partition: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for partition, offset in offsets.items()
         }
         request = OffsetCommitRequest(
             group_id=group_id,
@@ -219,13 +219,13 @@ class Groups:
             self._cluster.GROUP,
             group_id,
             request,
-            lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
+            lambda answer: [partition.error_code for topic in answer.topics for partition in topic.partitions],
             version_max=_NAMES_VERSION_MAX,
         )
         return {
-            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def delete_offsets(
@@ -235,7 +235,7 @@ class Groups:
             group_id=group_id,
             topics=[
                 OffsetDeleteRequestTopic(
-                    name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=one) for one in numbers]
+                    name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=number) for number in numbers]
                 )
                 for topic, numbers in by_topic(partitions).items()
             ],
@@ -243,9 +243,9 @@ class Groups:
         response: OffsetDeleteResponse = await self._cluster.ask_coordinator(self._cluster.GROUP, group_id, request)
         check(response.error_code)
         return {
-            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
@@ -261,9 +261,9 @@ class Groups:
                 cluster.GROUP,
                 some[0],
                 DeleteGroupsRequest(groups_names=some),
-                lambda answer: [one.error_code for one in answer.results if len(some) == 1],
+                lambda answer: [result.error_code for result in answer.results if len(some) == 1],
             )
-            found = {one.group_id: error_of(one.error_code, one.error_message) for one in response.results}
+            found = {result.group_id: error_of(result.error_code, result.error_message) for result in response.results}
             moved = [group_id for group_id, error in found.items() if error is not None and error.code in _ELSEWHERE]
             for group_id in moved:
                 cluster.forget_coordinator(cluster.GROUP, group_id)
@@ -294,14 +294,14 @@ def _from_consumer(group: ConsumerDescribed, coordinator: int) -> DescribedGroup
                 client_id=member.client_id,
                 host=member.client_host,
                 assignment=tuple(
-                    TopicPartition(topic.topic_name, one)
+                    TopicPartition(topic.topic_name, partition)
                     for topic in member.assignment.topic_partitions
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
                 target=tuple(
-                    TopicPartition(topic.topic_name, one)
+                    TopicPartition(topic.topic_name, partition)
                     for topic in member.target_assignment.topic_partitions
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ),
                 epoch=member.member_epoch,
                 upgraded=None if member.member_type < 0 else member.member_type == 1,
@@ -342,5 +342,7 @@ def _assignment(protocol_type: str, content: memoryview) -> tuple[TopicPartition
     except MalformedMessage:
         return ()
     return tuple(
-        TopicPartition(topic.topic, one) for topic in assignment.assigned_partitions for one in topic.partitions
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
     )

@@ -166,10 +166,10 @@ class Nodes:
             partition.leader_id,
             partition.leader_epoch,
             partition.high_watermark,
-            tuple(_replica(one) for one in partition.current_voters),
-            tuple(_replica(one) for one in partition.observers),
+            tuple(_replica(voter) for voter in partition.current_voters),
+            tuple(_replica(observer) for observer in partition.observers),
             {
-                node.node_id: tuple(f"{one.name}://{one.host}:{one.port}" for one in node.listeners)
+                node.node_id: tuple(f"{listener.name}://{listener.host}:{listener.port}" for listener in node.listeners)
                 for node in response.nodes
             },
         )

@@ -65,12 +65,12 @@ class Offsets:
                         name=topic,
                         partitions=[
                             ListOffsetsPartition(
-                                partition_index=one,
+                                partition_index=partition,
                                 # With the leader epoch a stale leader refuses instead of answering with an old end.
-                                current_leader_epoch=self._cluster.metadata.leader_epoch_of(topic, one),
-                                timestamp=times[TopicPartition(topic, one)],
+                                current_leader_epoch=self._cluster.metadata.leader_epoch_of(topic, partition),
+                                timestamp=times[TopicPartition(topic, partition)],
                             )
-                            for one in partitions
+                            for partition in partitions
                         ],
                     )
                     for topic, partitions in by_topic(some).items()
@@ -79,10 +79,10 @@ class Offsets:
             )
             response: ListOffsetsResponse = await self._cluster.ask_node(node_id, request)
             return {
-                TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
-                or FoundOffset(one.offset, one.timestamp, one.leader_epoch)
+                TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
+                or FoundOffset(partition.offset, partition.timestamp, partition.leader_epoch)
                 for topic in response.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
         return await ask_leaders(self._cluster, times, ask, timeout_ms=timeout_ms)
@@ -108,8 +108,10 @@ class Offsets:
                     DeleteRecordsTopic(
                         name=topic,
                         partitions=[
-                            DeleteRecordsPartition(partition_index=one, offset=before[TopicPartition(topic, one)])
-                            for one in partitions
+                            DeleteRecordsPartition(
+                                partition_index=partition, offset=before[TopicPartition(topic, partition)]
+                            )
+                            for partition in partitions
                         ],
                     )
                     for topic, partitions in by_topic(some).items()
@@ -118,9 +120,10 @@ class Offsets:
             )
             response: DeleteRecordsResponse = await self._cluster.ask_node(node_id, request)
             return {
-                TopicPartition(topic.name, one.partition_index): error_of(one.error_code) or one.low_watermark
+                TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
+                or partition.low_watermark
                 for topic in response.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
         return await ask_leaders(self._cluster, before, ask)
@@ -137,8 +140,10 @@ class Offsets:
                     OffsetForLeaderTopic(
                         topic=topic,
                         partitions=[
-                            OffsetForLeaderPartition(partition=one, leader_epoch=epochs[TopicPartition(topic, one)])
-                            for one in partitions
+                            OffsetForLeaderPartition(
+                                partition=partition, leader_epoch=epochs[TopicPartition(topic, partition)]
+                            )
+                            for partition in partitions
                         ],
                     )
                     for topic, partitions in by_topic(some).items()
@@ -146,10 +151,10 @@ class Offsets:
             )
             response: OffsetForLeaderEpochResponse = await self._cluster.ask_node(node_id, request)
             return {
-                TopicPartition(topic.topic, one.partition): error_of(one.error_code)
-                or (one.leader_epoch, one.end_offset)
+                TopicPartition(topic.topic, partition.partition): error_of(partition.error_code)
+                or (partition.leader_epoch, partition.end_offset)
                 for topic in response.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
         return await ask_leaders(self._cluster, epochs, ask)

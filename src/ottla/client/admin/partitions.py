@@ -51,7 +51,7 @@ class OngoingReassignment(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        return tuple(one for one in self.replicas if one not in self.removing)
+        return tuple(replica for replica in self.replicas if replica not in self.removing)
 
 
 class ReplicaInDirectory(NamedTuple):
@@ -85,9 +85,9 @@ class Partitions:
                     name=topic,
                     partitions=[
                         ReassignablePartition(
-                            partition_index=one, replicas=_listed(targets[TopicPartition(topic, one)])
+                            partition_index=number, replicas=_listed(targets[TopicPartition(topic, number)])
                         )
-                        for one in numbers
+                        for number in numbers
                     ],
                 )
                 for topic, numbers in by_topic(targets).items()
@@ -96,9 +96,11 @@ class Partitions:
         response: AlterPartitionReassignmentsResponse = await self._cluster.ask_controller(request)
         check(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, one.partition_index): error_of(one.error_code, one.error_message)
+            TopicPartition(topic.name, partition.partition_index): error_of(
+                partition.error_code, partition.error_message
+            )
             for topic in response.responses
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def reassignments(
@@ -118,11 +120,11 @@ class Partitions:
         )
         check(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, one.partition_index): OngoingReassignment(
-                tuple(one.replicas), tuple(one.adding_replicas), tuple(one.removing_replicas)
+            TopicPartition(topic.name, partition.partition_index): OngoingReassignment(
+                tuple(partition.replicas), tuple(partition.adding_replicas), tuple(partition.removing_replicas)
             )
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def elect(
@@ -139,9 +141,9 @@ class Partitions:
         response: ElectLeadersResponse = await self._cluster.ask_controller(request)
         check(response.error_code)
         return {
-            TopicPartition(topic.topic, one.partition_id): error_of(one.error_code, one.error_message)
+            TopicPartition(topic.topic, partition.partition_id): error_of(partition.error_code, partition.error_message)
             for topic in response.replica_election_results
-            for one in topic.partition_result
+            for partition in topic.partition_result
         }
 
     async def log_directories(
@@ -171,11 +173,11 @@ class Partitions:
                     result.total_bytes,
                     result.usable_bytes,
                     {
-                        TopicPartition(topic.name, one.partition_index): ReplicaInDirectory(
-                            one.partition_size, one.offset_lag, one.is_future_key
+                        TopicPartition(topic.name, partition.partition_index): ReplicaInDirectory(
+                            partition.partition_size, partition.offset_lag, partition.is_future_key
                         )
                         for topic in result.topics
-                        for one in topic.partitions
+                        for partition in topic.partitions
                     },
                 )
                 for result in response.results
@@ -207,10 +209,10 @@ class Partitions:
 
         answers = await asyncio.gather(*[ask(node_id, paths) for node_id, paths in moves.items()])
         return {
-            (node_id, TopicPartition(topic.topic_name, one.partition_index)): error_of(one.error_code)
+            (node_id, TopicPartition(topic.topic_name, partition.partition_index)): error_of(partition.error_code)
             for node_id, answer in zip(moves, answers, strict=True)
             for topic in answer.results
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
 

@@ -55,7 +55,8 @@ class Quotas:
         response: DescribeClientQuotasResponse = await self._cluster.ask_any(
             DescribeClientQuotasRequest(
                 components=[
-                    ComponentData(entity_type=one.kind, match_type=one.match, match=one.name) for one in components
+                    ComponentData(entity_type=component.kind, match_type=component.match, match=component.name)
+                    for component in components
                 ],
                 strict=strict,
             )
@@ -86,13 +87,13 @@ class Quotas:
             validate_only=validate_only,
         )
         response: AlterClientQuotasResponse = await self._cluster.ask_controller(
-            request, lambda answer: [one.error_code for one in answer.entries]
+            request, lambda answer: [entry.error_code for entry in answer.entries]
         )
         return {
-            _entity((part.entity_type, part.entity_name) for part in one.entity): error_of(
-                one.error_code, one.error_message
+            _entity((part.entity_type, part.entity_name) for part in entry.entity): error_of(
+                entry.error_code, entry.error_message
             )
-            for one in response.entries
+            for entry in response.entries
         }
 
 

@@ -238,13 +238,13 @@ def _from_metadata(info: TopicInfo | None, name: str) -> DescribedTopic | KafkaE
         is_internal=info.is_internal,
         partitions=tuple(
             DescribedPartition(
-                partition=one.partition,
-                leader=one.leader,
-                leader_epoch=one.leader_epoch,
-                replicas=one.replicas,
-                isr=one.isr,
-                offline_replicas=one.offline_replicas,
+                partition=partition.partition,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replicas=partition.replicas,
+                isr=partition.isr,
+                offline_replicas=partition.offline_replicas,
             )
-            for one in info.partitions.values()
+            for partition in info.partitions.values()
         ),
     )

@@ -85,9 +85,9 @@ class Transactions:
         for answer in answers.values():
             check(answer.error_code)
         found = [
-            ListedTransaction(one.transactional_id, node_id, one.producer_id, one.transaction_state)
+            ListedTransaction(state.transactional_id, node_id, state.producer_id, state.transaction_state)
             for node_id, answer in answers.items()
-            for one in answer.transaction_states
+            for state in answer.transaction_states
         ]
         return sorted(found)
 
@@ -97,7 +97,7 @@ class Transactions:
             cluster.TRANSACTION,
             transactional_id,
             DescribeTransactionsRequest(transactional_ids=[transactional_id]),
-            lambda answer: [one.error_code for one in answer.transaction_states],
+            lambda answer: [state.error_code for state in answer.transaction_states],
         )
         state = response.transaction_states[0]
         check(state.error_code)
@@ -109,7 +109,7 @@ class Transactions:
             state.transaction_state,
             state.transaction_timeout_ms,
             state.transaction_start_time_ms,
-            tuple(TopicPartition(topic.topic, one) for topic in state.topics for one in topic.partitions),
+            tuple(TopicPartition(topic.topic, partition) for topic in state.topics for partition in topic.partitions),
         )
 
     async def producers(
@@ -125,7 +125,9 @@ class Transactions:
             )
             response: DescribeProducersResponse = await self._cluster.ask_node(node_id, request)
             return {
-                TopicPartition(topic.name, one.partition_index): error_of(one.error_code, one.error_message)
+                TopicPartition(topic.name, partition.partition_index): error_of(
+                    partition.error_code, partition.error_message
+                )
                 or [
                     ProducerState(
                         item.producer_id,
@@ -135,10 +137,10 @@ class Transactions:
                         item.last_timestamp,
                         item.current_txn_start_offset,
                     )
-                    for item in one.active_producers
+                    for item in partition.active_producers
                 ]
                 for topic in response.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
         if broker is not None:
@@ -165,10 +167,10 @@ class Transactions:
                 node_id, WriteTxnMarkersRequest(markers=[marker])
             )
             return {
-                TopicPartition(topic.name, one.partition_index): error_of(one.error_code) or True
+                TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code) or True
                 for result in response.markers
                 for topic in result.topics
-                for one in topic.partitions
+                for partition in topic.partitions
             }
 
         answer = (await ask_leaders(self._cluster, [partition], ask))[partition]

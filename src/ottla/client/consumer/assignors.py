@@ -25,8 +25,8 @@ Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assig
 def range_assignor(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
     """Contiguous ranges of each topic: equal partitions of co-partitioned topics go to the same member."""
     result: Assignment = {member: [] for member in members}
-    for topic in sorted({topic for one in members.values() for topic in one.topics}):
-        readers = sorted(member for member, one in members.items() if topic in one.topics)
+    for topic in sorted({topic for member in members.values() for topic in member.topics}):
+        readers = sorted(member for member, subscription in members.items() if topic in subscription.topics)
         each, extra = divmod(counts.get(topic, 0), len(readers))
         start = 0
         for index, member in enumerate(readers):
@@ -41,12 +41,12 @@ def round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, 
     result: Assignment = {member: [] for member in members}
     order = sorted(members)
     turn = 0
-    for one in _partitions(members, counts):
+    for partition in _partitions(members, counts):
         for _ in order:
             member = order[turn % len(order)]
             turn += 1
-            if one.topic in members[member].topics:
-                result[member].append(one)
+            if partition.topic in members[member].topics:
+                result[member].append(partition)
                 break
     return result
 
@@ -75,7 +75,7 @@ ASSIGNORS: Mapping[str, Assignor] = {
 
 
 def _partitions(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> list[TopicPartition]:
-    topics = sorted({topic for one in members.values() for topic in one.topics})
+    topics = sorted({topic for member in members.values() for topic in member.topics})
     return [TopicPartition(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
 
 
@@ -86,17 +86,17 @@ def _fair(
     share, extra = divmod(len(wanted), max(len(members), 1))
     left = []
     full = 0
-    for one in wanted:
-        member = owner.get(one)
+    for partition in wanted:
+        member = owner.get(partition)
         if member is not None and len(result[member]) < share:
-            result[member].append(one)
+            result[member].append(partition)
         elif member is not None and len(result[member]) == share and full < extra:
-            result[member].append(one)
+            result[member].append(partition)
             full += 1
         else:
-            left.append(one)
-    for one in left:
-        readers = [member for member in result if one.topic in members[member].topics]
+            left.append(partition)
+    for partition in left:
+        readers = [member for member in result if partition.topic in members[member].topics]
         if readers:
-            result[min(readers, key=lambda member: (len(result[member]), member))].append(one)
+            result[min(readers, key=lambda member: (len(result[member]), member))].append(partition)
     return result

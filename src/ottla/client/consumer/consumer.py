@@ -75,11 +75,13 @@ class Consumer:
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads exactly these partitions, without group membership."""
         wanted = list(partitions)
-        await self._cluster.refresh(sorted({one.topic for one in wanted}), create=self.settings.allow_auto_create)
-        for one in wanted:
-            info = self._cluster.metadata.topics.get(one.topic)
+        await self._cluster.refresh(
+            sorted({partition.topic for partition in wanted}), create=self.settings.allow_auto_create
+        )
+        for partition in wanted:
+            info = self._cluster.metadata.topics.get(partition.topic)
             if info is None or (info.error is not None and not info.error.code.retriable):
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {one.topic!r}.")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {partition.topic!r}.")
         self._positions.assign(wanted)
 
     async def subscribe(
@@ -109,31 +111,31 @@ class Consumer:
         return None if self._membership is None else self._membership.identity
 
     def pause(self, *partitions: TopicPartition) -> None:
-        for one in partitions:
-            self._positions.get(one).paused = True
+        for partition in partitions:
+            self._positions.get(partition).paused = True
 
     def resume(self, *partitions: TopicPartition) -> None:
-        for one in partitions:
-            self._positions.get(one).paused = False
+        for partition in partitions:
+            self._positions.get(partition).paused = False
 
-    def seek(self, one: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
+    def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
         """Moves to an offset. The leader epoch of the previous record allows to detect a truncated log."""
-        self._positions.get(one).seek(offset, leader_epoch)
+        self._positions.get(partition).seek(offset, leader_epoch)
 
     async def seek_to(self, time: int, *partitions: TopicPartition) -> None:
         """Moves to the first offset (`EARLIEST`), the end (`LATEST`), or the first record from a timestamp on."""
         wanted = partitions or tuple(self._positions.states)
-        for one, found in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
-            offset = found.offset if found is not None else (await self.end_offsets([one]))[one]
-            self._positions.get(one).seek(offset)
+        for partition, found in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
+            offset = found.offset if found is not None else (await self.end_offsets([partition]))[partition]
+            self._positions.get(partition).seek(offset)
 
-    def position(self, one: TopicPartition) -> int:
+    def position(self, partition: TopicPartition) -> int:
         """The offset of the next returned record; -1 if it is not known yet."""
-        return self._positions.get(one).position
+        return self._positions.get(partition).position
 
-    def lag(self, one: TopicPartition) -> int | None:
+    def lag(self, partition: TopicPartition) -> int | None:
         """The number of records up to the last known end of the partition."""
-        state = self._positions.get(one)
+        state = self._positions.get(partition)
         end = state.last_stable_offset if self.settings.read_committed else state.high_watermark
         return None if end < 0 or state.position < 0 else max(end - state.position, 0)
 
@@ -185,11 +187,14 @@ class Consumer:
         if self.settings.group_id is None:
             raise ClientError("Committing offsets needs a group; set one with --group.")
         commits = (
-            {one: CommittedOffset(offset, epoch) for one, (offset, epoch) in self._positions.committable().items()}
+            {
+                partition: CommittedOffset(offset, epoch)
+                for partition, (offset, epoch) in self._positions.committable().items()
+            }
             if offsets is None
             else {
-                one: value if isinstance(value, CommittedOffset) else CommittedOffset(value)
-                for one, value in offsets.items()
+                partition: value if isinstance(value, CommittedOffset) else CommittedOffset(value)
+                for partition, value in offsets.items()
             }
         )
         if commits:
@@ -213,10 +218,10 @@ class Consumer:
         """The first record from each timestamp on; None if there is none."""
         found = await self._offsets.find(times, committed=self.settings.read_committed)
         result: dict[TopicPartition, FoundOffset | None] = {}
-        for one, answer in found.items():
+        for partition, answer in found.items():
             if isinstance(answer, KafkaError):
-                raise KafkaError(answer.code, f"{one}: {answer.message}")
-            result[one] = None if answer.offset < 0 else answer
+                raise KafkaError(answer.code, f"{partition}: {answer.message}")
+            result[partition] = None if answer.offset < 0 else answer
         return result
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -266,7 +271,9 @@ class Consumer:
             failure, self._fetcher.failure = self._fetcher.failure, None
             raise failure
         now = asyncio.get_running_loop().time()
-        unknown = [one for one in self._positions.unknown if self._positions.get(one).look_again <= now]
+        unknown = [
+            partition for partition in self._positions.unknown if self._positions.get(partition).look_again <= now
+        ]
         if unknown:
             await self._find_positions(unknown)
         self._fetcher.start()
@@ -326,14 +333,14 @@ class Consumer:
     async def _find_positions(self, partitions: list[TopicPartition]) -> None:
         """Sets positions to committed offsets, or by the reset policy if there is none or it is out of range."""
         left = partitions
-        asked = [one for one in partitions if not self._positions.get(one).forgets_commits]
+        asked = [partition for partition in partitions if not self._positions.get(partition).forgets_commits]
         if self.settings.group_id is not None and asked:
             committed = await self.committed(asked)
-            for one, found in committed.items():
-                state = self._positions.states.get(one)
+            for partition, found in committed.items():
+                state = self._positions.states.get(partition)
                 if state is not None and state.position < 0:
                     state.seek(found.offset, found.leader_epoch)
-            left = [one for one in partitions if one not in committed]
+            left = [partition for partition in partitions if partition not in committed]
         if not left:
             return
         if self.settings.auto_offset_reset == "none":
@@ -343,9 +350,9 @@ class Consumer:
         missing = await self._begin_at(times, timeout_ms=_LOOK_MS)
         if missing and len(self._positions.unknown) == len(self._positions.states):
             # There are no other partitions to read meanwhile.
-            missing = await self._begin_at({one: times[one] for one in missing})
-            for one, error in missing.items():
-                raise KafkaError(error.code, f"{one}: {error.message}")
+            missing = await self._begin_at({partition: times[partition] for partition in missing})
+            for partition, error in missing.items():
+                raise KafkaError(error.code, f"{partition}: {error.message}")
 
     async def _begin_at(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
@@ -353,18 +360,18 @@ class Consumer:
         """Sets positions by time. Returns the partitions without a leader, which the others do not wait for."""
         found = await self._offsets.find(times, committed=self.settings.read_committed, timeout_ms=timeout_ms)
         missing: dict[TopicPartition, KafkaError] = {}
-        for one, answer in found.items():
-            state = self._positions.states.get(one)
+        for partition, answer in found.items():
+            state = self._positions.states.get(partition)
             if state is None or state.position >= 0:
                 continue
             if isinstance(answer, FoundOffset):
                 state.seek(answer.offset)
             else:
                 state.look_again = asyncio.get_running_loop().time() + _LOOK_AGAIN_SECONDS
-                missing[one] = answer
-        for one, error in missing.items():
+                missing[partition] = answer
+        for partition, error in missing.items():
             if not error.code.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KafkaError(error.code, f"{one}: {error.message}")
+                raise KafkaError(error.code, f"{partition}: {error.message}")
         return missing
 
     async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
@@ -377,7 +384,7 @@ class Consumer:
             if self._on_revoked is not None:
                 await self._on_revoked(revoked)
         self._positions.assign(assigned)
-        added = [one for one in assigned if one not in before]
+        added = [partition for partition in assigned if partition not in before]
         if self._on_assigned is not None and (added or not revoked):
             await self._on_assigned(added)
 
@@ -421,7 +428,7 @@ class Consumer:
         )
 
         def codes(answer: OffsetCommitResponse) -> list[int]:
-            return [one.error_code for topic in answer.topics for one in topic.partitions]
+            return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
         response: OffsetCommitResponse = await self._cluster.ask_coordinator(
             self._cluster.GROUP, self.settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX

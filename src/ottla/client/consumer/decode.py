@@ -47,15 +47,17 @@ class ConsumedBatch(NamedTuple):
 
 
 def decode_batch(
-    one: TopicPartition, header: BatchHeader, view: memoryview, *, from_offset: int = -1
+    partition: TopicPartition, header: BatchHeader, view: memoryview, *, from_offset: int = -1
 ) -> list[ConsumedRecord]:
     """The records of a batch of any format, from an offset on."""
     if header.magic < 2:
-        return _decode_legacy(one, header, view, from_offset)
+        return _decode_legacy(partition, header, view, from_offset)
     try:
-        found = _decode(one, header, bytes(open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)))
+        found = _decode(partition, header, bytes(open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)))
     except IndexError:
-        raise CorruptRecords(f"{one}: the bytes of the batch at offset {header.base_offset} end too early") from None
+        raise CorruptRecords(
+            f"{partition}: the bytes of the batch at offset {header.base_offset} end too early"
+        ) from None
     if from_offset > header.base_offset:
         return [record for record in found if record.offset >= from_offset]
     return found
@@ -137,13 +139,13 @@ def _headers(data: bytes, position: int) -> tuple[list[tuple[str, bytes | None]]
 
 
 def _decode_legacy(
-    one: TopicPartition, header: BatchHeader, view: memoryview, from_offset: int
+    partition: TopicPartition, header: BatchHeader, view: memoryview, from_offset: int
 ) -> list[ConsumedRecord]:
     kind = APPEND_TIME if header.uses_append_time else CREATE_TIME
     return [
         ConsumedRecord(
-            one.topic,
-            one.partition,
+            partition.topic,
+            partition.partition,
             record.offset,
             record.timestamp,
             kind,

@@ -69,24 +69,24 @@ class FetchSession:
             self._begin_anew()
         known = self._told
         self._told = {
-            one: _Told(
-                Uuid.ZERO if ids is None else ids[one.topic],
+            partition: _Told(
+                Uuid.ZERO if ids is None else ids[partition.topic],
                 asked.fetch_offset,
                 asked.current_leader_epoch,
                 asked.partition_max_bytes,
             )
-            for one, asked in wanted.items()
+            for partition, asked in wanted.items()
         }
         added: defaultdict[tuple[str, Uuid], list[FetchPartition]] = defaultdict(list)
-        for one, told in self._told.items():
-            if known.get(one) != told:
-                added[one.topic, told.topic_id].append(wanted[one])
+        for partition, told in self._told.items():
+            if known.get(partition) != told:
+                added[partition.topic, told.topic_id].append(wanted[partition])
         gone: defaultdict[tuple[str, Uuid], list[int]] = defaultdict(list)
-        for one, told in known.items():
-            still = self._told.get(one)
+        for partition, told in known.items():
+            still = self._told.get(partition)
             # A topic that was deleted and created again has a new topic id.
             if still is None or still.topic_id != told.topic_id:
-                gone[one.topic, told.topic_id].append(one.partition)
+                gone[partition.topic, told.topic_id].append(partition.partition)
         return FetchPlan(
             self._id,
             self._epoch,

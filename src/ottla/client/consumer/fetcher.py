@@ -123,7 +123,7 @@ class Fetcher:
             asked = [(state, state.turn) for state in states]
             self._begin(self._tasks, node_id, states, self._fetch(node_id, asked))
         for node_id, some in doubts.items():
-            self._begin(self._checks, node_id, [one.state for one in some], self._check(node_id, some))
+            self._begin(self._checks, node_id, [doubt.state for doubt in some], self._check(node_id, some))
         if stale:
             self._refresh(stale)
 
@@ -250,7 +250,10 @@ class Fetcher:
                 fetch_offset=state.fetch_offset,
                 partition_max_bytes=settings.partition_fetch_bytes,
             )
-        ids = {one.topic: known[one.topic].topic_id if one.topic in known else Uuid.ZERO for one in wanted}
+        ids = {
+            partition.topic: known[partition.topic].topic_id if partition.topic in known else Uuid.ZERO
+            for partition in wanted
+        }
         has_ids = all(ids.values())
         connection = await self._cluster.node_connection(node_id, "fetch")
         request = self._request(session.plan(wanted, ids if has_ids else None))
@@ -319,7 +322,7 @@ class Fetcher:
         return True
 
     def _keep(self, state: PartitionState, data: PartitionData) -> None:
-        one, turn, check = state.partition, state.turn, self._settings.check_crcs
+        partition, turn, check = state.partition, state.turn, self._settings.check_crcs
         records = data.records
         assert isinstance(records, memoryview)
         self.measures.fetched_bytes += len(records)
@@ -331,13 +334,13 @@ class Fetcher:
                 if next_offset <= state.fetch_offset and header.magic == 2:
                     continue
                 if check and not verify_checksum(batch.view, header):
-                    raise CorruptRecords(f"{one}: the batch at offset {header.base_offset} has a wrong checksum")
+                    raise CorruptRecords(f"{partition}: the batch at offset {header.base_offset} has a wrong checksum")
                 if header.is_control or (aborted is not None and aborted.covers(batch)):
                     if aborted is not None and header.is_control:
                         aborted.on_control(batch)
-                    self.ready.append((turn, ConsumedBatch(one, header, records[:0])))
+                    self.ready.append((turn, ConsumedBatch(partition, header, records[:0])))
                 else:
-                    self.ready.append((turn, ConsumedBatch(one, header, batch.view)))
+                    self.ready.append((turn, ConsumedBatch(partition, header, batch.view)))
                     self._buffered += len(batch.view)
                 state.fetch_offset = next_offset
         except CorruptRecords as error:

@@ -185,15 +185,19 @@ def decode_assignment(content: memoryview) -> list[TopicPartition]:
     version = min(int.from_bytes(content[:2], "big"), _ASSIGNMENT_VERSION)
     assignment, _ = decode(ConsumerProtocolAssignment, content, version, 2)
     return sorted(
-        TopicPartition(topic.topic, one) for topic in assignment.assigned_partitions for one in topic.partitions
+        TopicPartition(topic.topic, partition)
+        for topic in assignment.assigned_partitions
+        for partition in topic.partitions
     )
 
 
 def _decode_subscription(content: memoryview) -> MemberSubscription:
     version = min(int.from_bytes(content[:2], "big"), _SUBSCRIPTION_VERSION)
-    one, _ = decode(ConsumerProtocolSubscription, content, version, 2)
-    owned = tuple(TopicPartition(topic.topic, number) for topic in one.owned_partitions for number in topic.partitions)
-    return MemberSubscription(tuple(one.topics), owned, one.generation_id)
+    subscription, _ = decode(ConsumerProtocolSubscription, content, version, 2)
+    owned = tuple(
+        TopicPartition(topic.topic, number) for topic in subscription.owned_partitions for number in topic.partitions
+    )
+    return MemberSubscription(tuple(subscription.topics), owned, subscription.generation_id)
 
 
 def _protocol_partitions(partitions: list[TopicPartition]) -> list[ProtocolPartition]:

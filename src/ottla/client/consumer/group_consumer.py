@@ -65,7 +65,7 @@ class ConsumerMembership(Membership):
             self._task = asyncio.ensure_future(self._run())
 
     async def _take_over(self, target: list[TopicPartition]) -> None:
-        revoked = [one for one in self._owned if one not in set(target)]
+        revoked = [partition for partition in self._owned if partition not in set(target)]
         if set(target) != set(self._owned):
             await self._on_rebalance(revoked, target)
             # Not before: other members get partitions that a heartbeat does not own. The next one follows at once.
@@ -177,10 +177,10 @@ class ConsumerMembership(Membership):
         if any(topic.topic_id not in names for topic in assignment.topic_partitions):
             await self._cluster.refresh(None if self._subscription.pattern else list(self._subscription.topics))
         target = [
-            TopicPartition(names[topic.topic_id], one)
+            TopicPartition(names[topic.topic_id], partition)
             for topic in assignment.topic_partitions
             if topic.topic_id in names
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
         self._target = sorted(target)
         self._due.set()

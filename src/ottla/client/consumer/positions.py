@@ -105,19 +105,23 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Sets a new assignment. Partitions that stay assigned keep their positions."""
-        self.states = {one: self.states.get(one) or PartitionState(one) for one in partitions}
+        self.states = {partition: self.states.get(partition) or PartitionState(partition) for partition in partitions}
 
-    def get(self, one: TopicPartition) -> PartitionState:
-        state = self.states.get(one)
+    def get(self, partition: TopicPartition) -> PartitionState:
+        state = self.states.get(partition)
         if state is None:
-            raise ValueError(f"{one} is not assigned to this consumer")
+            raise ValueError(f"{partition} is not assigned to this consumer")
         return state
 
     @property
     def unknown(self) -> list[TopicPartition]:
         """The assigned partitions without a position."""
-        return [one for one, state in self.states.items() if state.position < 0]
+        return [partition for partition, state in self.states.items() if state.position < 0]
 
     def committable(self) -> dict[TopicPartition, tuple[int, int]]:
         """Partition -> (position, leader epoch), for partitions with a position."""
-        return {one: (state.position, state.leader_epoch) for one, state in self.states.items() if state.position >= 0}
+        return {
+            partition: (state.position, state.leader_epoch)
+            for partition, state in self.states.items()
+            if state.position >= 0
+        }

@@ -81,11 +81,11 @@ class Accumulator:
             self.close_batch(queue)
         return Delivery(batch, index, timestamp)
 
-    def append_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
+    def append_encoded(self, partition: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Makes a batch from encoded records."""
         self._transactions.check_open()
-        queue = self.queues.setdefault(one, PartitionQueue())
-        batch = self._next_batch(one, queue)
+        queue = self.queues.setdefault(partition, PartitionQueue())
+        batch = self._next_batch(partition, queue)
         batch.fill(records)
         self._buffered += batch.buffered
         if self._buffered >= self._settings.buffer_bytes:
@@ -113,7 +113,7 @@ class Accumulator:
         """Removes and returns all batches that are not in flight."""
         return [batch for queue in self.queues.values() for batch in queue.take_all()]
 
-    def _next_batch(self, one: TopicPartition, queue: PartitionQueue) -> ProducerBatch:
+    def _next_batch(self, partition: TopicPartition, queue: PartitionQueue) -> ProducerBatch:
         if queue.open is not None:
             self.close_batch(queue)
         loop = asyncio.get_running_loop()
@@ -122,7 +122,7 @@ class Accumulator:
         done.add_done_callback(looked_at)
         settings = self._settings
         batch = queue.open = ProducerBatch(
-            one,
+            partition,
             limit=settings.batch_size,
             codec=settings.compression,
             level=settings.compression_level,

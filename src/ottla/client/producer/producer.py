@@ -70,13 +70,13 @@ class Producer:
     async def send_and_wait(self, topic: str, value: bytes | None = None, key: bytes | None = None) -> RecordMetadata:
         return await (await self.send(topic, value, key))
 
-    async def send_encoded(self, one: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
+    async def send_encoded(self, partition: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Sends a batch of encoded records, after all earlier records of its partition."""
-        if self._ready(one.topic) is not None:
-            return self._batches.append_encoded(one, records)
-        async with self._turns.turn(one.topic):
-            await self._prepare(one.topic)
-            return self._batches.append_encoded(one, records)
+        if self._ready(partition.topic) is not None:
+            return self._batches.append_encoded(partition, records)
+        async with self._turns.turn(partition.topic):
+            await self._prepare(partition.topic)
+            return self._batches.append_encoded(partition, records)
 
     async def flush(self) -> None:
         """Waits until all records sent so far are acknowledged or have failed. Deliveries carry the failures."""

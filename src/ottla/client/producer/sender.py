@@ -153,7 +153,7 @@ class Sender:
     def _stay_fresh(self, now: float) -> None:
         """Refreshes metadata periodically, so that new partitions get records."""
         if self._fresh_until and now >= self._fresh_until:
-            task = asyncio.ensure_future(self._learn({one.topic for one in self._batches.queues}))
+            task = asyncio.ensure_future(self._learn({queue.topic for queue in self._batches.queues}))
             self._answers.add(task)
             task.add_done_callback(self._answers.discard)
         if now >= self._fresh_until:

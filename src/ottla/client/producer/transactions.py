@@ -131,7 +131,7 @@ class TransactionManager:
         """Adds new partitions at the coordinator, if the version of the protocol requires it."""
         if self._settings.transactional_id is None:
             return
-        new = [one for one in partitions if one not in self._partitions]
+        new = [partition for partition in partitions if partition not in self._partitions]
         if not new:
             return
         second = self.adds_by_itself(await self._cluster.any_connection())
@@ -149,9 +149,9 @@ class TransactionManager:
 
         def codes(answer: AddPartitionsToTxnResponse) -> list[int]:
             return [
-                one.partition_error_code
+                partition.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
-                for one in topic.results_by_partition
+                for partition in topic.results_by_partition
             ]
 
         async def attempt() -> None:
@@ -175,8 +175,8 @@ class TransactionManager:
     ) -> None:
         self.check_open()
         commits = {
-            one: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
-            for one, offset in offsets.items()
+            partition: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
+            for partition, offset in offsets.items()
         }
         connection = await self._cluster.any_connection()
         second = self.adds_by_itself(connection)
@@ -212,12 +212,12 @@ class TransactionManager:
                     name=name,
                     partitions=[
                         TxnOffsetCommitRequestPartition(
-                            partition_index=one,
-                            committed_offset=commits[TopicPartition(name, one)].offset,
-                            committed_leader_epoch=commits[TopicPartition(name, one)].leader_epoch,
-                            committed_metadata=commits[TopicPartition(name, one)].metadata,
+                            partition_index=number,
+                            committed_offset=commits[TopicPartition(name, number)].offset,
+                            committed_leader_epoch=commits[TopicPartition(name, number)].leader_epoch,
+                            committed_metadata=commits[TopicPartition(name, number)].metadata,
                         )
-                        for one in numbers
+                        for number in numbers
                     ],
                 )
                 for name, numbers in by_topic(commits).items()
@@ -225,7 +225,7 @@ class TransactionManager:
         )
 
         def codes(answer: TxnOffsetCommitResponse) -> list[int]:
-            return [one.error_code for topic in answer.topics for one in topic.partitions]
+            return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
         async def attempt() -> None:
             response: TxnOffsetCommitResponse = await self._cluster.ask_coordinator(

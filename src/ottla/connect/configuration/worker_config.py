@@ -147,7 +147,7 @@ class WorkerConfig:
         settings = settings_from_properties(base, properties)
         return ClientSettings(
             **{
-                **{each: getattr(settings, each) for each in settings.__slots__},
+                **{slot: getattr(settings, slot) for slot in settings.__slots__},
                 "client_id": f"{name}-{purpose}" if purpose else name,
             }
         )

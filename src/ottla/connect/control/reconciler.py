@@ -154,7 +154,7 @@ class Reconciler:
             async with self._lock:
                 self._connectors.pop(request.connector, None)
         if request.include_tasks:
-            for task in [each for each in self._tasks if each.connector == request.connector]:
+            for task in [task for task in self._tasks if task.connector == request.connector]:
                 if _wanted(self._status.task(task), request):
                     await self.restart_task(task)
         await self.reconcile()
@@ -175,7 +175,11 @@ class Reconciler:
 
     async def _reconcile_connectors(self, assigned: Ownership) -> None:
         state = self._store.state
-        for name in [each for each in self._connectors if each not in assigned.connectors or not state.contains(each)]:
+        for name in [
+            connector
+            for connector in self._connectors
+            if connector not in assigned.connectors or not state.contains(connector)
+        ]:
             del self._connectors[name]
             if state.contains(name):
                 await self._report(name, State.UNASSIGNED, safe=True)

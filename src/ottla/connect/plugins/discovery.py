@@ -258,21 +258,21 @@ def _plugins_of(module: ModuleType) -> Iterator[type[Plugin]]:
             yield value
 
 
-def _is_full_name(found: FoundPlugin, name: str) -> bool:
-    return found.name == name
+def _is_full_name(candidate: FoundPlugin, name: str) -> bool:
+    return candidate.name == name
 
 
-def _is_class_name(found: FoundPlugin, name: str) -> bool:
-    return name in (found.plugin.__qualname__, found.entry_point)
+def _is_class_name(candidate: FoundPlugin, name: str) -> bool:
+    return name in (candidate.plugin.__qualname__, candidate.entry_point)
 
 
-def _is_alias(found: FoundPlugin, name: str) -> bool:
-    return name in found.plugin.aliases
+def _is_alias(candidate: FoundPlugin, name: str) -> bool:
+    return name in candidate.plugin.aliases
 
 
-def _is_short_name(found: FoundPlugin, name: str) -> bool:
-    ending = next(ending for _, word, ending in _KINDS if word == found.kind)
-    for known in (found.plugin.__qualname__, *(alias.rpartition(".")[2] for alias in found.plugin.aliases)):
+def _is_short_name(candidate: FoundPlugin, name: str) -> bool:
+    ending = next(ending for _, word, ending in _KINDS if word == candidate.kind)
+    for known in (candidate.plugin.__qualname__, *(alias.rpartition(".")[2] for alias in candidate.plugin.aliases)):
         if name in (known, known.removesuffix(ending)):
             return True
     return False

@@ -100,8 +100,8 @@ class ConnectorChain:
         """True if the chain changes no byte of a source's rows and none of them can fail."""
         converters = {"key": self.key, "value": self.value}
         return not self.steps and all(
-            each.name in converters and converters[each.name].keeps(each.dataType.simpleString())
-            for each in schema.fields
+            field.name in converters and converters[field.name].keeps(field.dataType.simpleString())
+            for field in schema.fields
         )
 
     def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -133,7 +133,7 @@ class Written:
 
 def carry(spark: SparkSession, pieces: Sequence[Sequence[SourcePiece]], target: WriteTarget) -> None:
     """Sets the pieces of each frame and the target for the next jobs of this thread."""
-    load = base64.b64encode(pickle.dumps((tuple(tuple(each) for each in pieces), target))).decode()
+    load = base64.b64encode(pickle.dumps((tuple(tuple(piece) for piece in pieces), target))).decode()
     spark.sparkContext.setLocalProperty(_LOAD, load)
 
 
@@ -232,7 +232,9 @@ def read_topics(
         schema = StructType([schema[name] for name in columns])
     headers = str("headers" in schema.names).lower()
     options = source_options({**client, "subscribe": "-", "includeHeaders": headers}, streaming=False)
-    pieces = tuple(Range(one.topic, topic_ids.get(one.topic, ""), one.partition, one.start, one.end) for one in ranges)
+    pieces = tuple(
+        Range(piece.topic, topic_ids.get(piece.topic, ""), piece.partition, piece.start, piece.end) for piece in ranges
+    )
     function = partial(_read_ranges, options, pieces, tuple(schema.names))
     return spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, schema)
 
@@ -375,7 +377,7 @@ def _create_topic(client: Any, topic: str, rules: Sequence[CreationRule]) -> Non
     from ottla.client.admin.topics import NewTopic, Topics
     from ottla.model.errors import ErrorCode, KafkaError
 
-    rule = next((each for each in rules if each.fits(topic)), None)
+    rule = next((rule for rule in rules if rule.fits(topic)), None)
     if rule is None:
         return
 

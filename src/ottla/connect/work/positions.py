@@ -45,19 +45,23 @@ class Standing:
 
 def share_of(partitions: Iterable[TopicPartition], *, task: int, count: int) -> list[TopicPartition]:
     """The partitions of a task. They do not change when other topics come and go."""
-    return sorted(one for one in partitions if (zlib.crc32(one.topic.encode()) + one.partition) % count == task)
+    return sorted(
+        partition
+        for partition in partitions
+        if (zlib.crc32(partition.topic.encode()) + partition.partition) % count == task
+    )
 
 
 def started_note(
     ranges: Sequence[OffsetRange], *, batch_id: int, epoch: str, task: int, topic_ids: Mapping[str, str] = UNKNOWN
 ) -> dict[TopicPartition, CommittedOffset]:
     return {
-        TopicPartition(one.topic, one.partition): CommittedOffset(
-            one.start,
+        TopicPartition(piece.topic, piece.partition): CommittedOffset(
+            piece.start,
             -1,
-            _note(batch_id=batch_id, epoch=epoch, task=task, topic_id=topic_ids.get(one.topic), end=one.end),
+            _note(batch_id=batch_id, epoch=epoch, task=task, topic_id=topic_ids.get(piece.topic), end=piece.end),
         )
-        for one in ranges
+        for piece in ranges
     }
 
 
@@ -65,10 +69,10 @@ def committed_note(
     ranges: Sequence[OffsetRange], *, batch_id: int, epoch: str, task: int, topic_ids: Mapping[str, str] = UNKNOWN
 ) -> dict[TopicPartition, CommittedOffset]:
     return {
-        TopicPartition(one.topic, one.partition): CommittedOffset(
-            one.end, -1, _note(batch_id=batch_id, epoch=epoch, task=task, topic_id=topic_ids.get(one.topic))
+        TopicPartition(piece.topic, piece.partition): CommittedOffset(
+            piece.end, -1, _note(batch_id=batch_id, epoch=epoch, task=task, topic_id=topic_ids.get(piece.topic))
         )
-        for one in ranges
+        for piece in ranges
     }
 
 
@@ -80,32 +84,40 @@ def standing_of(
     topic_ids: Mapping[str, str] = UNKNOWN,
 ) -> Standing:
     """`committed` are all offsets of the group, `mine` the task's partitions, `topic_ids` the present topic ids."""
-    notes = {one: _read(each.metadata) for one, each in committed.items()}
+    notes = {partition: _read(each.metadata) for partition, each in committed.items()}
     owned = set(mine)
     last, epoch = -1, None
     for note in notes.values():
         if note is not None and int(note["b"]) > last:
             last, epoch = int(note["b"]), str(note["e"])
     # By partition: some partitions of a new topic may have been read already.
-    void = {one for one, note in notes.items() if note and _differ(note.get("i"), topic_ids.get(one.topic))}
+    void = {
+        partition
+        for partition, note in notes.items()
+        if note and _differ(note.get("i"), topic_ids.get(partition.topic))
+    }
     under_way = {
-        one: note
-        for one, note in notes.items()
-        if note is not None and "n" in note and int(note["t"]) == task and one not in void
+        partition: note
+        for partition, note in notes.items()
+        if note is not None and "n" in note and int(note["t"]) == task and partition not in void
     }
     ranges: tuple[OffsetRange, ...] = ()
     batch_id = last + 1
     if under_way:
         newest = max(int(note["b"]) for note in under_way.values())
-        batch = {one: note for one, note in under_way.items() if int(note["b"]) == newest}
+        batch = {partition: note for partition, note in under_way.items() if int(note["b"]) == newest}
         # A batch of another division of partitions is not repeated: this task has only a part of it.
         if set(batch) <= owned:
             ranges = tuple(
-                OffsetRange(one.topic, one.partition, committed[one].offset, int(note["n"]))
-                for one, note in sorted(batch.items())
+                OffsetRange(partition.topic, partition.partition, committed[partition].offset, int(note["n"]))
+                for partition, note in sorted(batch.items())
             )
             batch_id, epoch = newest, str(next(iter(batch.values()))["e"])
-    positions = {one: committed[one].offset for one in owned if one in committed and one not in void}
+    positions = {
+        partition: committed[partition].offset
+        for partition in owned
+        if partition in committed and partition not in void
+    }
     recreated = frozenset(void & owned)
     return Standing(positions=positions, unfinished=ranges, batch_id=batch_id, epoch=epoch, recreated=recreated)
 

@@ -85,7 +85,9 @@ class SinkTask(FencedTask):
     def find_place(self) -> None:
         assert self._writer is not None
         stored = self._writer.stored_offsets()
-        self.wait_for(self._find_positions({TopicPartition(*one): offset for one, offset in stored.items()}))
+        self.wait_for(
+            self._find_positions({TopicPartition(*partition): offset for partition, offset in stored.items()})
+        )
 
     def batch(self, limit: ReadLimit) -> bool:
         if not self.placed:
@@ -149,13 +151,13 @@ class SinkTask(FencedTask):
         committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
         standing = standing_of(committed, self._partitions, task=self.spec.task.number, topic_ids=self._topic_ids)
         self._tell_recreated(standing.recreated)
-        stored = {one: offset for one, offset in stored.items() if one not in self._recreated}
+        stored = {partition: offset for partition, offset in stored.items() if partition not in self._recreated}
         self._positions = {**standing.positions, **stored}
         self._batch_id = standing.batch_id
         # A new epoch: no target has seen a batch of it.
         self._epoch = standing.epoch or f"{int(time.time() * 1000):x}"
         self._unfinished = ()
-        kept = any(TopicPartition(one.topic, one.partition) in stored for one in standing.unfinished)
+        kept = any(TopicPartition(piece.topic, piece.partition) in stored for piece in standing.unfinished)
         if standing.unfinished and not kept:
             self._unfinished = standing.unfinished
             logger.info("Task %s repeats batch %d, which was in progress", self.spec.task.id, standing.batch_id)
@@ -183,14 +185,16 @@ class SinkTask(FencedTask):
     def _know_topic(self, name: str, topic_id: str) -> None:
         """A topic that was deleted and created again is a new topic: positions in the old one do not apply."""
         if self._topic_ids.get(name, topic_id) != topic_id:
-            self._tell_recreated([one for one in self._positions if one.topic == name])
-            self._positions = {one: offset for one, offset in self._positions.items() if one.topic != name}
+            self._tell_recreated([partition for partition in self._positions if partition.topic == name])
+            self._positions = {
+                partition: offset for partition, offset in self._positions.items() if partition.topic != name
+            }
         self._topic_ids[name] = topic_id
 
     def _tell_recreated(self, partitions: Iterable[TopicPartition]) -> None:
-        for one in sorted(partitions):
-            self._recreated.add(one)
-            text = f"{one} is of a topic that was deleted and made again; it is read as a new one"
+        for partition in sorted(partitions):
+            self._recreated.add(partition)
+            text = f"{partition} is of a topic that was deleted and made again; it is read as a new one"
             logger.warning("Task %s: %s", self.spec.task.id, text)
             self.progress.on_error(text)
 
@@ -200,46 +204,53 @@ class SinkTask(FencedTask):
         if not self._partitions:
             return ()
         offsets = Offsets(self._cluster)
-        new = [one for one in self._partitions if one not in self._positions]
+        new = [partition for partition in self._partitions if partition not in self._positions]
         if new:
             where = LATEST if self.spec.config.get("consumer.override.auto.offset.reset") == "latest" else EARLIEST
             self._positions.update(await offsets.numbers(new, where, committed=self._read_committed))
         ends = await offsets.numbers(self._partitions, LATEST, committed=self._read_committed)
         await self._go_back_where_cut_off(offsets, ends)
-        lags = {one: Lag(self._positions[one], end) for one, end in ends.items() if end > self._positions[one]}
+        lags = {
+            partition: Lag(self._positions[partition], end)
+            for partition, end in ends.items()
+            if end > self._positions[partition]
+        }
         self.progress.lag = sum(lag.size for lag in lags.values())
         if not lags:
             return ()
         await self._skip_what_is_gone(offsets, lags)
         until = limit_offsets(lags, limit.records)
-        return tuple(OffsetRange(one.topic, one.partition, lags[one].start, until[one]) for one in sorted(lags))
+        return tuple(OffsetRange(key.topic, key.partition, lags[key].start, until[key]) for key in sorted(lags))
 
     async def _go_back_where_cut_off(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
         """Moves positions back to the end of a truncated log: its leader assigns those offsets to new records."""
-        behind = [one for one, end in ends.items() if end < self._positions[one]]
+        behind = [partition for partition, end in ends.items() if end < self._positions[partition]]
         # An open transaction hides the end of the log from readers of committed records; that is no truncation.
         found = await offsets.numbers(behind, LATEST) if behind else {}
         now, seen = time.monotonic(), self._cut_off
-        self._cut_off = {one: seen.get(one, (now, end)) for one, end in found.items() if end < self._positions[one]}
-        for one, (since, end) in self._cut_off.items():
+        self._cut_off = {
+            partition: seen.get(partition, (now, end))
+            for partition, end in found.items()
+            if end < self._positions[partition]
+        }
+        for partition, (since, end) in self._cut_off.items():
             if now - since >= _CUT_OFF_SECONDS:
-                text = (
-                    f"{one}: the log ends before offset {self._positions[one]}, to which it was read; reading at {end}"
-                )
+                position = self._positions[partition]
+                text = f"{partition}: the log ends before offset {position}, to which it was read; reading at {end}"
                 logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
-                self._positions[one] = end
+                self._positions[partition] = end
 
     async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
         earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)
-        for one, first in earliest.items():
-            lag = lags[one]
+        for partition, first in earliest.items():
+            lag = lags[partition]
             if first > lag.start:
-                text = f"{one}: offsets {lag.start} to {first - 1} were deleted before they were read"
+                text = f"{partition}: offsets {lag.start} to {first - 1} were deleted before they were read"
                 logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
-                self._positions[one] = first
-                lags[one] = Lag(first, lag.end)
+                self._positions[partition] = first
+                lags[partition] = Lag(first, lag.end)
 
     async def _note(self, offsets: Mapping[TopicPartition, object]) -> None:
         await self.transactions.begin()

@@ -143,8 +143,13 @@ def extra_records_option(records: list[ExtraRecord]) -> str:
 
     return json.dumps(
         [
-            {"topic": one.topic, "key": encoded(one.key), "value": encoded(one.value), "partition": one.partition}
-            for one in records
+            {
+                "topic": record.topic,
+                "key": encoded(record.key),
+                "value": encoded(record.value),
+                "partition": record.partition,
+            }
+            for record in records
         ]
     )
 
@@ -159,8 +164,8 @@ def _extra_records(given: Mapping[str, str]) -> tuple[ExtraRecord, ...]:
 
     try:
         return tuple(
-            ExtraRecord(one["topic"], decoded(one.get("key")), decoded(one.get("value")), one.get("partition"))
-            for one in json.loads(text)
+            ExtraRecord(entry["topic"], decoded(entry.get("key")), decoded(entry.get("value")), entry.get("partition"))
+            for entry in json.loads(text)
         )
     except (ValueError, TypeError, KeyError, AttributeError, binascii.Error) as error:
         raise OptionError(f"Option 'extra.records' cannot be read: {error}.") from None

@@ -61,8 +61,8 @@ class RecordStream:
         """Adds a small number of records that are not rows."""
 
         async def send() -> None:
-            for one in records:
-                delivery = await self._producer.send(one.topic, one.value, one.key, partition=one.partition)
+            for record in records:
+                delivery = await self._producer.send(record.topic, record.value, record.key, partition=record.partition)
                 delivery.batch.done.add_done_callback(self._landed)
 
         self._client.call(send())
@@ -94,7 +94,7 @@ class RecordStream:
         info = self._client.call(self._client.cluster.fresh_topic(topic, create=True))
         return TopicEncoder(
             partitions=len(info.partitions),
-            available=[one.partition for one in info.partitions.values() if one.leader >= 0],
+            available=[partition.partition for partition in info.partitions.values() if partition.leader >= 0],
             batch_bytes=self._options.batch_bytes,
             seed=random.getrandbits(63),
             extra_headers=self._headers,

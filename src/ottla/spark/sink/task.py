@@ -86,11 +86,11 @@ def write_exactly_once(
     if first is None and not extra:
         # An empty task is empty in every attempt, so it needs no marker: empty tasks cost nothing.
         return Written()
-    one = _Transaction(client, options, task)
-    stream = RecordStream(client, one.producer, options, headers=headers)
+    transaction = _Transaction(client, options, task)
+    stream = RecordStream(client, transaction.producer, options, headers=headers)
     try:
-        one.begin()
-        if one.is_written():
+        transaction.begin()
+        if transaction.is_written():
             _drain(batches)
             return Written(skipped=True)
         steps("begun")
@@ -101,23 +101,23 @@ def write_exactly_once(
         stream.add_extra(extra)
         stream.finish()
         steps("written")
-        one.mark()
+        transaction.mark()
         steps("marked")
-        one.commit()
+        transaction.commit()
         steps("committed")
         return Written(records=stream.records, bytes=stream.bytes)
     except (KafkaError, ClientError) as error:
         cause = stream.failure or error
         if isinstance(cause, KafkaError) and cause.code in _FENCED:
             _drain(batches)
-            return one.rivals_result(cause)
-        one.abort()
+            return transaction.rivals_result(cause)
+        transaction.abort()
         raise SinkError(f"{task} could not be written: {_sentence(cause)}") from cause
     except SinkError:
-        one.abort()
+        transaction.abort()
         raise
     finally:
-        client.close_producer(one.producer)
+        client.close_producer(transaction.producer)
 
 
 def write_at_least_once(

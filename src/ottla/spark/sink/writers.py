@@ -134,7 +134,10 @@ class _Writer:
 
     def clean_up(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Ends open transactions of killed tasks."""
-        known = [self.options.query_name, *[one.query_name for one in messages if isinstance(one, TaskResult)]]
+        known = [
+            self.options.query_name,
+            *[message.query_name for message in messages if isinstance(message, TaskResult)],
+        ]
         name = next((one for one in known if one), None)
         if self.options.exactly_once and name is not None:
             client = sink_client(self.options.client)

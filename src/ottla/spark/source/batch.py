@@ -36,14 +36,14 @@ class OttlaBatchReader(DataSourceReader):
         earliest = planner.earliest(topics.partitions)
         latest = planner.latest(topics.partitions)
         lags: dict[TopicPartition, Lag] = {}
-        for one in topics.partitions:
-            start, end = starts[one], min(ends[one], latest[one])
-            if start < earliest[one]:
-                what = f"{one}: offsets {start} to {earliest[one] - 1} are not there any more."
+        for partition in topics.partitions:
+            start, end = starts[partition], min(ends[partition], latest[partition])
+            if start < earliest[partition]:
+                what = f"{partition}: offsets {start} to {earliest[partition] - 1} are not there any more."
                 on_loss(options, what)
-                start = earliest[one]
+                start = earliest[partition]
             if end > start:
-                lags[one] = Lag(start, end)
+                lags[partition] = Lag(start, end)
         return lags
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -54,12 +54,18 @@ class RangeReader:
     """Iterates over responses: the batches of each that contain records of the range."""
 
     def __init__(
-        self, client: WaitingClient, options: SourceOptions, one: TopicPartition, topic_id: str, start: int, end: int
+        self,
+        client: WaitingClient,
+        options: SourceOptions,
+        partition: TopicPartition,
+        topic_id: str,
+        start: int,
+        end: int,
     ) -> None:
         self._client = client
         self._cluster = client.cluster
         self._options = options
-        self._one = one
+        self._one = partition
         self._topic_id = Uuid.parse(topic_id) if topic_id else Uuid.ZERO
         # The start of the range; the first batch may contain earlier records.
         self.first = start

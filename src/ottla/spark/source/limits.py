@@ -32,21 +32,21 @@ def limit_offsets(
     one offset; otherwise none would advance with more partitions than `limit`.
     """
     weight = dict.fromkeys(lags, 1.0) | dict(weights or {})
-    total = sum(lag.size * weight[one] for one, lag in lags.items())
+    total = sum(lag.size * weight[partition] for partition, lag in lags.items())
     if total <= limit:
-        return {one: lag.end for one, lag in lags.items()}
-    moving = [one for one, lag in lags.items() if lag.size]
-    ones = sum(weight[one] for one in moving)
+        return {partition: lag.end for partition, lag in lags.items()}
+    moving = [partition for partition, lag in lags.items() if lag.size]
+    ones = sum(weight[partition] for partition in moving)
     share = max(0.0, limit - ones) / (total - ones) if total > ones else 0.0
-    ends = {one: lag.start for one, lag in lags.items()}
+    ends = {partition: lag.start for partition, lag in lags.items()}
     # Rounding remainders go to the next partition, so that the sum reaches the limit.
     exact = 0.0
     given = 0
-    for one in moving:
-        exact += (lags[one].size - 1) * share
+    for partition in moving:
+        exact += (lags[partition].size - 1) * share
         more = int(exact + _ROUNDING) - given
         given += more
-        ends[one] += 1 + more
+        ends[partition] += 1 + more
     return ends
 
 
@@ -57,8 +57,8 @@ def split(lags: Mapping[TopicPartition, Lag], at_least: int | None) -> list[tupl
         return ordered
     total = sum(lag.size for _, lag in ordered) or 1
     pieces: list[tuple[TopicPartition, Lag]] = []
-    for one, lag in ordered:
+    for partition, lag in ordered:
         count = max(1, min(lag.size, round(at_least * lag.size / total)))
         edges = [lag.start + lag.size * number // count for number in range(count + 1)]
-        pieces += [(one, Lag(start, end)) for start, end in pairwise(edges)]
+        pieces += [(partition, Lag(start, end)) for start, end in pairwise(edges)]
     return pieces

@@ -57,7 +57,7 @@ class SourceOffset:
 
     def of(self, topic: str) -> dict[int, int]:
         """The offsets of one topic by partition."""
-        return {one.partition: offset for one, offset in self.offsets.items() if one.topic == topic}
+        return {partition.partition: offset for partition, offset in self.offsets.items() if partition.topic == topic}
 
 
 def _flat(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
@@ -71,6 +71,6 @@ def _flat(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for one in sorted(offsets):
-        found.setdefault(one.topic, {})[str(one.partition)] = offsets[one]
+    for key in sorted(offsets):
+        found.setdefault(key.topic, {})[str(key.partition)] = offsets[key]
     return found

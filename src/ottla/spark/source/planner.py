@@ -57,7 +57,7 @@ class Planner:
             matches = re.compile(selection.pattern).fullmatch
             names = [name for name, info in cluster.metadata.topics.items() if matches(name) and not info.is_internal]
         else:
-            names = list(selection.topics or dict.fromkeys(one.topic for one in selection.partitions))
+            names = list(selection.topics or dict.fromkeys(partition.topic for partition in selection.partitions))
             self._client.run(cluster.refresh(names))
         found: dict[str, TopicInfo] = {}
         for name in sorted(names):
@@ -71,7 +71,7 @@ class Planner:
         partitions = [TopicPartition(name, number) for name, info in found.items() for number in info.partitions]
         if selection.partitions:
             wanted = set(selection.partitions)
-            partitions = [one for one in partitions if one in wanted]
+            partitions = [partition for partition in partitions if partition in wanted]
         ids = {name: str(info.topic_id) if info.topic_id else "" for name, info in found.items()}
         return Topics(ids, tuple(partitions))
 
@@ -79,15 +79,16 @@ class Planner:
         """The selected topics of a new query, all of which must exist."""
         topics = self.topics()
         selection = self._options.selection
-        named = selection.topics or tuple(dict.fromkeys(one.topic for one in selection.partitions))
+        named = selection.topics or tuple(dict.fromkeys(partition.topic for partition in selection.partitions))
         missing = [name for name in named if name not in topics.ids]
         if missing:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {missing[0]!r}.")
         gone = set(selection.partitions) - set(topics.partitions)
         if gone:
-            one = min(gone)
+            partition = min(gone)
             raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic {one.topic!r} has no partition {one.partition}."
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"Topic {partition.topic!r} has no partition {partition.partition}.",
             )
         return topics
 
@@ -124,8 +125,12 @@ class Planner:
                 self.topics()
             # The end for uncommitted records: an open transaction hides it from readers of committed records.
             found = self._numbers(dict.fromkeys(left, LATEST), committed=False)
-            ends = {one: min(found[one], ends.get(one, found[one])) for one in left if found[one] < left[one]}
-            left = {one: left[one] for one in ends}
+            ends = {
+                partition: min(found[partition], ends.get(partition, found[partition]))
+                for partition in left
+                if found[partition] < left[partition]
+            }
+            left = {partition: left[partition] for partition in ends}
             if not left:
                 break
         return ends
@@ -138,49 +143,51 @@ class Planner:
             raise OptionError(f"An offset is given for {unknown[0]}, which the query does not read.")
         found: dict[TopicPartition, int] = {}
         times: dict[TopicPartition, int] = {}
-        for one in partitions:
-            time_ms = point.times_ms.get(one, point.time_ms)
+        for partition in partitions:
+            time_ms = point.times_ms.get(partition, point.time_ms)
             if time_ms is not None:
-                times[one] = time_ms
+                times[partition] = time_ms
                 continue
-            number = point.offsets.get(one, point.everywhere)
+            number = point.offsets.get(partition, point.everywhere)
             assert number is not None
             if number >= 0:
-                found[one] = number
+                found[partition] = number
             elif number in (EARLIEST, LATEST):
-                times[one] = number
+                times[partition] = number
             else:
-                raise OptionError(f"{number} is not an offset of {one}; use -1 for latest and -2 for earliest.")
+                raise OptionError(f"{number} is not an offset of {partition}; use -1 for latest and -2 for earliest.")
         if times:
             found |= self._at(times, is_end=point is self._options.ending)
         return found
 
-    def bytes_per_offset(self, one: TopicPartition, topic_id: str, start: int, end: int) -> float:
+    def bytes_per_offset(self, partition: TopicPartition, topic_id: str, start: int, end: int) -> float:
         """The bytes of the log per offset, estimated from a sample at the start of the range."""
-        batches = RangeReader(self._client, self._options, one, topic_id, start, end).peek(_SAMPLE_BYTES)
+        batches = RangeReader(self._client, self._options, partition, topic_id, start, end).peek(_SAMPLE_BYTES)
         if not batches:
             return 0.0
         offsets = batches[-1].header.next_offset - batches[0].header.base_offset
         return sum(batch.header.size for batch in batches) / max(1, offsets)
 
     def lags(self, begin: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> dict[TopicPartition, Lag]:
-        return {one: Lag(begin[one], end[one]) for one in end if end[one] > begin[one]}
+        return {
+            partition: Lag(begin[partition], end[partition]) for partition in end if end[partition] > begin[partition]
+        }
 
     def _numbers(
         self, times: Mapping[TopicPartition, int], *, committed: bool | None = None
     ) -> dict[TopicPartition, int]:
         found = self._found(times, committed=committed)
-        return {one: offset for one, (offset, _) in found.items()}
+        return {partition: offset for partition, (offset, _) in found.items()}
 
     def _at(self, times: Mapping[TopicPartition, int], *, is_end: bool) -> dict[TopicPartition, int]:
         """The first offsets from the timestamps on. A query may end after the last record, but not start there."""
         found: dict[TopicPartition, int] = {}
         late: list[TopicPartition] = []
-        for one, (offset, _) in self._found(times).items():
+        for partition, (offset, _) in self._found(times).items():
             if offset < 0:
-                late.append(one)
+                late.append(partition)
             else:
-                found[one] = offset
+                found[partition] = offset
         if late and self._options.late_time == "error" and not is_end:
             raise OptionError(
                 f"{late[0]} has no record as young as {times[late[0]]} ms; set option "
@@ -198,8 +205,8 @@ class Planner:
         committed = self._options.read_committed if committed is None else committed
         answers = self._client.run(self._client.admin.offsets.find(times, committed=committed))
         found = {}
-        for one, answer in answers.items():
+        for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
-                raise KafkaError(answer.code, f"{one}: {answer.message}")
-            found[one] = (answer.offset, answer.timestamp)
+                raise KafkaError(answer.code, f"{partition}: {answer.message}")
+            found[partition] = (answer.offset, answer.timestamp)
         return found

@@ -45,9 +45,9 @@ def ranges(
     number, so the numbers must not change.
     """
     pieces: list[InputPartition] = []
-    for one, lag in split(lags, at_least):
-        start = lag.start if beginnings is None else min(max(lag.start, beginnings.get(one, 0)), lag.end)
-        pieces.append(Range(one.topic, topic_ids.get(one.topic, ""), one.partition, start, lag.end))
+    for partition, lag in split(lags, at_least):
+        start = lag.start if beginnings is None else min(max(lag.start, beginnings.get(partition, 0)), lag.end)
+        pieces.append(Range(partition.topic, topic_ids.get(partition.topic, ""), partition.partition, start, lag.end))
     return pieces
 
 
@@ -57,8 +57,8 @@ def read_range(options: SourceOptions, piece: Range) -> Iterator[pa.RecordBatch]
         piece.topic, piece.partition, include_headers=options.include_headers, decoder=options.decoder
     )
     client = client_of(options.client)
-    one = TopicPartition(piece.topic, piece.partition)
-    reader = RangeReader(client, options, one, piece.topic_id, piece.start, piece.end)
+    partition = TopicPartition(piece.topic, piece.partition)
+    reader = RangeReader(client, options, partition, piece.topic_id, piece.start, piece.end)
     for batches in reader:
         for batch in batches:
             if batch.header.magic < 2:

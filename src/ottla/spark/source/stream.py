@@ -56,7 +56,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if options.starting_committed:
             for hook in self._hooks:
                 known |= hook.starting(topics.partitions)
-        unknown = [one for one in topics.partitions if one not in known]
+        unknown = [partition for partition in topics.partitions if partition not in known]
         offsets = known | self._planner.patiently(lambda: self._planner.resolve(options.starting, unknown))
         return SourceOffset(offsets, dict(topics.ids)).to_json()
 
@@ -85,16 +85,24 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = SourceOffset(latest, dict(topics.ids)).to_json()
         cut_off = self._find_cut_off(before, topics, latest)
         if self._target is not None:
-            latest = {one: min(offset, self._target[one]) for one, offset in latest.items() if one in self._target}
+            latest = {
+                partition: min(offset, self._target[partition])
+                for partition, offset in latest.items()
+                if partition in self._target
+            }
         begin = self._begin(before, topics, latest)
-        lags = {one: Lag(begin[one], end) for one, end in latest.items() if one in begin and end > begin[one]}
+        lags = {
+            partition: Lag(begin[partition], end)
+            for partition, end in latest.items()
+            if partition in begin and end > begin[partition]
+        }
         lost = self._find_losses(before, topics, lags) | dict.fromkeys(cut_off, -1)
         if not lags and not cut_off:
             return start
         ends = self._limited(lags, topics, limit) | cut_off
         after = SourceOffset(before.offsets | ends, dict(before.topic_ids), lost)
         self._take_over_topics(after, topics, begin, ends)
-        after.begins = {one: begin[one] for one in after.offsets if not _is_known(before, after, one)}
+        after.begins = {key: begin[key] for key in after.offsets if not _is_known(before, after, key)}
         if self._options.on_data_loss != "report":
             after.lost.clear()
         return after.to_json()
@@ -103,7 +111,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = SourceOffset.from_json(start), SourceOffset.from_json(end)
-        wanted = {one: offset for one, offset in after.offsets.items() if _moved(before, after, one)}
+        wanted = {partition: offset for partition, offset in after.offsets.items() if _moved(before, after, partition)}
         return self._planner.patiently(lambda: self._cut(before, after, wanted)) if wanted else []
 
     def _cut(
@@ -111,17 +119,23 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Sequence[InputPartition]:
         topics = self._planner.topics()
         # Workers handle topics that were deleted or created again meanwhile.
-        present = [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
+        present = [
+            partition
+            for partition in wanted
+            if partition in topics.partitions and _same(after, topics, partition.topic)
+        ]
         earliest = self._planner.earliest(present)
         lags: dict[TopicPartition, Lag] = {}
-        for one, offset in wanted.items():
-            begins = before.offsets if _is_known(before, after, one) else after.begins
+        for partition, offset in wanted.items():
+            begins = before.offsets if _is_known(before, after, partition) else after.begins
             # Checkpoints of earlier versions do not have the start offsets of new partitions.
-            begin = min(begins.get(one, earliest.get(one, 0)), offset)
-            gone = min(earliest.get(one, 0), offset)
+            begin = min(begins.get(partition, earliest.get(partition, 0)), offset)
+            gone = min(earliest.get(partition, 0), offset)
             if begin < gone:
-                on_loss(self._options, f"{one}: offsets {begin} to {gone - 1} were deleted before they were read.")
-            lags[one] = Lag(begin, offset)
+                on_loss(
+                    self._options, f"{partition}: offsets {begin} to {gone - 1} were deleted before they were read."
+                )
+            lags[partition] = Lag(begin, offset)
         return ranges(lags, after.topic_ids, self._options.min_partitions, beginnings=earliest)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -160,7 +174,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _topics(self, before: SourceOffset) -> Topics:
         """The present topics. A missing topic is a data loss, or is waited for."""
         topics = self._planner.topics()
-        missing = sorted({one.topic for one in before.offsets} - set(topics.ids))
+        missing = sorted({partition.topic for partition in before.offsets} - set(topics.ids))
         if missing and self._options.on_data_loss == "fail":
             what = f"Topic {missing[0]} was deleted while the query was reading it, or its options name it no more."
             on_loss(self._options, what)
@@ -172,10 +186,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The start offset of every partition: the previous offset, or the first record of a new partition."""
         renewed = {topic for topic in topics.ids if not _same(before, topics, topic)}
         for topic in sorted(renewed):
-            if any(one.topic == topic for one in before.offsets) and self._options.on_data_loss == "fail":
+            if any(partition.topic == topic for partition in before.offsets) and self._options.on_data_loss == "fail":
                 on_loss(self._options, f"Topic {topic} was deleted and made again while the query was reading it.")
-        fresh = [one for one in latest if one not in before.offsets or one.topic in renewed]
-        begin = {one: before.offsets[one] for one in latest if one in before.offsets}
+        fresh = [partition for partition in latest if partition not in before.offsets or partition.topic in renewed]
+        begin = {partition: before.offsets[partition] for partition in latest if partition in before.offsets}
         return begin | (self._planner.earliest(fresh) if fresh else {})
 
     def _find_cut_off(
@@ -183,13 +197,16 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[TopicPartition, int]:
         """The ends of logs that are shorter than the query's position; new records there would be skipped."""
         stands = {
-            one: before.offsets[one]
-            for one, end in latest.items()
-            if end < before.offsets.get(one, 0) and _same(before, topics, one.topic)
+            partition: before.offsets[partition]
+            for partition, end in latest.items()
+            if end < before.offsets.get(partition, 0) and _same(before, topics, partition.topic)
         }
         found = self._planner.cut_off(stands) if stands else {}
-        for one, end in found.items():
-            on_loss(self._options, f"{one}: the log ends at offset {end}, and the query stands at {stands[one]}.")
+        for partition, end in found.items():
+            on_loss(
+                self._options,
+                f"{partition}: the log ends at offset {end}, and the query stands at {stands[partition]}.",
+            )
         return found
 
     def _find_losses(
@@ -197,46 +214,52 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> dict[TopicPartition, int]:
         """Moves positions up to the start of the logs; returns the number of lost offsets by partition."""
         lost: dict[TopicPartition, int] = {}
-        known = [one for one in lags if one in before.offsets and _same(before, topics, one.topic)]
-        for one, first in self._planner.earliest(known).items():
-            lag = lags[one]
+        known = [
+            partition for partition in lags if partition in before.offsets and _same(before, topics, partition.topic)
+        ]
+        for partition, first in self._planner.earliest(known).items():
+            lag = lags[partition]
             if first > lag.start:
                 gone = min(first, lag.end)
-                on_loss(self._options, f"{one}: offsets {lag.start} to {gone - 1} were deleted before they were read.")
-                lost[one] = gone - lag.start
-                lags[one] = Lag(gone, lag.end)
+                on_loss(
+                    self._options, f"{partition}: offsets {lag.start} to {gone - 1} were deleted before they were read."
+                )
+                lost[partition] = gone - lag.start
+                lags[partition] = Lag(gone, lag.end)
         return lost
 
     def _limited(self, lags: dict[TopicPartition, Lag], topics: Topics, limit: ReadLimit) -> dict[TopicPartition, int]:
         if isinstance(limit, ReadAllAvailable):
-            return {one: lag.end for one, lag in lags.items()}
+            return {partition: lag.end for partition, lag in lags.items()}
         options = self._options
         if options.max_offsets_per_trigger is not None:
             ends = limit_offsets(lags, options.max_offsets_per_trigger)
-            lags = {one: Lag(lag.start, ends[one]) for one, lag in lags.items()}
+            lags = {partition: Lag(lag.start, ends[partition]) for partition, lag in lags.items()}
         if options.max_bytes_per_trigger is not None:
             sizes = {
-                one: self._planner.bytes_per_offset(one, topics.ids[one.topic], lag.start, lag.end)
-                for one, lag in lags.items()
+                partition: self._planner.bytes_per_offset(partition, topics.ids[partition.topic], lag.start, lag.end)
+                for partition, lag in lags.items()
                 if lag.size
             }
             ends = limit_offsets(lags, options.max_bytes_per_trigger, sizes)
-            lags = {one: Lag(lag.start, ends[one]) for one, lag in lags.items()}
-        return {one: lag.end for one, lag in lags.items()}
+            lags = {partition: Lag(lag.start, ends[partition]) for partition, lag in lags.items()}
+        return {partition: lag.end for partition, lag in lags.items()}
 
     def _take_over_topics(
         self, after: SourceOffset, topics: Topics, begin: dict[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> None:
         """Stores the topic ids of topics from which the batch reads."""
-        for topic in {one.topic for one in ends}:
+        for topic in {partition.topic for partition in ends}:
             known, now = after.topic_ids.get(topic, ""), topics.ids[topic]
             after.topic_ids[topic] = now
             if known in ("", now):
                 continue
             on_loss(self._options, f"Topic {topic} was deleted and made again; it is read from its beginning.")
-            partitions = [one for one in begin if one.topic == topic]
-            after.offsets = {one: offset for one, offset in after.offsets.items() if one.topic != topic}
-            after.offsets |= {one: ends.get(one, begin[one]) for one in partitions}
+            partitions = [partition for partition in begin if partition.topic == topic]
+            after.offsets = {
+                partition: offset for partition, offset in after.offsets.items() if partition.topic != topic
+            }
+            after.offsets |= {partition: ends.get(partition, begin[partition]) for partition in partitions}
             after.lost |= dict.fromkeys(partitions, -1)
 
 
@@ -249,12 +272,12 @@ def _same_id(before: SourceOffset, after: SourceOffset, topic: str) -> bool:
     return before.topic_ids.get(topic, "") in ("", after.topic_ids.get(topic, ""))
 
 
-def _is_known(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
+def _is_known(before: SourceOffset, after: SourceOffset, partition: TopicPartition) -> bool:
     """True if the start offset of the batch contains the partition."""
-    return one in before.offsets and _same_id(before, after, one.topic)
+    return partition in before.offsets and _same_id(before, after, partition.topic)
 
 
-def _moved(before: SourceOffset, after: SourceOffset, one: TopicPartition) -> bool:
-    if not _same_id(before, after, one.topic):
+def _moved(before: SourceOffset, after: SourceOffset, partition: TopicPartition) -> bool:
+    if not _same_id(before, after, partition.topic):
         return True
-    return before.offsets.get(one) != after.offsets[one]
+    return before.offsets.get(partition) != after.offsets[partition]

@@ -286,7 +286,7 @@ class RestServer:
         offsets = body.get("offsets")
         if not offsets or not isinstance(offsets, list):
             raise bad_request("There is no partition with an offset in the request.")
-        if not all(isinstance(each, dict) and isinstance(each.get("partition"), dict) for each in offsets):
+        if not all(isinstance(entry, dict) and isinstance(entry.get("partition"), dict) for entry in offsets):
             raise bad_request("Every entry has a partition and an offset, both objects; the offset may be null.")
         return _json(await self._at().offsets.alter(_name(request), offsets))
 

@@ -149,17 +149,17 @@ class DirectoryWriter(SinkWriter):
         if self._settings.text("format") == "csv":
             nested = (spark.StructType, spark.ArrayType, spark.MapType, spark.VariantType)
             written = {
-                each.name: sql.to_json(sql.col(f"`{each.name}`"))
-                for each in rows.schema.fields
-                if isinstance(each.dataType, nested)
+                field.name: sql.to_json(sql.col(f"`{field.name}`"))
+                for field in rows.schema.fields
+                if isinstance(field.dataType, nested)
             }
             rows = rows.withColumns(written) if written else rows
         return rows, [*([TIME_COLUMN] if pattern else []), *columns]
 
     def _move(self, files: Sequence[Mapping[str, str]], staging: Path) -> None:
         touched: set[Path] = set()
-        for each in files:
-            source, target = staging / each["from"], self._path / each["to"]
+        for file in files:
+            source, target = staging / file["from"], self._path / file["to"]
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
                 source.replace(target)

@@ -154,7 +154,9 @@ class LineReader(SourceReader):
             candidates = list(self._path.parent.iterdir())
         except OSError:
             return None
-        return next((each for each in candidates if each.is_file() and _is_same(each, offset)), None)
+        return next(
+            (candidate for candidate in candidates if candidate.is_file() and _is_same(candidate, offset)), None
+        )
 
     def _file_of(self, offset: SourceOffset) -> Path:
         if _is_same(self._path, offset):

@@ -150,7 +150,7 @@ class GeneratorReader(SourceReader):
         # The time and the record number at the start of this reader, from which the rate counts.
         self._began: tuple[float, int] | None = None
         key = settings.text_or_none("key.field")
-        if key is not None and key not in [each.name for each in self._fields]:
+        if key is not None and key not in [field.name for field in self._fields]:
             raise ConfigError(f"key.field is '{key}', but there is no such field.", name="key.field")
         self._key = key
 
@@ -158,8 +158,8 @@ class GeneratorReader(SourceReader):
         return [{"generator": self._settings.text("topic"), "task": self._task}]
 
     def schema(self, partition: SourcePartition) -> str:
-        fields = ", ".join(f"`{each.name}`: {SPARK_TYPES[each.type]}" for each in self._fields)
-        key = next((f"key {SPARK_TYPES[each.type]}, " for each in self._fields if each.name == self._key), "")
+        fields = ", ".join(f"`{field.name}`: {SPARK_TYPES[field.type]}" for field in self._fields)
+        key = next((f"key {SPARK_TYPES[field.type]}, " for field in self._fields if field.name == self._key), "")
         return f"{key}value struct<{fields}>"
 
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
@@ -190,7 +190,7 @@ class GeneratorReader(SourceReader):
 
         numbers: numpy.ndarray = numpy.arange(first, first + rows, dtype=numpy.uint64)
         arrays = [self._values(place, each, numbers) for place, each in enumerate(self._fields)]
-        names = [each.name for each in self._fields]
+        names = [field.name for field in self._fields]
         value = pyarrow.StructArray.from_arrays(arrays, names)
         if self._key is None:
             return pyarrow.RecordBatch.from_arrays([value], ["value"])
@@ -265,7 +265,11 @@ def _check_fields(value: Setting) -> str | None:
         return f"it must be JSON: {error}."
     if not isinstance(fields, list) or not fields:
         return "it must be a list of fields."
-    for each in fields:
-        if not isinstance(each, dict) or not isinstance(each.get("name"), str) or each.get("type") not in SPARK_TYPES:
-            return f"each field has a name and a type ({', '.join(SPARK_TYPES)}): {json.dumps(each)}."
+    for field in fields:
+        if (
+            not isinstance(field, dict)
+            or not isinstance(field.get("name"), str)
+            or field.get("type") not in SPARK_TYPES
+        ):
+            return f"each field has a name and a type ({', '.join(SPARK_TYPES)}): {json.dumps(field)}."
     return None

@@ -103,7 +103,7 @@ class HttpWriter(SinkWriter):
         self._settings = settings
         self._wait = wait
         self._connections: dict[tuple[str, str], http.client.HTTPConnection] = {}
-        self._retried = [_status_range(each) for each in settings.texts("http.retry.status")]
+        self._retried = [_status_range(text) for text in settings.texts("http.retry.status")]
         self._headers = {
             name.removeprefix(HEADERS_PREFIX): text
             for name, text in settings.original.items()

@@ -22,7 +22,7 @@ def rows_of(frame: DataFrame, metadata: Sequence[str] = (), more: Mapping[str, s
     value = sql.col("value")
     data_type = frame.schema["value"].dataType
     if isinstance(data_type, spark.StructType):
-        columns = [value.getField(each.name).alias(each.name) for each in data_type.fields]
+        columns = [value.getField(field.name).alias(field.name) for field in data_type.fields]
     else:
         columns = [value]
     columns += [sql.col(name).alias(f"_{name}") for name in metadata if name in frame.columns]

@@ -263,7 +263,7 @@ def _widened(data_type: DataType) -> DataType:
     from pyspark.sql import types as spark
 
     if isinstance(data_type, spark.StructType):
-        return spark.StructType([spark.StructField(each.name, _widened(each.dataType)) for each in data_type.fields])
+        return spark.StructType([spark.StructField(field.name, _widened(field.dataType)) for field in data_type.fields])
     if isinstance(data_type, spark.ArrayType):
         return spark.ArrayType(_widened(data_type.elementType))
     if isinstance(data_type, (spark.DecimalType, spark.FloatType)):

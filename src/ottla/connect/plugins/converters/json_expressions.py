@@ -49,7 +49,7 @@ def parse_type(given: schema.Schema) -> DataType:
     if given.name == schema.TIMESTAMP:
         return spark.LongType()
     if given.is_struct:
-        return spark.StructType([spark.StructField(each.name, parse_type(each.schema)) for each in given.fields])
+        return spark.StructType([spark.StructField(field.name, parse_type(field.schema)) for field in given.fields])
     if given.type == "array":
         assert given.items is not None
         return spark.ArrayType(parse_type(given.items))
@@ -98,7 +98,7 @@ def decimals_lost(column: Column, given: schema.Schema) -> Column | None:
     if given.name == schema.DECIMAL:
         there = column.isNotNull() & ~sql.is_variant_null(column)
         return there & _typed(column, given, defaults=False).isNull()
-    parts = [decimals_lost(column.getField(each.name), each.schema) for each in given.fields]
+    parts = [decimals_lost(column.getField(field.name), field.schema) for field in given.fields]
     found = [sql.coalesce(part, sql.lit(False)) for part in parts if part is not None]
     return reduce(or_, found) if found else None
 
@@ -164,7 +164,7 @@ def _is_rewritten(given: schema.Schema, *, numeric_decimals: bool = False, defau
         return True
     if given.type == "map" and given.keys is not None and given.keys.type != "string":
         return True
-    parts = [each.schema for each in given.fields]
+    parts = [field.schema for field in given.fields]
     parts += [part for part in (given.items, given.values) if part is not None]
     return any(_is_rewritten(part, numeric_decimals=numeric_decimals, defaults=defaults) for part in parts)
 

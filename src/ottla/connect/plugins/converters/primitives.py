@@ -119,7 +119,7 @@ class _FloatingConverter(ColumnConverter):
 
         def unpacked(values: pyarrow.Array) -> pyarrow.Array:
             fits = [None if each is None or len(each) != size else each for each in values.to_pylist()]
-            numbers = [None if each is None else struct.unpack(code, each)[0] for each in fits]
+            numbers = [None if content is None else struct.unpack(code, content)[0] for content in fits]
             return pyarrow.array(numbers, type=pyarrow.float64())
 
         wanted = schema.Schema(type=self.kind, optional=True)

@@ -124,10 +124,10 @@ def time_text(column: Column) -> Column:
 
 def _struct_text(column: Column, given: schema.Schema, *, schemaless: bool) -> Column:
     parts = []
-    for each in given.fields:
-        text = text_of(column.getField(each.name), each.schema, schemaless=schemaless)
+    for field in given.fields:
+        text = text_of(column.getField(field.name), field.schema, schemaless=schemaless)
         # A Struct omits null fields, a Map does not.
-        parts.append(sql.concat(sql.lit(f"{each.name}="), _or_null(text) if schemaless else text))
+        parts.append(sql.concat(sql.lit(f"{field.name}="), _or_null(text) if schemaless else text))
     before, separator = ("{", ", ") if schemaless else ("Struct{", ",")
     return sql.when(column.isNotNull(), sql.concat(sql.lit(before), sql.concat_ws(separator, *parts), sql.lit("}")))
 

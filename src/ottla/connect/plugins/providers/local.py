@@ -39,7 +39,7 @@ class _PathProvider(ConfigProvider):
     def allowed(self, path: Path) -> Path:
         """The resolved path. Raises ConnectError if it is not allowed."""
         resolved = path.resolve()
-        wanted = [Path(each).resolve() for each in self.settings.texts("allowed.paths")]
+        wanted = [Path(text).resolve() for text in self.settings.texts("allowed.paths")]
         if wanted and not any(resolved == each or each in resolved.parents for each in wanted):
             raise ConnectError(f"{path} lies outside of allowed.paths")
         return resolved

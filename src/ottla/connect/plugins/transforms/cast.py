@@ -113,8 +113,8 @@ def cast(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple
 
 def _parse(specifications: list[str]) -> tuple[str | None, dict[str, str]]:
     whole, fields = None, {}
-    for each in specifications:
-        name, colon, kind = each.rpartition(":")
+    for specification in specifications:
+        name, colon, kind = specification.rpartition(":")
         if kind.strip().lower() not in KINDS:
             raise ConfigError(f"spec names the type '{kind}', which is none of {', '.join(KINDS)}.", name="spec")
         if not colon:

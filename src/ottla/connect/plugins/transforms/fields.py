@@ -97,21 +97,21 @@ class _Flatten(FieldTransform):
     def _collect(self, whole: Part, prefix: str, optional: bool, leaves: dict[str, Part]) -> str | None:
         """Gathers the leaves; answers with a field that has no fixed names below it."""
         column, given = whole
-        for each in given.fields:
-            name = f"{prefix}{self.settings.text('delimiter')}{each.name}" if prefix else each.name
-            inner = column.getField(each.name)
-            maybe = optional or each.schema.optional
-            default = each.schema.default
+        for field in given.fields:
+            name = f"{prefix}{self.settings.text('delimiter')}{field.name}" if prefix else field.name
+            inner = column.getField(field.name)
+            maybe = optional or field.schema.optional
+            default = field.schema.default
             if default is None and isinstance(given.default, dict):
-                default = given.default.get(each.name)
-            if each.schema.is_struct:
-                wrong = self._collect(Part(inner, replace(each.schema, default=default)), name, maybe, leaves)
+                default = given.default.get(field.name)
+            if field.schema.is_struct:
+                wrong = self._collect(Part(inner, replace(field.schema, default=default)), name, maybe, leaves)
                 if wrong is not None:
                     return wrong
                 continue
-            if each.schema.type == "map":
+            if field.schema.type == "map":
                 return name
-            leaves[name] = Part(inner, replace(each.schema, optional=maybe, default=default))
+            leaves[name] = Part(inner, replace(field.schema, optional=maybe, default=default))
         return None
 
 
@@ -231,7 +231,7 @@ class _ReplaceField(FieldTransform):
 
     def change(self, view: View, frame: DataFrame) -> Changes:
         exclude, include = self.settings.texts("exclude"), self.settings.texts("include")
-        renames = dict(each.split(":") for each in self.settings.texts("renames"))
+        renames = dict(text.split(":") for text in self.settings.texts("renames"))
         kept = {
             renames.get(name, name): part
             for name, part in view.parts().items()

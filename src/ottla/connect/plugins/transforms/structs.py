@@ -66,7 +66,7 @@ class View:
 
     def parts(self) -> dict[str, Part]:
         """All fields, in their order."""
-        return {each.name: Part(self.field(each.name), each.schema) for each in self.schema.fields}
+        return {field.name: Part(self.field(field.name), field.schema) for field in self.schema.fields}
 
 
 class FieldTransform(ExpressionTransform):

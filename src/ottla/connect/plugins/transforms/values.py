@@ -152,7 +152,7 @@ class _MaskField(FieldTransform):
         if given.is_struct and schemaless:
             # A map of Connect that became a struct here: it is emptied by making all of it null.
             return sql.struct(
-                *[sql.lit(None).cast(schema.spark_type(each.schema)).alias(each.name) for each in given.fields]
+                *[sql.lit(None).cast(schema.spark_type(field.schema)).alias(field.name) for field in given.fields]
             )
         return None
 

@@ -76,7 +76,7 @@ def timestamp(*, optional: bool = True) -> Schema:
 
 
 def struct_of(columns: Iterable[Column], *, optional: bool = False) -> Schema:
-    fields = tuple(Field(each.name, each.schema) for each in columns)
+    fields = tuple(Field(column.name, column.schema) for column in columns)
     return Schema(type="struct", optional=optional, fields=fields)
 
 

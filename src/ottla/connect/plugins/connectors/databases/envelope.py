@@ -53,7 +53,7 @@ class CapturedTable:
 
     @property
     def keys(self) -> list[Column]:
-        return [each for each in self.columns if each.is_key]
+        return [column for column in self.columns if column.is_key]
 
     def value_schema(self) -> Schema:
         row = struct_of(self.columns, optional=True)
@@ -109,10 +109,10 @@ class Envelopes:
         self._tombstones = tombstones
         self._version = version
         self._key_places = [place for place, each in enumerate(table.columns) if each.is_key]
-        self._parsers = [text_parser(each.schema) for each in table.columns]
+        self._parsers = [text_parser(column.schema) for column in table.columns]
         # The placeholder for an unchanged large value; null would mean that it was removed.
         known: dict[str, Any] = {"string": placeholder, "bytes": placeholder.encode()}
-        self._placeholders = [None if each.schema.name else known.get(each.schema.type) for each in table.columns]
+        self._placeholders = [None if column.schema.name else known.get(column.schema.type) for column in table.columns]
         # Key, before, after, operation (None: a tombstone), time, and (time, transaction, LSN, snapshot) of the source.
         self._records: list[tuple[Row | None, Row | None, Row | None, str | None, int, tuple[Any, ...]]] = []
 
@@ -122,7 +122,7 @@ class Envelopes:
     def places(self, relation: Relation) -> list[int | None]:
         """The index of each of our columns in the rows of a relation."""
         known = {each.name: place for place, each in enumerate(relation.columns)}
-        return [known.get(each.name) for each in self._table.columns]
+        return [known.get(column.name) for column in self._table.columns]
 
     def row(self, values: Sequence[Any], places: Sequence[int | None], *, old: Row | None = None) -> list[Any]:
         """The text values of a message in our order and types; unchanged values come from `old`."""

@@ -194,7 +194,7 @@ class JdbcReader(SourceReader):
                     arrow_array(_parsed(some, self._database, each), each.schema)
                     for some, each in zip(zip(*rows, strict=True), query.columns, strict=True)
                 ]
-                value = pyarrow.StructArray.from_arrays(arrays, [each.name for each in query.columns])
+                value = pyarrow.StructArray.from_arrays(arrays, [column.name for column in query.columns])
                 topics = pyarrow.array([topic] * len(rows), pyarrow.string())
                 yield pyarrow.RecordBatch.from_arrays([topics, value], ["topic", "value"])
 
@@ -217,7 +217,7 @@ class JdbcReader(SourceReader):
                 columns, _name(partition)
             )
         timestamps = tuple(self._settings.texts("timestamp.column.name")) if TIMESTAMP in self._mode else ()
-        known = {each.name for each in columns}
+        known = {column.name for column in columns}
         missing = [name for name in (*timestamps, incrementing) if name is not None and name not in known]
         if missing:
             raise ConnectError(f"{_name(partition)} has no column {', '.join(missing)}, which mode {self._mode} needs.")

@@ -275,9 +275,9 @@ class _Transaction:
             self.touched.append(relation)
 
     def changes_any(self, ahead: Ahead) -> bool:
-        for each in self.relations:
-            earlier = ahead.tables.get(TableName(each.schema, each.name))
-            if earlier is not None and earlier[-1].columns != each.columns:
+        for relation in self.relations:
+            earlier = ahead.tables.get(TableName(relation.schema, relation.name))
+            if earlier is not None and earlier[-1].columns != relation.columns:
                 return True
         return False
 

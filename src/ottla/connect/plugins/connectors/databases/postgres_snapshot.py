@@ -78,7 +78,7 @@ class Snapshot:
             if place is not None:
                 conditions.append(self._compared(quoted, operator))
                 values += place
-        names = ", ".join(self._database.read_expression(each) for each in columns)
+        names = ", ".join(self._database.read_expression(column) for column in columns)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         order = f" ORDER BY {', '.join(quoted)}" if quoted else ""
         query = f"SELECT {names} FROM {self._database.quote_table(table)}{where}{order}"

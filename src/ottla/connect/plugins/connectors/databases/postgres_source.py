@@ -138,7 +138,7 @@ class PostgresReader(SourceReader):
         if set(tables) <= self._streaming:
             # A dropped table may have unread changes.
             tables += [each for each in self._streaming if each not in set(tables)]
-        return [{"server": self._server, "table": str(each)} for each in tables]
+        return [{"server": self._server, "table": str(table)} for table in tables]
 
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
         table = _table(partition)
@@ -238,7 +238,7 @@ class PostgresReader(SourceReader):
     def _captured(self, table: TableName, relations: Sequence[Relation] | None = None) -> CapturedTable:
         columns: Sequence[Column] = table_columns(self._database, table)
         if relations:
-            columns = columns_of_relations(relations, [each.name for each in columns if each.is_key])
+            columns = columns_of_relations(relations, [column.name for column in columns if column.is_key])
         if not columns:
             raise ConnectError(f"Table {table} does not exist any more.")
         return CapturedTable(

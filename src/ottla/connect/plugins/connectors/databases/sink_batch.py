@@ -37,7 +37,7 @@ class BatchPlan:
 
     @property
     def is_of_one_topic(self) -> bool:
-        return len({one.topic for one in self.ranges}) == 1
+        return len({piece.topic for piece in self.ranges}) == 1
 
 
 def write_batch(plan: BatchPlan, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
@@ -78,7 +78,7 @@ class _Rows:
         for topic in pyarrow.compute.unique(batch.column("topic")).to_pylist():
             rows = batch.filter(pyarrow.compute.equal(batch.column("topic"), topic))
             keys = self._key_columns(rows)
-            fields = self._value_columns(rows, {each.name for each in keys})
+            fields = self._value_columns(rows, {key.name for key in keys})
             present = rows.column("value").is_valid().to_pylist()
             self._table(topic).write(keys, fields, present)
 
@@ -132,16 +132,16 @@ class _Rows:
                 return []
             raise ConnectError("values must be structs to become rows: use the transform HoistField")
         names = [
-            each.name
-            for each in schema.fields
-            if each.name not in keys and (not self._wanted or each.name in self._wanted)
+            field.name
+            for field in schema.fields
+            if field.name not in keys and (not self._wanted or field.name in self._wanted)
         ]
         return self._fields(values, schema, names)
 
     def _fields(self, values: Any, schema: Schema, names: Sequence[str] | None) -> list[TargetColumn]:
         """The fields of these names; None means all. With no names the row consists of its key."""
         found = []
-        parts = dict(zip([each.name for each in schema.fields], values.flatten(), strict=True))
+        parts = dict(zip([field.name for field in schema.fields], values.flatten(), strict=True))
         for name in parts if names is None else names:
             described = schema.field(name)
             if described is None:

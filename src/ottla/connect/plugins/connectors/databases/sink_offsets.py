@@ -49,7 +49,7 @@ class SinkOffsets:
         return False
 
     def advance(self, cursor: Any, ranges: Sequence[OffsetRange]) -> None:
-        self.change(cursor, {(one.topic, one.partition): one.end for one in ranges})
+        self.change(cursor, {(piece.topic, piece.partition): piece.end for piece in ranges})
 
     def change(self, cursor: Any, offsets: Mapping[tuple[str, int], int | None]) -> None:
         names = ("connector", "topic", "kafka_partition", "next_offset")

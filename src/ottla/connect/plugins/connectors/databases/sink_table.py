@@ -57,13 +57,13 @@ class SinkTable:
             fields = self._with_columns(keys, fields)
         elif not self._exists():
             return
-        names, key_names = [each.name for each in fields], [each.name for each in keys]
+        names, key_names = [field.name for field in fields], [key.name for key in keys]
         if any(present) and (names != self._fields or key_names != self._keys):
             self.flush()
             self._fields = names
         self._keys = key_names
-        key_rows = list(zip(*(each.values for each in keys), strict=True)) if keys else [()] * len(present)
-        rows = list(zip(*(each.values for each in fields), strict=True)) if fields else [()] * len(present)
+        key_rows = list(zip(*(key.values for key in keys), strict=True)) if keys else [()] * len(present)
+        rows = list(zip(*(field.values for field in fields), strict=True)) if fields else [()] * len(present)
         if any(None in key for key in key_rows):
             raise ConnectError(f"a record for {self._table} has no value for its primary key {', '.join(key_names)}")
         for key, row, is_present in zip(key_rows, rows, present, strict=True):
@@ -124,18 +124,18 @@ class SinkTable:
 
     def _exists(self) -> bool:
         if self._known is None:
-            self._known = {each.name for each in self._database.columns(self._cursor, self._table)}
+            self._known = {column.name for column in self._database.columns(self._cursor, self._table)}
         return bool(self._known)
 
     def _with_columns(self, keys: Sequence[TargetColumn], fields: Sequence[TargetColumn]) -> list[TargetColumn]:
         """The fields that are columns. Missing columns are added if that is allowed."""
         if not self._exists():
-            fields = [each for each in fields if not (self._ignores_empty and each.is_empty)]
+            fields = [field for field in fields if not (self._ignores_empty and field.is_empty)]
             self._create(keys, fields)
         assert self._known is not None
         missing = [each for each in (*keys, *fields) if each.name not in self._known]
         if self._ignores_empty:
-            fields = [each for each in fields if each.name in self._known or not each.is_empty]
+            fields = [field for field in fields if field.name in self._known or not field.is_empty]
             missing = [each for each in missing if not each.is_empty]
         if missing:
             self._add(missing)
@@ -144,11 +144,11 @@ class SinkTable:
     def _create(self, keys: Sequence[TargetColumn], fields: Sequence[TargetColumn]) -> None:
         if not self._settings["auto.create"]:
             raise ConnectError(f"Table {self._table} does not exist, and auto.create is false.")
-        parts = [f"{self._definition(each, is_key=True)} NOT NULL" for each in keys]
+        parts = [f"{self._definition(key, is_key=True)} NOT NULL" for key in keys]
         # New columns are nullable, because later records may not have them.
-        parts += [self._definition(each) for each in fields]
+        parts += [self._definition(field) for field in fields]
         if keys:
-            parts.append(f"PRIMARY KEY ({', '.join(self._database.quote(each.name) for each in keys)})")
+            parts.append(f"PRIMARY KEY ({', '.join(self._database.quote(key.name) for key in keys)})")
         self._database.lock(self._cursor, f"ottla:{self._quoted}")
         self._cursor.execute(f"CREATE TABLE IF NOT EXISTS {self._quoted} ({', '.join(parts)})")
         self._known = None

@@ -51,7 +51,7 @@ class TableQuery:
 
     def rows(self, start: Place | None, end: Place | None) -> tuple[str, list[Any]]:
         """All columns of the rows between two positions."""
-        names = ", ".join(self.database.read_expression(each) for each in self.columns)
+        names = ", ".join(self.database.read_expression(column) for column in self.columns)
         conditions, values = self._after(start)
         if end is not None:
             conditions.append(self._compared("<=", end))
@@ -93,7 +93,7 @@ class TableQuery:
 
 def incrementing_column(columns: Sequence[Column], table: object) -> str:
     """The default column: a primary key that is a single whole number."""
-    keys = [each for each in columns if each.is_key]
+    keys = [column for column in columns if column.is_key]
     if len(keys) != 1 or not keys[0].schema.type.startswith("int"):
         raise ConnectError(f"{table} has no primary key that is a single whole number: set incrementing.column.name")
     return keys[0].name
