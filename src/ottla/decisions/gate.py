@@ -82,8 +82,8 @@ class CommitGate(deque[P], Generic[P]):
         """Nothing of this will be answered any more: leadership is lost, or the log failed."""
         pending = list(self)
         self.clear()
-        for each in pending:
-            each.settle(error)
+        for oldest in pending:
+            oldest.settle(error)
 
 
 def answer_now(decision: Decision[R]) -> Deferred[R]:

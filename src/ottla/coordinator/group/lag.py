@@ -45,15 +45,15 @@ class GroupLag(NamedTuple):
     @property
     def total(self) -> int:
         """The sum over the partitions whose lag is known."""
-        return sum(each.lag or 0 for each in self.partitions)
+        return sum(partition.lag or 0 for partition in self.partitions)
 
     @property
     def largest(self) -> int:
-        return max((each.lag or 0 for each in self.partitions), default=0)
+        return max((partition.lag or 0 for partition in self.partitions), default=0)
 
     @property
     def unknown_partitions(self) -> int:
-        return sum(each.end_offset is None for each in self.partitions)
+        return sum(partition.end_offset is None for partition in self.partitions)
 
 
 def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[GroupLag]:

@@ -273,7 +273,7 @@ class GroupCoordinator:
     def list_groups(self, *, states: Sequence[str], types: Sequence[str]) -> Deferred[list[ListedGroup]]:
         """Fails while a shard of this broker is loading."""
         answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=states, types=types))
-        return answers.then(lambda lists: [group for each in lists for group in each])
+        return answers.then(lambda lists: [group for groups in lists for group in groups])
 
     def describe_groups(self, group_ids: Iterable[str], api_version: int) -> Deferred[list[DescribedGroup]]:
         def describe_one(group_id: str) -> Deferred[DescribedGroup]:

@@ -69,7 +69,11 @@ def describe(shard: TransactionShard, transactional_id: str) -> DescribedTransac
 
 
 def expired_ids(shard: TransactionShard, now_ms: int) -> Iterator[str]:
-    return (each.transactional_id for each in shard.transactions.values() if _has_expired(shard, each, now_ms))
+    return (
+        transaction.transactional_id
+        for transaction in shard.transactions.values()
+        if _has_expired(shard, transaction, now_ms)
+    )
 
 
 def decide_expiry(shard: TransactionShard, transactional_id: str, now_ms: int) -> Decision[None]:

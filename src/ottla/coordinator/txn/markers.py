@@ -184,7 +184,9 @@ class MarkerSender:
         if not sent:
             return
         self._busy.add(node_id)
-        request = WriteTxnMarkersRequest(markers=[_on_the_wire(*each) for each in sent.values()])
+        request = WriteTxnMarkersRequest(
+            markers=[_on_the_wire(*marker_and_partitions) for marker_and_partitions in sent.values()]
+        )
         self._port.write(node_id, request).when_done(lambda answer: self._on_answer(node_id, sent, answer))
 
     def _on_answer(

@@ -59,8 +59,8 @@ def verify_partitions(
     _check_producer(transaction, producer_id, producer_epoch)
     if transaction.status in PREPARED:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    members = transaction.partitions
-    return {each: ErrorCode.NONE if each in members else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
+    missing = ErrorCode.TRANSACTION_ABORTABLE
+    return {partition: ErrorCode.NONE if partition in transaction.partitions else missing for partition in partitions}
 
 
 def _check_producer(transaction: Transaction, producer_id: int, producer_epoch: int) -> None:

@@ -198,7 +198,7 @@ class TransactionCoordinator:
         """Fails while a shard of this broker is loading."""
         now_ms = self._world.clock.now_ms()
         answers = self.runtime.ask_all(lambda shard: list_transactions(shard, wanted, now_ms))
-        return answers.then(lambda lists: [transaction for each in lists for transaction in each])
+        return answers.then(lambda lists: [transaction for transactions in lists for transaction in transactions])
 
     def describe(self, transactional_id: str) -> Deferred[DescribedTransaction]:
         if not transactional_id:
@@ -212,7 +212,9 @@ class TransactionCoordinator:
         now_ms = self._world.clock.now_ms()
         for shard in self.runtime.active_shards():
             state = shard.state
-            for transactional_id in [each for each in state.ongoing if has_timed_out(state.transactions[each], now_ms)]:
+            for transactional_id in [
+                open_id for open_id in state.ongoing if has_timed_out(state.transactions[open_id], now_ms)
+            ]:
                 logger.info("transaction of transactional id %s has timed out and is aborted", transactional_id)
                 self._with_producer_id(transactional_id, partial(_timeout_decide, transactional_id), None).when_done(
                     _log_failure

@@ -196,7 +196,7 @@ class ClassicGroup(Group):
         """
         known = self.members
         stored = {member.member_id: member for member in members}
-        for member_id in [each for each in known if each not in stored]:
+        for member_id in [known_id for known_id in known if known_id not in stored]:
             self.remove(member_id)
         for member_id, member in stored.items():
             if member_id in known:

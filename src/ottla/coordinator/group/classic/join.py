@@ -64,7 +64,7 @@ class JoinAttempt:
         # The member's id if it needs a new one.
         self.generated_id = generated_id
         # Copied, since what is decoded is a view of the frame.
-        self.protocols: Protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+        self.protocols: Protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
         has_own_timeout = api_version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
         self.rebalance_timeout_ms = request.rebalance_timeout_ms if has_own_timeout else request.session_timeout_ms
 

@@ -83,7 +83,7 @@ def _version(data: bytes) -> int:
 
 def _by_id(partitions: Iterable[TopicPartition], topics: TopicsImage) -> dict[Uuid, list[int]]:
     return {
-        topic.topic_id: list(each.partitions)
-        for each in partitions
-        if (topic := topics.by_name.get(each.topic)) is not None
+        topic.topic_id: list(assigned.partitions)
+        for assigned in partitions
+        if (topic := topics.by_name.get(assigned.topic)) is not None
     }

@@ -219,7 +219,7 @@ def _is_within(owned: Owned, assigned: Assigned) -> bool:
     if owned is None:
         return False
     nothing: Mapping[int, int] = {}
-    return all(partition in assigned.get(each.topic_id, nothing) for each in owned for partition in each.partitions)
+    return all(partition in assigned.get(topic.topic_id, nothing) for topic in owned for partition in topic.partitions)
 
 
 def _updated(member: ConsumerMember, attempt: HeartbeatAttempt) -> ConsumerMember:

@@ -403,7 +403,7 @@ class _Parser:
             end = self._text.find("\\E", self._position)
             quoted = self._text[self._position :] if end < 0 else self._text[self._position : end]
             self._position = len(self._text) if end < 0 else end + 2
-            return _Sequence([self._literal(each) for each in quoted])
+            return _Sequence([self._literal(character) for character in quoted])
         return self._literal(self._escaped_character(character))
 
     def _escaped_character(self, character: str) -> str:
@@ -437,7 +437,7 @@ class _Parser:
             self._class_item(chars)
         self._position += 1
         if self._ignores_case:
-            chars |= {other for each in chars for other in (each.lower(), each.upper())}
+            chars |= {other for character in chars for other in (character.lower(), character.upper())}
         return frozenset(self._alphabet - chars if is_negated else self._alphabet & chars)
 
     def _class_item(self, chars: set[str]) -> None:
@@ -468,4 +468,4 @@ class _Parser:
             high = self._escaped_character(self._next("a backslash at the end"))
         if high < low:
             raise InvalidPattern("a range in the wrong order, or an unknown class")
-        chars |= {each for each in self._alphabet if low <= each <= high}
+        chars |= {character for character in self._alphabet if low <= character <= high}

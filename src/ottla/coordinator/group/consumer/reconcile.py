@@ -73,7 +73,7 @@ def _step(
         if keeping:
             kept[topic_id] = keeping
         if len(keeping) < len(current):
-            revoked[topic_id] = {each: epoch for each, epoch in current.items() if each not in wanted}
+            revoked[topic_id] = {partition: epoch for partition, epoch in current.items() if partition not in wanted}
         missing = [partition for partition in sorted(wanted) if partition not in current]
         # Partitions that the member has just revoked are free as well.
         pending = member.pending_revocation.get(topic_id, _NOTHING)
@@ -108,7 +108,9 @@ def _owns(owned: Owned, partitions: Assigned) -> bool:
     """A member without a report still owns its partitions."""
     if owned is None:
         return True
-    return any(partition in partitions.get(each.topic_id, _NOTHING) for each in owned for partition in each.partitions)
+    return any(
+        partition in partitions.get(topic.topic_id, _NOTHING) for topic in owned for partition in topic.partitions
+    )
 
 
 def _become(

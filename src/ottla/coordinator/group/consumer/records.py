@@ -126,11 +126,13 @@ def group_tombstones(group: ConsumerGroup, member_ids: Iterable[str] | None = No
     group_id = group.group_id
     ids = list(group.members if member_ids is None else member_ids)
     records: list[CoordinatorRecord] = [
-        (ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=each), None) for each in ids
+        (ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None) for member_id in ids
     ]
-    records += [(ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=each), None) for each in ids]
+    records += [
+        (ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None) for member_id in ids
+    ]
     records.append((ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None))
-    records += [(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=each), None) for each in ids]
+    records += [(ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None) for member_id in ids]
     records += [regex_tombstone(group_id, regex) for regex in group.resolved_regexes]
     records.append(partition_metadata_tombstone(group_id))
     records.append((ConsumerGroupMetadataKey(group_id=group_id), None))

@@ -130,13 +130,13 @@ class _Resolution:
         resolved = dict(group.resolved_regexes)
         records: list[CoordinatorRecord] = []
         has_changed = False
-        for regex, found in self._found.items():
+        for regex, topics in self._found.items():
             if regex not in group.regexes:
                 # The member with this expression has left, or has another subscription.
                 continue
             before = resolved.get(regex)
-            has_changed = has_changed or found != (frozenset() if before is None else before.topics)
-            resolved[regex] = ResolvedRegex(frozenset(found), self._image.offset, now_ms)
+            has_changed = has_changed or topics != (frozenset() if before is None else before.topics)
+            resolved[regex] = ResolvedRegex(frozenset(topics), self._image.offset, now_ms)
             records.append(regex_record(group_id, regex, resolved[regex]))
         new_hash = metadata_hash(topics_of_members(group.members.values(), resolved), shard.context)
         if has_changed or new_hash != group.metadata_hash:

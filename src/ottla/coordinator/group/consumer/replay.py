@@ -99,7 +99,7 @@ def _replay_member(
     stored = value.classic_member_metadata
     classic = None
     if stored is not None:
-        protocols = tuple((each.name, bytes(each.metadata)) for each in stored.supported_protocols)
+        protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in stored.supported_protocols)
         classic = ClassicSide(stored.session_timeout_ms, protocols)
     old = group.members.get(key.member_id) or ConsumerMember(key.member_id)
     group.put_member(
@@ -143,7 +143,7 @@ def _replay_target(
     if value is not None:
         group = _group(shard, key.group_id)
         group.targets[key.member_id] = {
-            each.topic_id: frozenset(each.partitions) for each in value.topic_partitions if each.partitions
+            topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions if topic.partitions
         }
         return
     existing = _existing(shard, key.group_id)
@@ -202,10 +202,10 @@ def _replay_regex(
 def _partitions(stored: list[ConsumerTopicPartitions], member_epoch: int) -> Assigned:
     """Releases before 4.3 did not store the epoch of each partition: the member's epoch is the safe choice."""
     assigned: dict[Uuid, dict[int, int]] = {}
-    for each in stored:
-        if each.partitions:
-            epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
-            assigned[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+    for topic in stored:
+        if topic.partitions:
+            epochs = topic.assignment_epochs or [member_epoch] * len(topic.partitions)
+            assigned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
     return assigned
 
 

@@ -42,8 +42,8 @@ def subscribed_ids(
 ) -> frozenset[Uuid]:
     """The ids of the existing topics."""
     by_name = image.topics.by_name
-    found = (by_name.get(name) for name in subscribed_names(member, resolved))
-    return frozenset(topic.topic_id for topic in found if topic is not None)
+    topics = (by_name.get(name) for name in subscribed_names(member, resolved))
+    return frozenset(topic.topic_id for topic in topics if topic is not None)
 
 
 def topics_of_members(members: Iterable[ConsumerMember], resolved: Mapping[str, ResolvedRegex]) -> set[str]:
@@ -106,7 +106,7 @@ def is_metadata_stale(group: ConsumerGroup, image: MetadataImage) -> bool:
 
 
 def _topic_digest(topic: TopicImage, cluster: ClusterImage) -> bytes:
-    racks = [",".join(sorted(each)) for each in partition_racks(topic, cluster)]
+    racks = [",".join(sorted(of_partition)) for of_partition in partition_racks(topic, cluster)]
     text = f"{topic.name}\0{len(topic.partitions)}\0" + "\0".join(racks)
     return _hash(topic.topic_id.bytes + text.encode()).to_bytes(8, "big", signed=True)
 

@@ -55,9 +55,9 @@ def update_target(
     """The target of `member`. `members()` are all members after the records are replayed."""
     if group_epoch <= group.assignment_epoch or not may_compute_target(group, context, now_ms):
         return TargetOfMember(group.assignment_epoch, group.target_of(member.member_id, member.instance_id))
-    everybody = members()
-    assignor = preferred_assignor(everybody, context)
-    spec = _spec(group, everybody, context.image, group.resolved_regexes)
+    all_members = members()
+    assignor = preferred_assignor(all_members, context)
+    spec = _spec(group, all_members, context.image, group.resolved_regexes)
     targets = ASSIGNORS.get(assignor, ASSIGNORS["uniform"])(spec)
     logger.info("group %s has a target for epoch %d by the %s assignor", group.group_id, group_epoch, assignor)
     for member_id, target in targets.items():

@@ -60,8 +60,8 @@ def decide_commit(
             run.add(shape, piece, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp)
         if len(request.topics) == 1 and not refused and 0 < count <= PARTITIONS_TOGETHER_MAX:
             return Decision((), shape.good_answer(api_version, name, topic_id), run=run)
-        answers = [_answer(each.partition_index, place in refused) for place, each in enumerate(topic.partitions)]
-        topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=answers))
+        responses = [_response(asked.partition_index, place in refused) for place, asked in enumerate(topic.partitions)]
+        topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=responses))
     return Decision((), OffsetCommitResponse(topics=topics), run=run if run.count else None)
 
 
@@ -74,7 +74,7 @@ def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[
     return columns, refused
 
 
-def _answer(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
+def _response(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
     code = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_refused else ErrorCode.NONE
     return OffsetCommitResponsePartition(partition_index=partition, error_code=code)
 

@@ -38,9 +38,9 @@ def decide_delete_offsets(shard: GroupShard, request: OffsetDeleteRequest) -> De
     for topic in request.topics:
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if group.is_subscribed_to(topic.name) else ErrorCode.NONE
         answers: list[OffsetDeleteResponsePartition] = []
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            answers.append(OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code))
+        for asked in topic.partitions:
+            partition = TopicPartition(topic.name, asked.partition_index)
+            answers.append(OffsetDeleteResponsePartition(partition_index=asked.partition_index, error_code=code))
             if code is ErrorCode.NONE and (partition in known or partition in pending):
                 records.append(_tombstone(group.group_id, partition))
         topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
@@ -56,7 +56,9 @@ def all_offset_tombstones(shard: GroupShard, group_id: str) -> list[CoordinatorR
 def decide_forget_topics(shard: GroupShard, group_id: str, topics: Collection[str]) -> Decision[bool]:
     """Removes a group's offsets of deleted topics. The response is True when no offset is left to remove."""
     by_name = shard.context.image.topics.by_name
-    gone = dict.fromkeys(each for each in shard.offsets.pending_partitions(group_id) if each.topic in topics)
+    gone = dict.fromkeys(
+        partition for partition in shard.offsets.pending_partitions(group_id) if partition.topic in topics
+    )
     for partition, offset in shard.offsets.of_group(group_id).items():
         namesake = by_name.get(partition.topic)
         if partition.topic in topics and (namesake is None or namesake.topic_id != offset.topic_id):

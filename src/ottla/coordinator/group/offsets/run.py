@@ -46,15 +46,15 @@ class CommitColumns(NamedTuple):
             leader_epochs = column("committed_leader_epoch") if has_epochs else (-1,) * len(offsets)
             return cls(column("partition_index"), offsets, leader_epochs, None)
         if len(partitions) == 1:
-            (one,) = partitions
-            metadata = (one.committed_metadata,) if one.committed_metadata else None
-            return cls((one.partition_index,), (one.committed_offset,), (one.committed_leader_epoch,), metadata)
-        has_metadata = any(each.committed_metadata for each in partitions)
+            (only,) = partitions
+            metadata = (only.committed_metadata,) if only.committed_metadata else None
+            return cls((only.partition_index,), (only.committed_offset,), (only.committed_leader_epoch,), metadata)
+        has_metadata = any(partition.committed_metadata for partition in partitions)
         return cls(
-            tuple([each.partition_index for each in partitions]),
-            tuple([each.committed_offset for each in partitions]),
-            tuple([each.committed_leader_epoch for each in partitions]),
-            tuple([each.committed_metadata or "" for each in partitions]) if has_metadata else None,
+            tuple([partition.partition_index for partition in partitions]),
+            tuple([partition.committed_offset for partition in partitions]),
+            tuple([partition.committed_leader_epoch for partition in partitions]),
+            tuple([partition.committed_metadata or "" for partition in partitions]) if has_metadata else None,
         )
 
     def only(self, places: Sequence[int]) -> CommitColumns:

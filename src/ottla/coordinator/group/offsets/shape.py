@@ -110,7 +110,9 @@ class CommitShape:
         """The answer without an error. Requests share it."""
         answer = self._answers.get((version, topic_id.bytes))
         if answer is None:
-            partitions = [OffsetCommitResponsePartition(partition_index=each.partition) for each in self.partitions]
+            partitions = [
+                OffsetCommitResponsePartition(partition_index=partition.partition) for partition in self.partitions
+            ]
             topic = OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=partitions)
             # Few versions are in use, but a topic gets a new id each time it is created.
             if len(self._answers) >= 4:

@@ -23,7 +23,7 @@ def assign_ranges(spec: AssignmentSpec) -> Targets:
     for member_id in ordered:
         for topic_id in spec.members[member_id].topic_ids:
             subscribers.setdefault(topic_id, []).append(member_id)
-    for topic_id in sorted(subscribers, key=lambda each: each.bytes):
+    for topic_id in sorted(subscribers, key=lambda topic_id: topic_id.bytes):
         members = subscribers[topic_id]
         quota, extra = divmod(spec.topics[topic_id].partition_count, len(members))
         first = 0

@@ -35,7 +35,7 @@ def _by_topic(partitions: Iterable[_Partition]) -> dict[Uuid, frozenset[int]]:
     grouped: dict[Uuid, list[int]] = {}
     for topic_id, partition in partitions:
         grouped.setdefault(topic_id, []).append(partition)
-    return {topic_id: frozenset(each) for topic_id, each in grouped.items()}
+    return {topic_id: frozenset(partitions) for topic_id, partitions in grouped.items()}
 
 
 def _all_partitions(spec: AssignmentSpec, topic_ids: Iterable[Uuid]) -> list[_Partition]:
@@ -73,7 +73,7 @@ def _assign_homogeneous(spec: AssignmentSpec, held: dict[str, list[_Partition]])
         for partition in partitions:
             del unassigned[partition]
         room[member_id] = share - len(partitions)
-    for member_id in sorted(held, key=lambda each: len(held[each])):
+    for member_id in sorted(held, key=lambda member_id: len(held[member_id])):
         if extra and len(held[member_id]) + room[member_id] == quota:
             room[member_id] += 1
             extra -= 1
@@ -108,9 +108,11 @@ def _fill_racks(
         racks = spec.topics[topic_id].racks
         if number >= len(racks):
             continue
-        candidates = [each for rack in sorted(racks[number]) for each in by_rack.get(rack, ()) if room[each]]
+        candidates = [
+            candidate for rack in sorted(racks[number]) for candidate in by_rack.get(rack, ()) if room[candidate]
+        ]
         if candidates:
-            member_id = max(candidates, key=lambda each: (room[each], each))
+            member_id = max(candidates, key=lambda candidate: (room[candidate], candidate))
             held[member_id].append(partition)
             room[member_id] -= 1
             del unassigned[partition]
@@ -136,7 +138,7 @@ def _assign_heterogeneous(spec: AssignmentSpec, held: dict[str, list[_Partition]
     by_topic: dict[Uuid, list[_Partition]] = {}
     for partition in unassigned:
         by_topic.setdefault(partition[0], []).append(partition)
-    for topic_id in sorted(by_topic, key=lambda each: (len(subscribers[each]), each.bytes)):
+    for topic_id in sorted(by_topic, key=lambda topic_id: (len(subscribers[topic_id]), topic_id.bytes)):
         _give_to_least_loaded(by_topic[topic_id], subscribers[topic_id], owners, loads)
     _balance(subscribers, owners, loads)
     for partition, member_id in owners.items():
@@ -159,9 +161,9 @@ def _balance(subscribers: dict[Uuid, list[str]], owners: dict[_Partition, str], 
     """Moves partitions to the least loaded subscriber while that makes the two loads more even."""
     for _ in range(_BALANCE_PASSES_MAX):
         has_moved = False
-        for partition in sorted(owners, key=lambda each: -loads[owners[each]]):
+        for partition in sorted(owners, key=lambda owned: -loads[owners[owned]]):
             owner = owners[partition]
-            least = min(subscribers[partition[0]], key=lambda each: loads[each])
+            least = min(subscribers[partition[0]], key=lambda subscriber: loads[subscriber])
             if loads[owner] - loads[least] > 1:
                 owners[partition] = least
                 loads[owner] -= 1
