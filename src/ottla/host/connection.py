@@ -16,10 +16,10 @@ A client that exceeds its quota gets its answer, and its connection is muted for
 from __future__ import annotations
 
 import logging
-import socket
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.context import ConnectionContext
+from ottla.host.byte_stream import PLAIN, ByteStream, StreamTraits
 from ottla.host.muting import Muting, has_left
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
@@ -58,6 +58,7 @@ class Connection:
         "_fd",
         "_flush_planned",
         "_is_reading",
+        "_keeps_bytes",
         "_loop",
         "_machine",
         "_muting",
@@ -65,7 +66,7 @@ class Connection:
         "_outgoing",
         "_owner",
         "_shared",
-        "_socket",
+        "_stream",
         "context",
         "last_active",
     )
@@ -75,16 +76,18 @@ class Connection:
         *,
         loop: EventLoop,
         world: World,
-        connected_socket: socket.socket,
+        stream: ByteStream,
         context: ConnectionContext,
         dispatcher: Handler,
         owner: ConnectionOwner,
         shared: SharedReadState,
         limits: ConnectionLimits,
+        traits: StreamTraits = PLAIN,
     ) -> None:
         self._loop = loop
-        self._socket = connected_socket
-        self._fd = connected_socket.fileno()
+        self._stream = stream
+        self._keeps_bytes = traits.keeps_bytes
+        self._fd = stream.fileno()
         self._owner = owner
         self._shared = shared
         self.context = context
@@ -98,7 +101,12 @@ class Connection:
         )
         self._outgoing = self._machine.outgoing.parts
         self._outbox = Outbox(
-            loop=loop, world=world, connected_socket=connected_socket, outgoing=self._machine.outgoing, owner=self
+            loop=loop,
+            world=world,
+            stream=stream,
+            outgoing=self._machine.outgoing,
+            owner=self,
+            sends_files=traits.sends_files,
         )
         # Made when the client exceeds its quota for the first time.
         self._muting: Muting | None = None
@@ -123,7 +131,7 @@ class Connection:
             self._muting.cancel()
         self._outbox.close()
         self._machine.drop()
-        self._socket.close()
+        self._stream.close()
         self._owner.connection_closed(self, reason)
         on_closed = self.context.on_closed
         if on_closed is not None and reason is None and not self._machine.is_stopping:
@@ -147,7 +155,7 @@ class Connection:
         self._plan_responses()
 
     def _look_whether_alive(self) -> None:
-        if not self._machine.frames.unread_bytes and has_left(self._socket):
+        if not self._machine.frames.unread_bytes and has_left(self._stream):
             self.close()
 
     def stop_reading(self) -> None:
@@ -184,9 +192,9 @@ class Connection:
             targets = frames.targets()
             try:
                 if len(targets) == 1:
-                    received = self._socket.recv_into(targets[0])
+                    received = self._stream.recv_into(targets[0])
                 else:
-                    received = self._socket.recvmsg_into(targets)[0]
+                    received = self._stream.recvmsg_into(targets)[0]
             except (BlockingIOError, InterruptedError):
                 return
             # A view that is alive keeps the frame's buffer from being used for the next one.
@@ -196,7 +204,7 @@ class Connection:
                 return
             frames.received(received)
             machine.take_frames()
-            if machine.is_paused or not frames.has_begun_frame:
+            if machine.is_paused or not (frames.has_begun_frame or self._keeps_bytes):
                 return
             # Only the size of a large frame was asked for. The rest has come with it and needs no turn of its own.
 
@@ -227,8 +235,15 @@ class Connection:
         if not machine.is_paused and not self._is_reading:
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
+            if self._keeps_bytes:
+                # The descriptor does not tell of bytes that the stream has read ahead.
+                self._loop.call_soon(self._read_kept_bytes)
         if not self._outgoing or not self._shared.send_turn.postpones(self):
             self._after_step()
+
+    def _read_kept_bytes(self) -> None:
+        if not self._closed:
+            self._on_readable()
 
     # -- answering -------------------------------------------------------------------------------------------------
 

@@ -271,7 +271,7 @@ class Listener:
             Connection(
                 loop=self._loop,
                 world=self._world,
-                connected_socket=accepted,
+                stream=accepted,
                 context=context,
                 dispatcher=self._dispatcher,
                 owner=self,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.host.byte_stream import ByteStream
     from ottla.host.loop import EventLoop
     from ottla.model.ports import Timer
 
@@ -61,7 +62,7 @@ class Muting:
             self._plan()
 
 
-def has_left(connected: socket.socket) -> bool:
+def has_left(connected: ByteStream) -> bool:
     """Whether the client has closed the connection, and has left nothing to read behind."""
     try:
         return not connected.recv(1, socket.MSG_PEEK)

@@ -16,6 +16,7 @@ import os
 import socket
 from typing import TYPE_CHECKING, Protocol
 
+from ottla.host.byte_stream import ByteStream
 from ottla.model.deferred import Deferred
 from ottla.model.ports import File, FileRegion, World
 from ottla.wire.connection.outgoing import Outgoing
@@ -70,7 +71,8 @@ class Outbox:
         "_parts",
         "_region_sent",
         "_region_warm_until",
-        "_socket",
+        "_sends_files",
+        "_stream",
         "_waiting_for_disk",
         "_waiting_for_writable",
         "_waiting_since",
@@ -82,15 +84,17 @@ class Outbox:
         *,
         loop: EventLoop,
         world: World,
-        connected_socket: socket.socket,
+        stream: ByteStream,
         outgoing: Outgoing,
         owner: OutboxOwner,
+        sends_files: bool = True,
     ) -> None:
         self._loop = loop
         self._world = world
-        self._socket = connected_socket
-        self._fd = connected_socket.fileno()
+        self._stream = stream
+        self._fd = stream.fileno()
         self._owner = owner
+        self._sends_files = sends_files
         self._outgoing = outgoing
         self._parts = outgoing.parts
         # Of the large region at the head of the queue: what is sent, and up to where its file is known to be in memory.
@@ -118,7 +122,12 @@ class Outbox:
             while parts:
                 part = parts[0]
                 if isinstance(part, FileRegion) and len(part) > REGION_COPIED_MAX:
-                    sent = self._send_region(part)
+                    if self._sends_files:
+                        sent = self._send_region(part)
+                    else:
+                        # It is read and sent in pieces.
+                        self._outgoing.split_first(REGION_COPIED_MAX)
+                        continue
                 else:
                     sent = self._send_buffers()
                 if sent == 0:
@@ -169,7 +178,7 @@ class Outbox:
         outgoing, parts = self._outgoing, self._parts
         first = parts[0]
         if len(parts) == 1 and not isinstance(first, FileRegion):
-            sent = self._socket.send(first)
+            sent = self._stream.send(first)
             outgoing.unsent_bytes -= sent
             if sent == len(first):
                 parts.popleft()
@@ -179,7 +188,7 @@ class Outbox:
         if not outgoing.has_regions and outgoing.unsent_bytes <= JOINED_MAX:
             # Copying a few small answers together is cheaper than telling the kernel about each of them.
             joined = b"".join(parts)  # type: ignore[arg-type]
-            sent = self._socket.send(joined)
+            sent = self._stream.send(joined)
             outgoing.unsent_bytes -= sent
             parts.clear()
             if sent < len(joined):
@@ -188,7 +197,7 @@ class Outbox:
         buffers, flags = self._gather()
         if not buffers:
             return 0
-        sent = self._socket.sendmsg(buffers, (), flags)
+        sent = self._stream.sendmsg(buffers, (), flags)
         outgoing.sent(sent)
         return sent
 

@@ -9,12 +9,14 @@ import struct
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ottla.broker.context import CloseConnection, ConnectionContext, ListenerInfo
 from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
 from ottla.broker.statistics import ApiStatistics
+from ottla.host.byte_stream import PLAIN, StreamTraits
 from ottla.host.connection import Connection, SharedReadState
 from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion, World
@@ -92,7 +94,14 @@ class Peer:
     """Both ends: ours under test, and the client's."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, world: World, *, send_buffer_bytes: int = 0, **settings: int
+        self,
+        loop: asyncio.AbstractEventLoop,
+        world: World,
+        *,
+        send_buffer_bytes: int = 0,
+        stream_of: Callable[[socket.socket], Any] | None = None,
+        traits: StreamTraits = PLAIN,
+        **settings: int,
     ) -> None:
         self.loop = loop
         ours, self.client = socket.socketpair()
@@ -107,7 +116,8 @@ class Peer:
         self.connection = Connection(
             loop=loop,
             world=world,
-            connected_socket=ours,
+            stream=stream_of(ours) if stream_of is not None else ours,
+            traits=traits,
             context=ConnectionContext(listener=LISTENER, client_host="test", client_port=1),
             dispatcher=self.dispatcher,
             owner=self,

@@ -298,7 +298,7 @@ def test_stopping_closes_idle_connections_and_refuses_new_ones(served: Served) -
 def accepted_by(served: Served, listener: Listener) -> socket.socket:
     assert served.echoes(served.connect(listener))
     (connection,) = listener._connections
-    return connection._socket
+    return connection._stream
 
 
 def test_what_does_not_leave_the_machine_is_neither_paced_nor_held_back(served: Served) -> None:

@@ -46,7 +46,7 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
     ours, theirs = socket.socketpair()
     with ours, theirs:
         outgoing = Outgoing()
-        outbox = Outbox(loop=None, world=world, connected_socket=ours, outgoing=outgoing, owner=None)  # type: ignore[arg-type]
+        outbox = Outbox(loop=None, world=world, stream=ours, outgoing=outgoing, owner=None)  # type: ignore[arg-type]
         outgoing.put([FileRegion(file, 0, size)])
         assert not outbox.flush()
     assert submitted == [(0, min(size, REGION_RUN))]
@@ -64,7 +64,7 @@ def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path)
         add_writer=lambda *call: waiting.append(call), remove_writer=lambda *_: waiting.clear(), time=time.monotonic
     )
     outgoing = Outgoing()
-    outbox = Outbox(loop=loop, world=None, connected_socket=ours, outgoing=outgoing, owner=owner)  # type: ignore[arg-type]
+    outbox = Outbox(loop=loop, world=None, stream=ours, outgoing=outgoing, owner=owner)  # type: ignore[arg-type]
     count = 100
     outgoing.put([FileRegion(file, 0, REGION_COPIED_MAX) for _ in range(count)])
     received = 0

@@ -54,6 +54,13 @@ class Outgoing:
         self.parts[0] = data
         self.unsent_bytes += len(data)
 
+    def split_first(self, size: int) -> None:
+        """Divides the region at the front of the queue into one of `size` bytes and the rest."""
+        region = self.parts.popleft()
+        assert isinstance(region, FileRegion)
+        self.parts.appendleft(FileRegion(region.file, region.position + size, region.length - size))
+        self.parts.appendleft(FileRegion(region.file, region.position, size))
+
     def clear(self) -> None:
         self.parts.clear()
         self.unsent_bytes = 0

@@ -1,0 +1,47 @@
+"""The layer below a connection: a stream of bytes on a non-blocking socket.
+
+A connection without encryption uses its socket as it is: `socket.socket` has every method of `ByteStream`, and a
+wrapper would cost a call for each read and write. TLS will be another implementation, over an `ssl.SSLSocket`
+(docs/decisions/0013). `StreamTraits` says in what the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+__all__ = ["PLAIN", "ByteStream", "StreamTraits"]
+
+
+class ByteStream(Protocol):
+    """Raises BlockingIOError where bytes cannot be moved now, and any other OSError where they never can be."""
+
+    def fileno(self) -> int: ...
+
+    def recv(self, size: int, flags: int, /) -> bytes:
+        """With MSG_PEEK alone: asks whether the client has closed the connection."""
+
+    def recv_into(self, buffer: memoryview, /) -> int:
+        """0 when the client has closed the connection."""
+
+    def recvmsg_into(self, buffers: Iterable[memoryview], /) -> tuple[int, Any, int, Any]: ...
+
+    def send(self, data: bytes | bytearray | memoryview, /) -> int: ...
+
+    def sendmsg(
+        self, buffers: Iterable[bytes | bytearray | memoryview], ancillary: Sequence[Any], flags: int, /
+    ) -> int: ...
+
+    def close(self) -> None: ...
+
+
+class StreamTraits(NamedTuple):
+    """What a kind of stream can do."""
+
+    # True if `os.sendfile` may write to the descriptor: what is encrypted has to pass through memory.
+    sends_files: bool
+    # True if bytes may be left in the stream although its descriptor is not readable: reads go on until none are left.
+    keeps_bytes: bool
+
+
+PLAIN = StreamTraits(sends_files=True, keeps_bytes=False)
