@@ -20,32 +20,33 @@ PAGE = ROOT / "docs/connect-connectors.md"
 
 INTRODUCTION = """# Connectors, converters, transforms
 
-This page is generated from the plug-ins' own declarations by `tools/generate_connect_docs.py`. What every connector has
-besides (`tasks.max`, `transforms`, `errors.*`, converters) is Kafka Connect's.
+This page is generated from the declarations of the plug-ins by `tools/generate_connect_docs.py`. The settings that
+every connector has (`tasks.max`, `transforms`, `errors.*`, converters) are Kafka Connect's.
 
-A plug-in may be named by its class, with or without the word at its end (`FileStreamSource`), or by any of its other
-names: those of Kafka's own classes work as they are.
+A configuration names a plug-in by its class, with or without the word for its kind (`FileStreamSource`), or by an
+alias: the names of Kafka's own classes work.
 
 **Exactly once** means: after any crash of a worker, its Spark driver or its executors, the target holds each record
-once (`make faults` kills them at random and compares). A source's records and offsets are one transaction; a sink's
-target remembers which batch it has. **At least once** means that records of a batch that was under way may come twice.
+once (`make faults` kills them at random and compares). A source writes records and offsets in one transaction; a sink's
+target stores the identity of its last batch. **At least once** means that the records of a batch that was in progress
+at a crash may come twice.
 """
 
 CONVERTERS = """## Converters
 
 `key.converter`, `value.converter` and `header.converter`, of the worker or of a connector; their settings have the same
-name in front (`value.converter.schemas.enable`). Any connector works with any of them, as far as its values have the
-type: `LongConverter` writes whole numbers and nothing else. Headers are bytes throughout; the converter of headers is
-used by transforms that make headers.
+name as prefix (`value.converter.schemas.enable`). Every connector works with every converter of the right type:
+`LongConverter` writes whole numbers only. Headers are bytes; only transforms that make headers use the header
+converter.
 """
 
 TRANSFORMS = """## Transforms
 
 `transforms=a,b`, `transforms.a.type=...`, and for some records only `transforms.a.predicate=p`, `transforms.a.negate`.
 They are DataFrame expressions with the results of Kafka's own transforms, compared in 172 cases. All records of a batch
-have one type: a transform behind a predicate that changes the type of some makes the field optional for all, and where
-two types cannot be one (text and a number) the configuration is refused. Formats of times are Spark's, which are those
-of `SimpleDateFormat` for all common letters.
+have one type: a transform with a predicate that changes the type of some records makes the field optional for all. If
+two types cannot be merged (text and a number), the configuration is refused. Formats of times are Spark's, which are
+those of `SimpleDateFormat` for all common letters.
 """
 
 PREDICATES = """## Predicates
@@ -55,9 +56,9 @@ PREDICATES = """## Predicates
 
 PROVIDERS = """## Secrets
 
-`${file:/path/file.properties:key}`, `${env:NAME}` and `${dir:/path:file}` work in every configuration without being
-declared. They are filled in when a task starts or a configuration is checked, and shown nowhere: REST answers with the
-reference, traces and logs have stars in the value's place. `config.providers` of the worker sets more.
+`${file:/path/file.properties:key}`, `${env:NAME}` and `${dir:/path:file}` work in every configuration. They are
+resolved when a task starts or a configuration is validated, and are never shown: REST answers with the reference,
+traces and logs have stars instead of the value. `config.providers` of the worker adds more providers.
 """
 
 

@@ -167,7 +167,7 @@ _OURS = (
             order_in_group=3, display_name="Bytes per batch", documentation="How many bytes a batch may have.")
     .define("tasks.restart.max.attempts", ConfigType.INT, default=3, importance=Importance.LOW, group=_ERRORS,
             order_in_group=9, display_name="Restarts of failed tasks", validator=Range(minimum=-1),
-            documentation="How often a failed task is restarted by itself before somebody has to; -1 for ever.")
+            documentation="How often a failed task is restarted automatically; -1 for ever.")
     .define("tasks.restart.backoff.ms", ConfigType.LONG, default=10_000, importance=Importance.LOW, group=_ERRORS,
             order_in_group=10, display_name="Pause before a restart",
             documentation="The first pause; each following one is twice as long, up to five minutes.")

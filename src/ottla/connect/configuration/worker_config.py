@@ -109,7 +109,7 @@ DISTRIBUTED = (
     .define("heartbeat.interval.ms", ConfigType.INT, default=3_000, importance=Importance.HIGH,
             documentation="How often a worker gives a sign of life.")
     .define("rebalance.timeout.ms", ConfigType.INT, default=60_000, importance=Importance.HIGH,
-            documentation="How long workers may take to join when work is divided anew.")
+            documentation="How long workers may take to join a rebalance.")
     .define("scheduled.rebalance.max.delay.ms", ConfigType.INT, default=0,
             documentation="How long the work of a dead worker waits for it to come back. Kafka's default is 300000.")
     .define("worker.sync.timeout.ms", ConfigType.INT, default=3_000,

@@ -53,7 +53,9 @@ TIME_COLUMN = "time"
 class DirectorySinkConnector(SinkConnector):
     """Writes records as rows of files in a directory."""
 
-    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "the directory can rename, and driver and executors share it")
+    claim = DeliveryClaim(
+        Delivery.EXACTLY_ONCE, "the file system has atomic renames, and driver and executors share it"
+    )
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -48,7 +48,7 @@ FORMATS = ("parquet", "json", "csv", "avro")
 class DirectorySourceConnector(SourceConnector):
     """Reads rows of files in a directory as records."""
 
-    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "files do not change once they were taken, and executors see them")
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "files do not change once reading begins, and executors can read them")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

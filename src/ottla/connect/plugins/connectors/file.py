@@ -171,7 +171,7 @@ class FileStreamSinkConnector(SinkConnector):
     """Writes records as lines of a file."""
 
     aliases = (f"{JAVA}.FileStreamSinkConnector",)
-    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "nobody else writes to the file")
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "no other program writes to the file")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -94,7 +94,7 @@ class GeneratorSourceConnector(SourceConnector):
     """Generates records: clicks, users, orders, or configured fields."""
 
     aliases = ("Datagen", "io.confluent.kafka.connect.datagen.DatagenConnector")
-    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "any range of records can be made again")
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "every range of records can be generated again")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -48,7 +48,7 @@ ANSWER_SHOWN_MAX = 200
 class HttpSinkConnector(SinkConnector):
     """Sends records to a web service."""
 
-    claim = DeliveryClaim(Delivery.AT_LEAST_ONCE, "the service may tell repetitions by their idempotency key")
+    claim = DeliveryClaim(Delivery.AT_LEAST_ONCE, "the service can detect repetitions by their idempotency key")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -80,7 +80,7 @@ class SparkSourceConnector(SourceConnector):
 class SparkSinkConnector(SinkConnector):
     """Appends records to any sink of Spark."""
 
-    claim = DeliveryClaim(Delivery.AT_LEAST_ONCE, "a batch that was under way at a crash may come twice")
+    claim = DeliveryClaim(Delivery.AT_LEAST_ONCE, "a batch that was in progress at a crash may come twice")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -52,7 +52,7 @@ class JdbcSinkConnector(SinkConnector):
     """Writes records as rows of tables in a database."""
 
     aliases = ("io.confluent.connect.jdbc.JdbcSinkConnector",)
-    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "nobody but the connector changes the table of offsets")
+    claim = DeliveryClaim(Delivery.EXACTLY_ONCE, "only the connector changes the table of offsets")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

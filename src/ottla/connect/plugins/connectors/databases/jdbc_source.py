@@ -63,7 +63,7 @@ class JdbcSourceConnector(SourceConnector):
 
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     claim = DeliveryClaim(
-        Delivery.EXACTLY_ONCE, "rows appear in the order of the columns that the mode reads by (bulk: always)"
+        Delivery.EXACTLY_ONCE, "rows become visible in the order of the mode's columns (bulk: always)"
     )
 
     @classmethod

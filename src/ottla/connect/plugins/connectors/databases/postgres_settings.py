@@ -42,7 +42,7 @@ def postgres_settings() -> ConfigDefinitions:
         .define("publication.autocreate.mode", ConfigType.STRING, default="filtered",
                 validator=OneOf(*PUBLICATION_MODES),
                 documentation="filtered: the publication has the captured tables. all_tables: all. "
-                "disabled: somebody else makes it.")
+                "disabled: it must exist.")
         .define("replica.identity.autoset.values", ConfigType.LIST, default=(),
                 documentation="pattern:FULL or pattern:DEFAULT sets what changes tell about the row before.")
         .define("snapshot.mode", ConfigType.STRING, default="initial", validator=OneOf(*SNAPSHOT_MODES),

@@ -62,7 +62,7 @@ UNLOGGED = """
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.relpersistence = 'u'
 """
 # The offset of a table whose snapshot starts again.
-ANEW: SourceOffset = {"lsn": 0, "snapshot": "true"}
+SNAPSHOT_AGAIN: SourceOffset = {"lsn": 0, "snapshot": "true"}
 OPERATIONS = {"I": "c", "U": "u", "D": "d"}
 
 
@@ -71,7 +71,8 @@ class PostgresSourceConnector(SourceConnector):
 
     aliases = ("io.debezium.connector.postgresql.PostgresConnector", "PostgresCdc")
     claim = DeliveryClaim(
-        Delivery.EXACTLY_ONCE, "the replication slot is kept; rows that change during the snapshot come by key, again"
+        Delivery.EXACTLY_ONCE,
+        "the replication slot is kept; rows that change during the snapshot come again, with the same key",
     )
 
     @classmethod
@@ -143,7 +144,7 @@ class PostgresReader(SourceReader):
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
         table = _table(partition)
         if self._slot_is_gone(start):
-            return self._begun_anew(start)
+            return self._restarted_snapshot(start)
         if start is None or start.get("snapshot") == "true":
             self._streaming.discard(table)
             if start is None and not self._may_begin(table):
@@ -291,7 +292,7 @@ class PostgresReader(SourceReader):
         if not self._slot_missing:
             return False
         if self._settings.flag("slot.drop.on.stop"):
-            return not self._all_forgot or start not in (None, ANEW)
+            return not self._all_forgot or start not in (None, SNAPSHOT_AGAIN)
         if start is not None:
             raise ConnectError(
                 f"the replication slot {self._settings.text('slot.name')} is gone, and with it the changes since. "
@@ -299,15 +300,15 @@ class PostgresReader(SourceReader):
             )
         return False
 
-    def _begun_anew(self, start: SourceOffset | None) -> SourceOffset | None:
+    def _restarted_snapshot(self, start: SourceOffset | None) -> SourceOffset | None:
         """Resets the offset of a table before a new slot is created.
 
         In the other order a crash between the two would leave tables that seem to be read up to the new slot.
         """
-        if start is None or start == ANEW:
+        if start is None or start == SNAPSHOT_AGAIN:
             return start
         self._forgetting = True
-        return ANEW
+        return SNAPSHOT_AGAIN
 
     def _may_begin(self, table: TableName) -> bool:
         """True if all transactions that changed the table before its publication have ended.
