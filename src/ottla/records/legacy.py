@@ -11,6 +11,7 @@ offset of the last. With LogAppendTime the wrapper's timestamp applies to all in
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -28,7 +29,7 @@ from ottla.records.header import (
 )
 from ottla.records.record import Record
 
-__all__ = ["build_message_set", "convert_to_batch", "iterate_messages"]
+__all__ = ["TooManyMessages", "build_message_set", "convert_to_batch", "iterate_messages"]
 
 Buffer = bytes | bytearray | memoryview
 
@@ -36,6 +37,10 @@ _HEAD = Struct(">qiIbb")
 _HEAD_SIZE = _HEAD.size
 _CRC_END = 16
 """The checksum covers the bytes after it, beginning with the magic byte."""
+
+
+class TooManyMessages(CorruptRecords):
+    """A compressed message contains more messages than its reader accepts."""
 
 
 class _Message(NamedTuple):
@@ -47,17 +52,18 @@ class _Message(NamedTuple):
     value: memoryview | None
 
 
-def iterate_messages(messages: Buffer, *, limit: int) -> Iterator[Record]:
+def iterate_messages(messages: Buffer, *, limit: int, count_max: int | None = None) -> Iterator[Record]:
     """The records of a message set with absolute offsets. Wrappers are decompressed and checksums verified.
 
-    An incomplete message at the end is skipped, as always in this format.
+    A wrapper may decompress to `limit` bytes and contain `count_max` messages. An incomplete message at the end is
+    skipped, as always in this format.
     """
     for message in _read_messages(memoryview(messages)):
         codec_number = message.attributes & CODEC_MASK
         if codec_number == 0:
             yield _as_record(message)
         else:
-            yield from _open_wrapper(message, codec_number, limit)
+            yield from _open_wrapper(message, codec_number, limit, count_max)
 
 
 def build_message_set(
@@ -149,7 +155,7 @@ def _read_bytes(view: memoryview, position: int) -> tuple[memoryview | None, int
     return view[position : position + length], position + length
 
 
-def _open_wrapper(wrapper: _Message, codec_number: int, limit: int) -> Iterator[Record]:
+def _open_wrapper(wrapper: _Message, codec_number: int, limit: int, count_max: int | None) -> Iterator[Record]:
     if codec_number > Codec.LZ4:
         raise CorruptRecords(f"Message sets do not support codec {codec_number}")
     if wrapper.value is None:
@@ -160,7 +166,9 @@ def _open_wrapper(wrapper: _Message, codec_number: int, limit: int) -> Iterator[
         )
     except DecompressionFailed as error:
         raise CorruptRecords(f"The messages at offset {wrapper.offset} cannot be decompressed: {error}") from error
-    inner = list(_read_messages(inner_set))
+    inner = list(islice(_read_messages(inner_set), None if count_max is None else count_max + 1))
+    if count_max is not None and len(inner) > count_max:
+        raise TooManyMessages(f"A compressed message contains more than {count_max} messages")
     if not inner:
         raise CorruptRecords("A compressed message contains no messages")
     # Relative offsets count from the first inner message and the wrapper has the offset of the last one.

@@ -30,13 +30,26 @@ from ottla.records.record import RECORD_SIZE_MIN
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
 
-__all__ = ["AppendOrigin", "ProduceSettings", "ValidatedRecords", "validate_produce"]
+__all__ = [
+    "RECORDS_PER_BYTE_MAX",
+    "AppendOrigin",
+    "ProduceSettings",
+    "ValidatedRecords",
+    "validate_by_header",
+    "validate_produce",
+]
 
 TIMESTAMP_UNBOUNDED_MS = (1 << 63) - 1
 
 PRODUCE_VERSION_ZSTD = 7
 """The first Produce version that allows zstd (KIP-110)."""
 PRODUCE_VERSION_LATEST = 13
+
+RECORDS_PER_BYTE_MAX = 4
+"""The largest record count of a compressed batch for each of its bytes; a larger count is refused unopened.
+
+Equal records differ in their offset deltas, so the most compressible batches have 1.7 records for each byte (zstd).
+"""
 
 _UNUSUAL_ATTRIBUTES = 0xFFFF & ~(CODEC_MASK | TRANSACTIONAL_BIT)
 
@@ -166,8 +179,21 @@ def validate_produce(
     Unless records have to be rewritten, the result's buffer is `records` itself, which should therefore be writable; a
     read-only view is copied.
     """
+    if origin == _CLIENT:
+        validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
+        if validated is not None:
+            return validated
+    from ottla.records.validate_slow import validate_slowly
+
+    return validate_slowly(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)
+
+
+def validate_by_header(
+    records: memoryview, *, settings: ProduceSettings, now_ms: int, api_version: int
+) -> ValidatedRecords | None:
+    """The fast path of `validate_produce`, for records of clients. Returns None if the slow path has to decide."""
     size = len(records)
-    if size > HEADER_SIZE and settings.decodes_no_records and origin == _CLIENT and api_version >= PRODUCE_VERSION_ZSTD:
+    if size > HEADER_SIZE and settings.decodes_no_records and api_version >= PRODUCE_VERSION_ZSTD:
         fields = _unpack_header(records)
         (
             base_offset,
@@ -205,6 +231,4 @@ def validate_produce(
                 records = memoryview(bytearray(records))
             header = BatchHeader(*fields)
             return ValidatedRecords(records, [header], [0], max_timestamp, last_offset_delta, count, -1)
-    from ottla.records.validate_slow import validate_slowly
-
-    return validate_slowly(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)
+    return None

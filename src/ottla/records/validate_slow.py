@@ -6,9 +6,13 @@ base offset, size, checksum, offsets and count, control records, sequence, and f
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from itertools import islice
+from typing import TypeVar
+
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.build import assemble_batch, build_batch, set_checksum
-from ottla.records.compression import Codec
+from ottla.records.compression import Codec, decompressed_size_bound
 from ottla.records.errors import CorruptRecords, InvalidRecords, RecordError
 from ottla.records.header import (
     ATTRIBUTES_POSITION,
@@ -21,17 +25,20 @@ from ottla.records.header import (
     read_header,
 )
 from ottla.records.iterate import Batch, iterate_batches, open_payload, verify_checksum
-from ottla.records.legacy import iterate_messages
+from ottla.records.legacy import TooManyMessages, iterate_messages
 from ottla.records.record import RECORD_SIZE_MIN, Record, scan_records
 from ottla.records.validate import (
     PRODUCE_VERSION_ZSTD,
+    RECORDS_PER_BYTE_MAX,
     AppendOrigin,
     ProduceSettings,
     ValidatedRecords,
 )
 from ottla.records.varint import append_varint, read_varint
 
-__all__ = ["validate_slowly"]
+__all__ = ["STEP_RECORDS", "validate_in_steps", "validate_slowly"]
+
+T = TypeVar("T")
 
 PRODUCE_VERSION_MAGIC_2 = 3
 """From this Produce version on, exactly one batch of magic 2 is allowed for each partition (KIP-98)."""
@@ -39,11 +46,38 @@ PRODUCE_VERSION_MAGIC_2 = 3
 RECORD_ERRORS_MAX = 10_000
 """The largest number of records that a response names as invalid; the whole batch is rejected in any case."""
 
+STEP_RECORDS = 10_000
+"""The records between two steps of `validate_in_steps`: about 10 ms."""
+
+LEGACY_MESSAGES_MAX = 1_000_000
+"""The largest number of messages of magic 0 and 1 in a wrapper, because the conversion makes an object of each."""
+
+# A generator that returns the result; each `next` is one step.
+Steps = Generator[None, None, T]
+
 
 def validate_slowly(
     records: memoryview, *, settings: ProduceSettings, now_ms: int, api_version: int, origin: AppendOrigin
 ) -> ValidatedRecords:
     """Has the contract of `validate_produce` and accepts every kind of input."""
+    steps = validate_in_steps(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            validated: ValidatedRecords = done.value
+            return validated
+
+
+def validate_in_steps(
+    records: memoryview,
+    *,
+    settings: ProduceSettings,
+    now_ms: int,
+    api_version: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+) -> Steps[ValidatedRecords]:
+    """`validate_slowly` in steps of at most STEP_RECORDS records. The generator may be resumed on another thread."""
     batches = list(iterate_batches(records))
     _check_version(batches, api_version)
     for batch in batches:
@@ -60,9 +94,9 @@ def validate_slowly(
         _check_header(batch.header, origin)
     target = source if settings.compression is None else settings.compression
     if first.magic < 2:
-        converted = _convert(batches, target, settings, now_ms)
+        converted = yield from _convert(batches, target, settings, now_ms)
     else:
-        converted = _accept(batches[0], target, settings, now_ms)
+        converted = yield from _accept(batches[0], target, settings, now_ms)
     if len(converted) > settings.max_message_bytes and converted is not batches[0].view:
         raise _too_large(len(converted), settings)
     header = read_header(converted)
@@ -133,7 +167,7 @@ def _too_large(size: int, settings: ProduceSettings) -> KafkaError:
     )
 
 
-def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int) -> memoryview:
+def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int) -> Steps[memoryview]:
     """Accepts a batch of magic 2: unchanged, with a new timestamp in place, or recompressed."""
     header = batch.header
     if header.is_control:
@@ -149,14 +183,15 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
         )
     checks_records = settings.is_compacted or not _is_plausible(header, settings, now_ms)
     if checks_records or target != header.codec:
+        _check_count(view, header, settings)
         payload = _decompressed(view, header, settings)
         is_consecutive = True
         if checks_records:
-            max_timestamp, is_consecutive = _check_records(payload, header, settings, now_ms)
+            max_timestamp, is_consecutive = yield from _check_records(payload, header, settings, now_ms)
         elif header.record_count * RECORD_SIZE_MIN > len(payload):
             raise InvalidRecords(f"A record batch cannot have {header.record_count} records in {len(payload)} bytes")
         if target != header.codec or not is_consecutive:
-            return _recompressed(payload, header, target, max_timestamp, settings, now_ms, is_consecutive)
+            return (yield from _recompressed(payload, header, target, max_timestamp, settings, now_ms, is_consecutive))
     _stamp(view, header, now_ms if settings.uses_append_time else max_timestamp, settings)
     return view
 
@@ -179,6 +214,22 @@ def _is_plausible(header: BatchHeader, settings: ProduceSettings, now_ms: int) -
     )
 
 
+def _check_count(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> None:
+    """Refuses a claimed record count that the decompressed bytes cannot hold, before they are decompressed."""
+    count = header.record_count
+    if not header.is_compressed:
+        # `scan_records` refuses the count.
+        return
+    if count > header.size * RECORDS_PER_BYTE_MAX:
+        raise InvalidRecords(
+            f"A record batch cannot have {count} records in {header.size} bytes; "
+            f"at most {RECORDS_PER_BYTE_MAX} records for each byte are accepted"
+        )
+    bound = min(decompressed_size_bound(header.codec, view[HEADER_SIZE:]), settings.decompressed_bytes_max)
+    if count * RECORD_SIZE_MIN > bound:
+        raise InvalidRecords(f"A record batch cannot have {count} records in at most {bound} decompressed bytes")
+
+
 def _decompressed(view: memoryview, header: BatchHeader, settings: ProduceSettings) -> memoryview:
     # The checksum is correct, so sending the same bytes again would fail again: the error must not be retriable.
     try:
@@ -189,7 +240,7 @@ def _decompressed(view: memoryview, header: BatchHeader, settings: ProduceSettin
 
 def _check_records(
     payload: memoryview, header: BatchHeader, settings: ProduceSettings, now_ms: int
-) -> tuple[int, bool]:
+) -> Steps[tuple[int, bool]]:
     """Checks every record; returns the largest timestamp and whether the offset deltas are 0, 1, 2, ..."""
     keys_required = settings.is_compacted and not header.is_control
     checks_timestamps = not settings.uses_append_time
@@ -200,18 +251,28 @@ def _check_records(
     without_key: list[int] = []
     with_invalid_timestamp: list[tuple[int, int]] = []
     index = 0
+    spans = scan_records(payload, header.record_count)
     try:
-        for _, _, timestamp_delta, offset_delta, _, _, key_length, _ in scan_records(payload, header.record_count):
-            timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
-            if timestamp > largest:
-                largest = timestamp
-            if keys_required and key_length < 0:
-                without_key.append(index)
-            elif checks_timestamps and timestamp != NO_TIMESTAMP and not timestamp_min <= timestamp <= timestamp_max:
-                with_invalid_timestamp.append((index, timestamp))
-            if offset_delta != index:
-                is_consecutive = False
-            index += 1
+        while True:
+            step_end = index + STEP_RECORDS
+            for _, _, timestamp_delta, offset_delta, _, _, key_length, _ in islice(spans, STEP_RECORDS):
+                timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
+                if timestamp > largest:
+                    largest = timestamp
+                if keys_required and key_length < 0:
+                    without_key.append(index)
+                elif (
+                    checks_timestamps and timestamp != NO_TIMESTAMP and not timestamp_min <= timestamp <= timestamp_max
+                ):
+                    with_invalid_timestamp.append((index, timestamp))
+                if offset_delta != index:
+                    is_consecutive = False
+                index += 1
+            if index < step_end:
+                break
+            # The response names no more, and the lists must not grow with the batch.
+            del without_key[RECORD_ERRORS_MAX:], with_invalid_timestamp[RECORD_ERRORS_MAX:]
+            yield
     except CorruptRecords as error:
         raise InvalidRecords(error.message) from None
     if without_key or with_invalid_timestamp:
@@ -246,8 +307,8 @@ def _recompressed(
     settings: ProduceSettings,
     now_ms: int,
     is_consecutive: bool,
-) -> memoryview:
-    records = payload if is_consecutive else _renumbered(payload, header.record_count)
+) -> Steps[memoryview]:
+    records = payload if is_consecutive else (yield from _renumbered(payload, header.record_count))
     attributes = (header.attributes & ~CODEC_MASK & ~TIMESTAMP_TYPE_BIT) | target
     if settings.uses_append_time:
         attributes |= TIMESTAMP_TYPE_BIT
@@ -270,7 +331,7 @@ def _recompressed(
     )
 
 
-def _renumbered(payload: memoryview, count: int) -> bytearray:
+def _renumbered(payload: memoryview, count: int) -> Steps[bytearray]:
     """The records with offset deltas 0, 1, 2, ...; some clients write wrong deltas, which Kafka corrects as well."""
     target = bytearray()
     for index, span in enumerate(scan_records(payload, count)):
@@ -281,6 +342,8 @@ def _renumbered(payload: memoryview, count: int) -> bytearray:
         body += payload[after_offset : span.end]
         append_varint(target, len(body))
         target += body
+        if index % STEP_RECORDS == 0:
+            yield
     return target
 
 
@@ -296,13 +359,19 @@ def _stamp(view: memoryview, header: BatchHeader, max_timestamp: int, settings: 
     set_checksum(view)
 
 
-def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now_ms: int) -> memoryview:
+def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now_ms: int) -> Steps[memoryview]:
     """Converts messages of magic 0 or 1 into one batch of magic 2."""
     records: list[Record] = []
     for batch in batches:
-        for record in iterate_messages(batch.view, limit=settings.decompressed_bytes_max):
-            record.offset = len(records)
-            records.append(record)
+        count_max = min(batch.header.size * RECORDS_PER_BYTE_MAX, LEGACY_MESSAGES_MAX)
+        try:
+            for record in iterate_messages(batch.view, limit=settings.decompressed_bytes_max, count_max=count_max):
+                record.offset = len(records)
+                records.append(record)
+        except TooManyMessages as error:
+            # Sending the same bytes again would fail again: the error must not be retriable.
+            raise InvalidRecords(error.message) from None
+        yield
     if not records:
         raise InvalidRecords("A compressed message contains no messages")
     converted = memoryview(
@@ -316,5 +385,5 @@ def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now
     header = read_header(converted)
     # The checks are the same as for a batch of magic 2.
     payload = _decompressed(converted, header, settings)
-    _check_records(payload, header, settings, now_ms)
+    yield from _check_records(payload, header, settings, now_ms)
     return converted

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.records.build import build_batch, set_checksum
+from ottla.records import iterate
+from ottla.records.build import assemble_batch, build_batch, set_checksum
 from ottla.records.compression import Codec
 from ottla.records.control import build_end_transaction_marker
 from ottla.records.errors import InvalidRecords
@@ -13,7 +16,13 @@ from ottla.records.header import HEADER, HEADER_SIZE, BatchHeader, read_header, 
 from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
 from ottla.records.legacy import build_message_set
 from ottla.records.record import Record
-from ottla.records.validate import AppendOrigin, ProduceSettings, ValidatedRecords, validate_produce
+from ottla.records.validate import (
+    RECORDS_PER_BYTE_MAX,
+    AppendOrigin,
+    ProduceSettings,
+    ValidatedRecords,
+    validate_produce,
+)
 
 NOW_MS = 1_700_000_000_000
 PLAIN = ProduceSettings()
@@ -299,3 +308,71 @@ def test_old_messages_become_one_batch(magic: int, codec: Codec) -> None:
 
 def test_header_size_is_part_of_the_contract() -> None:
     assert HEADER_SIZE == 61
+
+
+class TestClaimedCounts:
+    """A batch that claims more records than its bytes can hold is refused before it is decompressed."""
+
+    def bomb(self, count: int, codec: Codec, *, claimed: int | None = None) -> bytearray:
+        """`count` equal records of seven bytes, which compress to almost nothing."""
+        claimed = count if claimed is None else claimed
+        return assemble_batch(
+            b"\x0c\0\0\0\1\1\0" * count,
+            base_offset=0,
+            last_offset_delta=claimed - 1,
+            record_count=claimed,
+            attributes=codec,
+            base_timestamp=NOW_MS,
+            max_timestamp=NOW_MS,
+        )
+
+    @pytest.fixture
+    def no_decompression(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fail(*_: object, **__: object) -> None:
+            raise AssertionError("the batch was decompressed")
+
+        monkeypatch.setattr(iterate, "decompress", fail)
+
+    @pytest.mark.usefixtures("no_decompression")
+    @pytest.mark.parametrize(
+        "settings", [PLAIN, ProduceSettings(is_compacted=True), ProduceSettings(compression=Codec.LZ4)]
+    )
+    @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+    def test_more_records_than_four_for_every_byte(self, codec: Codec, settings: ProduceSettings) -> None:
+        batch = self.bomb(100_000, codec)
+        assert len(batch) * RECORDS_PER_BYTE_MAX < 100_000
+        assert refused(batch, settings).code == ErrorCode.INVALID_RECORD
+
+    @pytest.mark.usefixtures("no_decompression")
+    @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+    def test_more_records_than_the_blocks_can_hold(self, codec: Codec) -> None:
+        """The block lengths of the stream bound its decompressed size."""
+        noise = Random(1).randbytes(20_000)
+        batch = build_batch([Record(key=b"k", value=noise, timestamp=NOW_MS)], codec=codec)
+        claimed = len(batch) * RECORDS_PER_BYTE_MAX
+        batch = changed(batch, record_count=claimed, last_offset_delta=claimed - 1)
+        if codec == Codec.SNAPPY:
+            # The ratio of snappy is bounded by 64 only, so the limit of the topic decides.
+            settings = ProduceSettings(is_compacted=True, decompressed_bytes_max=claimed * 7 - 1)
+        else:
+            settings = ProduceSettings(is_compacted=True)
+        assert refused(batch, settings).code == ErrorCode.INVALID_RECORD
+
+    @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+    def test_the_most_compressible_honest_batch_is_accepted(self, codec: Codec) -> None:
+        records = [Record(key=b"", value=None, timestamp=NOW_MS) for _ in range(30_000)]
+        for settings in (PLAIN, ProduceSettings(is_compacted=True), ProduceSettings(compression=Codec.NONE)):
+            assert validate(build_batch(records, codec=codec), settings).record_count == 30_000
+
+    def test_a_message_set_with_too_many_messages(self) -> None:
+        records = [Record(key=b"k", value=b"", timestamp=NOW_MS, offset=0) for _ in range(100_000)]
+        messages = build_message_set(records, magic=1, codec=Codec.GZIP)
+        assert len(messages) * RECORDS_PER_BYTE_MAX < 100_000
+        assert refused(messages, api_version=2).code == ErrorCode.INVALID_RECORD
+
+    def test_the_records_at_fault_are_kept_up_to_the_limit_of_the_response(self) -> None:
+        """The lists of records without a key or with a bad timestamp do not grow with the batch."""
+        records = [Record(key=None, value=b"v", timestamp=NOW_MS) for _ in range(30_000)]
+        error = refused(build_batch(records), ProduceSettings(is_compacted=True))
+        assert isinstance(error, InvalidRecords)
+        assert [record.batch_index for record in error.record_errors] == list(range(10_000))
