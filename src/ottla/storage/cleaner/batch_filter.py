@@ -1,15 +1,15 @@
-"""What compaction leaves of one batch.
+"""Compaction of one batch.
 
-A batch keeps its base offset and its last offset delta whatever goes out of it, so offsets and producers' sequence
-numbers mean the same before and after. A batch that lost all its records goes, unless something still reads its
-header: it is the last one of a producer (whose next sequence number it tells), or the last one of the cleaned part
-(so that the log has no hole at its end); then the header stays as an empty batch.
+A batch keeps its base offset and its last offset delta, whatever is removed from it, so that offsets and sequence
+numbers stay the same. A batch without records is removed, unless its header is still needed: it is the last batch of a
+producer (and determines its next sequence number), or the last batch of the cleaned part (so that the log has no gap
+at its end). Then the header stays as an empty batch.
 
-A tombstone (a key without value) stays for `delete.retention.ms` after the first compaction that saw it, so that a
-slow reader of the whole log learns of the deletion. When it may go is written into the batch (KIP-534): a bit of the
-attributes says that the base timestamp is that time, and the records' own timestamps are relative to it.
+A tombstone (a key without value) stays for `delete.retention.ms` after the first compaction that saw it, so that a slow
+reader of the whole log learns of the deletion. The batch contains the time of its removal (KIP-534): a bit of the
+attributes says that the base timestamp is that time, and the timestamps of the records are relative to it.
 
-Encoded records are copied as they are; only a new base timestamp makes their timestamp deltas be written anew.
+Encoded records are copied as they are. Only a new base timestamp requires new timestamp deltas.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ottla.storage.cleaner.transactions import CleanedTransactions
 __all__ = ["BatchFilter", "FilterCounts", "LastRecord"]
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""What a stored batch may unpack to; one that does not makes its partition uncleanable."""
+"""The largest decompressed size of a batch. A larger batch makes its partition uncleanable."""
 
 
 class LastRecord(NamedTuple):
-    """The last thing an active producer wrote: its last data offset, or -1 when only a marker of the epoch is left."""
+    """The last data offset of an active producer, or -1 if only a marker of its epoch is left."""
 
     last_data_offset: int
     producer_epoch: int
@@ -49,7 +49,7 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class FilterCounts:
-    """What a cleaning did, for its log line and the metrics."""
+    """The counts of a cleaning, for its log line and metrics."""
 
     records_read: int = 0
     records_kept: int = 0
@@ -59,7 +59,7 @@ class FilterCounts:
 
 
 class BatchFilter:
-    """Decides batch by batch, in log order, over one round of cleaning."""
+    """Filters the batches of one cleaning, in log order."""
 
     __slots__ = (
         "_delete_retention_ms",
@@ -90,7 +90,7 @@ class BatchFilter:
         self.counts = FilterCounts()
 
     def filter(self, batch: Batch) -> bytes | bytearray | memoryview | None:
-        """The bytes to write in place of this batch: itself, a smaller one, an empty one, or nothing."""
+        """The bytes that replace this batch: itself, a smaller batch, an empty batch, or None."""
         header = batch.header
         self.counts.bytes_read += header.size
         kept = self._filter_old(batch) if header.magic < 2 else self._filter_batch(batch)
@@ -103,7 +103,7 @@ class BatchFilter:
         horizon_ms = header.delete_horizon_ms
         if header.is_control:
             is_discarded = self._transactions.on_marker(header, read_batch_control_type(batch))
-            # A marker that nothing needs any more stays until the horizon it is given now has passed.
+            # A marker that is not needed any more gets a delete horizon, and stays until then.
             wants_horizon = is_discarded
             is_discarded = is_discarded and horizon_ms is not None and horizon_ms <= self._now_ms
         else:
@@ -164,7 +164,7 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == last.producer_epoch
 
     def _filter_old(self, batch: Batch) -> bytes | bytearray | memoryview | None:
-        """Messages of magic 0 and 1: what is kept of them is written as magic 2, which can carry a delete horizon."""
+        """Messages of magic 0 and 1 are written as magic 2, which can contain a delete horizon."""
         records = list(iterate_records(batch, limit=DECOMPRESSED_BYTES_MAX))
         self.counts.records_read += len(records)
         kept = [record for record in records if self._keeps_old(record)]
@@ -190,7 +190,7 @@ class BatchFilter:
 
 
 def read_batch_control_type(batch: Batch) -> ControlType | None:
-    """The type of a control batch's first record; None for a batch that was emptied."""
+    """The type of a control batch's first record; None for an empty batch."""
     if batch.header.record_count == 0:
         return None
     payload = open_payload(batch.view, batch.header, limit=DECOMPRESSED_BYTES_MAX)
@@ -231,7 +231,7 @@ def _rebuild(payload: memoryview, kept: list[RecordSpan], header: BatchHeader, n
 
 
 def _empty(header: BatchHeader) -> bytearray:
-    """The header alone: offsets, producer and largest timestamp stay, codec and delete horizon mean nothing in it."""
+    """An empty batch with the same offsets, producer and largest timestamp, without codec and delete horizon."""
     return assemble_batch(
         b"",
         base_offset=header.base_offset,

@@ -1,7 +1,7 @@
-"""How far each log was cleaned: `cleaner-offset-checkpoint` of a log directory, in Kafka's format.
+"""The first dirty offset of each log: `cleaner-offset-checkpoint` of a log directory, in Kafka's format.
 
-Losing it costs a second cleaning of the same part, nothing else. It is kept in memory and written on a worker, one
-write at a time; changes that come meanwhile share the next one.
+Losing it costs a second cleaning of the same part and nothing else. It is kept in memory and written on a worker, one
+write at a time. Changes during a write share the next write.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class CleanerCheckpoint:
         try:
             self._offsets = read_offsets(world.files, self._path)
         except CorruptCheckpoint:
-            # Everything counts as dirty again, which is safe.
+            # Every log counts as dirty again, which is safe.
             self._offsets = {}
         self._on_disk = frozenset(self._offsets)
 
     def is_on_disk(self, topic_partition: TopicPartition) -> bool:
-        """Whether a crash from now on would find an entry, whatever its offset; asking repeats a write that failed."""
+        """Whether an entry for the log is durable, whatever its offset. Repeats a failed write."""
         if topic_partition in self._offsets and topic_partition not in self._on_disk and not self._is_writing:
             self._write()
         return topic_partition in self._on_disk and topic_partition in self._offsets

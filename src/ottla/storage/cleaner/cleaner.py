@@ -1,13 +1,12 @@
-"""The cleaner: several workers, each of which takes the dirtiest log, cleans it, and takes the next.
+"""The log cleaner: several workers, each of which cleans the dirtiest log and then the next.
 
-All decisions are made on the loop's thread; only `Cleaning.step`, which reads and writes files, runs on worker
-threads, a small step at a time. Between two steps the loop is free, the throttle is paid, and a log that has changed
-meanwhile (truncated, deleted, moved, its segments taken by retention) is noticed: its cleaning is dropped. So there is
-no lock, and nothing waits for the cleaner: what it has made is swapped in only if everything it was made from is still
-there.
+All decisions are made on the loop's thread. Only `Cleaning.step`, which reads and writes files, runs on worker threads,
+a small step at a time. Between two steps the loop is free, the throttle delays the next step, and a cleaning whose log
+has changed (truncated, deleted, moved, segments removed by retention) is dropped. So there is no lock, and nothing
+waits for the cleaner: a cleaned segment is swapped in only if all of its source segments are still there.
 
-A log that cannot be cleaned (damaged bytes, a batch that cannot be unpacked, a failing disk) is set aside with its
-reason, and the others go on. It is tried again when the node restarts.
+A log that cannot be cleaned (damaged bytes, a batch that cannot be decompressed, a failing disk) is marked as
+uncleanable until the node restarts, and the other logs are cleaned.
 """
 
 from __future__ import annotations
@@ -37,8 +36,8 @@ __all__ = ["CleanedLog", "CleanerSettings", "CleanerStatistics", "LogCleaner"]
 logger = logging.getLogger("ottla.storage.cleaner")
 
 STEP_BYTES = 64 * 1024
-"""How much a worker does before the loop has its turn. Python runs one thread at a time, so a step's length is what
-an append may have to wait; this is one or two milliseconds of small records."""
+"""The bytes of one step. Python runs one thread at a time, so an append may have to wait for a step, which takes one or
+two milliseconds for small records."""
 
 
 class CleanerSettings(Value):
@@ -62,7 +61,7 @@ class CleanerSettings(Value):
 
 
 class CleanedLog(Value):
-    """What one cleaning did, for the log line."""
+    """The result of one cleaning, for the log line."""
 
     topic_partition: TopicPartition
     first_dirty_offset: int
@@ -74,7 +73,7 @@ class CleanedLog(Value):
     keyless_records: int
     map_utilization: float
     is_dropped: bool
-    """The log changed meanwhile; what was not swapped in by then was thrown away."""
+    """The log changed meanwhile; segments that were not swapped in by then were discarded."""
 
 
 class CleanerStatistics(Value):
@@ -100,7 +99,7 @@ class _Job:
 
 
 class LogCleaner:
-    """Lives beside the log manager, which tells it what logs there are and what happens to them."""
+    """Cleans the logs of a log manager, which reports their changes."""
 
     def __init__(
         self,
@@ -129,16 +128,16 @@ class LogCleaner:
         self._last_map_utilization = 0.0
         self._last_run_ms = world.clock.now_ms()
 
-    # ---- life
+    # ---- start and stop
 
     def start(self) -> None:
-        """Sets the workers to work; does nothing where `log.cleaner.enable` is false."""
+        """Starts the workers, unless `log.cleaner.enable` is false."""
         if self._settings.is_enabled and not self._is_running:
             self._is_running = True
             self._start_workers()
 
     def stop(self) -> None:
-        """No new steps; a step on its way ends by itself and what it made is removed."""
+        """Starts no new steps. A step under way ends, and its output is removed."""
         self._is_running = False
         for worker in list(self._timers):
             self._timers.pop(worker).cancel()
@@ -147,14 +146,14 @@ class LogCleaner:
             job.is_aborted = True
 
     def reconfigure(self, settings: CleanerSettings) -> None:
-        """New settings hold for the next step (throttle) or the next cleaning (map size, workers)."""
+        """Applies settings to the next step (throttle) or the next cleaning (map size, workers)."""
         self._settings = settings
         self._throttle.bytes_per_second = settings.io_bytes_per_second
         if self._is_running:
             self._start_workers()
 
     def wake(self) -> None:
-        """Looks for work now instead of at the end of the backoff."""
+        """Ends the backoff of idle workers."""
         for worker in list(self._timers):
             self._timers.pop(worker).cancel()
             self._look_for_work(worker)
@@ -171,10 +170,10 @@ class LogCleaner:
             last_run_ms=self._last_run_ms,
         )
 
-    # ---- what the log manager tells
+    # ---- events of the log manager
 
     def abort(self, topic_partition: TopicPartition) -> None:
-        """Drops the cleaning of a log that is being truncated, moved or deleted; a later one begins afresh."""
+        """Drops the cleaning of a log that is truncated, moved or deleted. A later cleaning starts again."""
         job = self._jobs.get(topic_partition)
         if job is not None:
             job.is_aborted = True
@@ -185,7 +184,7 @@ class LogCleaner:
         self._checkpoint(log_directory).remove(topic_partition)
 
     def on_log_truncated(self, log: PartitionLog, offset: int) -> None:
-        """What was cleaned above the cut is gone, and what comes in its place is dirty."""
+        """The log was truncated: new records at and above the offset are dirty."""
         self.abort(log.topic_partition)
         checkpoint = self._checkpoint(_parent(log.directory))
         cleaned = checkpoint.get(log.topic_partition)
@@ -193,22 +192,22 @@ class LogCleaner:
             checkpoint.set(log.topic_partition, offset)
 
     def note_gaps(self, log: PartitionLog) -> bool:
-        """A follower is about to copy gaps that the cleaner has left in its leader's log.
+        """A follower is about to copy gaps that compaction has left in its leader's log.
 
-        Recovery takes an offset that leaves a gap for damage, unless this checkpoint names the log. So it has to name
-        it before the first gap is written, whatever the topic's policy is by then. True when it does, on disk; False
-        when that takes a moment more.
+        Recovery takes a gap for damage, unless this checkpoint contains the log. So the checkpoint has to contain the
+        log before the first gap is appended, whatever the topic's cleanup policy. Returns whether that is durable.
         """
         checkpoint = self._checkpoint(_parent(log.directory))
         if checkpoint.get(log.topic_partition) is None:
-            # Nothing of it counts as clean.
+            # The whole log is dirty.
             checkpoint.set(log.topic_partition, log.log_start_offset)
         return checkpoint.is_on_disk(log.topic_partition)
 
     def on_log_moving(self, log: PartitionLog, target: str) -> bool:
-        """A copy in another directory is about to take the log's place, with the gaps that the cleaner has left.
+        """A copy in another directory is about to replace the log, with its gaps.
 
-        As in `note_gaps`, that directory has to know of them first; True when it does, or when there are none.
+        As in `note_gaps`, the checkpoint of that directory has to contain the log first. Returns whether that is
+        durable or not needed.
         """
         offset = self.cleaned_offset(log)
         if offset is None:
@@ -221,14 +220,14 @@ class LogCleaner:
         self._checkpoint(target).remove(topic_partition)
 
     def on_log_moved(self, topic_partition: TopicPartition, *, source: str, target: str) -> None:
-        """A partition has moved to another log directory, cleaned part and all."""
+        """A partition has moved to another log directory with its cleaned part."""
         self.abort(topic_partition)
         offset = self._checkpoint(source).remove(topic_partition)
         if offset is not None:
             self._checkpoint(target).set(topic_partition, offset)
 
     def cleaned_offset(self, log: PartitionLog) -> int | None:
-        """Up to where a log was cleaned; None when it never was."""
+        """The first dirty offset of a log; None if it was never cleaned."""
         return self._checkpoint(_parent(log.directory)).get(log.topic_partition)
 
     # ---- workers
@@ -278,7 +277,7 @@ class LogCleaner:
         self._look_for_work(worker)
 
     def _dirtiest(self, now_ms: int) -> tuple[PartitionLog, Dirtiness] | None:
-        """The log with the highest dirty ratio of those that are due, as long as nobody cleans it already."""
+        """The log with the highest dirty ratio that is due and not being cleaned."""
         best: tuple[PartitionLog, Dirtiness] | None = None
         self._dirtiest_ratio = 0.0
         for log in self._logs():
@@ -330,8 +329,8 @@ class LogCleaner:
         if not isinstance(error, (OSError, KafkaError)):
             raise error
         if job.is_aborted or not _is_current(job, job.remaining):
-            # Its files were taken from under it, which is nobody's fault.
-            logger.info("The cleaning of %s was dropped: the log has changed", job.log.topic_partition)
+            # Its source files were removed meanwhile, which is no failure.
+            logger.info("Dropped the cleaning of %s: the log has changed", job.log.topic_partition)
         elif isinstance(error, OSError) and is_disk_full(error):
             logger.warning("No room to clean %s: %s", job.log.topic_partition, error)
         else:
@@ -339,7 +338,7 @@ class LogCleaner:
         self._finish(job, is_dropped=True)
 
     def _swap(self, job: _Job, group: CleanedGroup) -> bool:
-        """Puts a finished segment in the place of its sources; False when the log has changed meanwhile."""
+        """Replaces source segments by a finished segment. Returns False if the log has changed meanwhile."""
         is_current = self._is_running and not job.is_aborted and _is_current(job, group.sources)
         job.remaining = job.remaining[len(group.sources) :]
         if not is_current or group.is_unchanged:
@@ -347,7 +346,7 @@ class LogCleaner:
             return is_current
         checkpoint = self._checkpoint(_parent(job.plan.directory))
         if checkpoint.get(job.log.topic_partition) is None:
-            # From the first swap on the log may have gaps, which recovery has to know of however this round ends.
+            # From the first swap on the log may have gaps, and recovery has to know it even if this cleaning fails.
             checkpoint.set(job.log.topic_partition, job.plan.first_dirty_offset)
         group.segment.use_pool(self._pool)
         try:
@@ -358,14 +357,14 @@ class LogCleaner:
         return True
 
     def _drop(self, job: _Job) -> None:
-        """Ends a cleaning early; what it has half written is removed on a worker."""
-        logger.info("The cleaning of %s was dropped", job.log.topic_partition)
+        """Ends a cleaning early. A worker removes its incomplete output."""
+        logger.info("Dropped the cleaning of %s", job.log.topic_partition)
         removal = self._tidy_up(job.cleaning.abandon)
         removal.when_done(_note_removal)
         removal.when_done(lambda _: self._finish(job, is_dropped=True))
 
     def _tidy_up(self, function: Callable[[], None]) -> Deferred[None]:
-        """Removes files on a worker, or, once the cleaner is stopped and workers may be gone, right here."""
+        """Removes files on a worker, or on this thread if the cleaner has stopped."""
         if self._is_running:
             return self._world.workers.submit(function)
         try:
@@ -395,7 +394,7 @@ class LogCleaner:
         self._bytes_kept += counts.bytes_kept
         self._last_map_utilization = cleaned.map_utilization
         if is_dropped:
-            # Not at once: whatever got in the way should be over by then.
+            # Not at once: the cause should be over by then.
             self._rest(job.worker)
             return
         logger.info(
@@ -407,7 +406,7 @@ class LogCleaner:
 
     def _set_aside(self, log: PartitionLog, error: BaseException) -> None:
         self.uncleanable[log.topic_partition] = error
-        logger.warning("%s cannot be cleaned and is set aside until a restart: %s", log.topic_partition, error)
+        logger.warning("%s cannot be cleaned and is ignored until a restart: %s", log.topic_partition, error)
 
     def _checkpoint(self, log_directory: str) -> CleanerCheckpoint:
         checkpoint = self._checkpoints.get(log_directory)
@@ -420,7 +419,7 @@ class LogCleaner:
 
 
 def _is_current(job: _Job, sources: Sequence[SegmentSource]) -> bool:
-    """Whether the segments a cleaning has read are still the log's own, and as long as they were."""
+    """Whether the source segments are still in the log and have the same size."""
     log = job.log
     if log.is_offline or log.directory != job.plan.directory or not log.config.compacts:
         return False
@@ -429,17 +428,17 @@ def _is_current(job: _Job, sources: Sequence[SegmentSource]) -> bool:
 
 
 def _parent(directory: str) -> str:
-    """The log directory that holds a partition's directory."""
+    """The log directory of a partition's directory."""
     return directory.rpartition("/")[0]
 
 
 def _note_removal(outcome: Deferred[None]) -> None:
-    # What is left behind has the suffix `.cleaned` and goes when the log is opened next.
+    # A remaining file has the suffix `.cleaned` and is removed when the log is opened next.
     if isinstance(outcome.error, OSError):
-        logger.warning("A cleaned segment that is not needed could not be removed: %s", outcome.error)
+        logger.warning("Could not remove a discarded cleaned segment: %s", outcome.error)
     elif outcome.error is not None:
         raise outcome.error
 
 
 def _note_checkpoint_error(log_directory: str, error: OSError) -> None:
-    logger.warning("The cleaner's checkpoint in %s could not be written: %s", log_directory, error)
+    logger.warning("Could not write the cleaner's checkpoint in %s: %s", log_directory, error)

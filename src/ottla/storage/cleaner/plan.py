@@ -1,9 +1,9 @@
-"""Which part of which log to clean: read on the loop's thread, and handed to a worker as plain values.
+"""Plans of cleanings: made on the loop's thread, and handed to a worker as plain values.
 
-A log is a clean part, already compacted, then a dirty part, then a part that may not be cleaned yet: the active
+A log has a clean part, which is compacted, then a dirty part, then a part that may not be cleaned yet: the active
 segment, records of undecided transactions or above the high watermark, and segments younger than
-`min.compaction.lag.ms`. The dirtier a log, the sooner it is cleaned: its dirty ratio has to exceed
-`min.cleanable.dirty.ratio`, unless its dirty part has waited longer than `max.compaction.lag.ms`.
+`min.compaction.lag.ms`. The log with the highest dirty ratio is cleaned first. The ratio has to exceed
+`min.cleanable.dirty.ratio`, unless the dirty part has waited longer than `max.compaction.lag.ms`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _TIME_INDEX_ENTRY_BYTES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dirtiness:
-    """How much of a log could be cleaned now."""
+    """The part of a log that could be cleaned now."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
-    """Where cleaning has to stop: the base offset of the first segment that must stay as it is."""
+    """The base offset of the first segment that may not be cleaned."""
     clean_bytes: int
     cleanable_bytes: int
     overdue_ms: int
-    """How long the oldest dirty segment has waited beyond `max.compaction.lag.ms`; 0 when it has not."""
+    """How long the oldest dirty segment has waited beyond `max.compaction.lag.ms`; 0 if it has not."""
     is_checkpoint_invalid: bool
-    """The checkpoint lies outside the log and has to be written anew."""
+    """The checkpoint is outside of the log and has to be corrected."""
 
     @property
     def ratio(self) -> float:
@@ -48,13 +48,13 @@ class Dirtiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSource:
-    """A closed segment as a worker may see it: paths and numbers. The segment itself is for the loop's thread only."""
+    """A closed segment as plain values for a worker. Only the loop's thread may use the segment itself."""
 
     segment: Segment = field(repr=False, compare=False)
     path: str
     base_offset: int
     end_offset: int
-    """The base offset of the following segment."""
+    """The base offset of the next segment."""
     size: int
     modified_ms: int
     index_bytes: int = 0
@@ -62,15 +62,15 @@ class SegmentSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleaningPlan:
-    """Everything a worker needs to clean one log once."""
+    """Everything that a worker needs for one cleaning."""
 
     directory: str
     first_dirty_offset: int
     upper_bound_offset: int
     sources: tuple[SegmentSource, ...]
-    """Every closed segment below the upper bound, clean ones included."""
+    """Every closed segment below the upper bound, including clean ones."""
     transaction_index_paths: tuple[str, ...]
-    """Of all segments: a transaction's abort may be recorded far behind its data."""
+    """The transaction indexes of all segments: the abort of a transaction may be far behind its data."""
     last_records: Mapping[int, LastRecord]
     now_ms: int
     delete_retention_ms: int
@@ -80,7 +80,7 @@ class CleaningPlan:
 
 
 def measure(log: PartitionLog, *, checkpoint: int | None, now_ms: int) -> Dirtiness:
-    """How dirty a log is, given the offset up to which it was cleaned before."""
+    """The dirtiness of a log, given its first dirty offset in the checkpoint."""
     log_start_offset = log.log_start_offset
     first_dirty = log_start_offset if checkpoint is None else checkpoint
     is_invalid = first_dirty < log_start_offset or first_dirty > log.log_end_offset
@@ -110,7 +110,7 @@ def measure(log: PartitionLog, *, checkpoint: int | None, now_ms: int) -> Dirtin
 
 
 def plan_cleaning(log: PartitionLog, dirtiness: Dirtiness, *, now_ms: int) -> CleaningPlan:
-    """What to clean, as values that do not change while a worker reads them."""
+    """The plan of a cleaning, as immutable values."""
     bound = dirtiness.first_uncleanable_offset
     config = log.config
     return CleaningPlan(
@@ -133,7 +133,7 @@ def plan_cleaning(log: PartitionLog, dirtiness: Dirtiness, *, now_ms: int) -> Cl
 def group_sources(
     sources: Sequence[SegmentSource], *, segment_bytes: int, segment_index_bytes: int
 ) -> list[list[SegmentSource]]:
-    """Neighbours that fit into one new segment even if nothing goes: by bytes, index bytes and offset range."""
+    """Groups of adjacent segments that fit into one new segment even uncompacted: by bytes, index bytes and offsets."""
     groups: list[list[SegmentSource]] = []
     size = index_bytes = 0
     for source in sources:
@@ -174,7 +174,7 @@ def _end_of(log: PartitionLog, segment: Segment) -> int:
 
 
 def _segment_boundary(log: PartitionLog, offset: int) -> int:
-    """The base offset of the first segment that holds anything at or above `offset`, which therefore stays."""
+    """The base offset of the first segment with records at or above `offset`, which therefore is not cleaned."""
     for segment in log.segments.from_offset(offset):
         if segment is log.segments.active or segment.base_offset >= offset:
             return segment.base_offset

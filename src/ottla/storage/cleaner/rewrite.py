@@ -1,11 +1,10 @@
-"""The heavy half of a cleaning, written for a worker thread: reads a log's closed segments, writes compacted ones.
+"""The part of a cleaning that runs on a worker thread: reads closed segments, writes compacted ones.
 
-Nothing here touches the objects of the loop's thread: segments are read through files of its own, opened by path, and
-written through a pool of open files of its own. The work is a generator, so that it can be done in steps: it yields
-the bytes it has moved, which the driver adds up against the throttle, and the `CleanedGroup`s it has finished, which
-the driver swaps in on the loop's thread before it asks for more.
+It does not touch objects of the loop's thread: it opens segments by path, and has its own pool of open files. The work
+is a generator, so that it can be done in steps. It yields the bytes that it has moved, which the cleaner counts for the
+throttle, and finished `CleanedGroup`s, which the cleaner swaps in on the loop's thread before the next step.
 
-Every batch is checked before it is copied: a compaction must never put a fresh checksum on damaged bytes.
+Every batch is checked before it is copied: compaction must never write a new checksum for damaged bytes.
 """
 
 from __future__ import annotations
@@ -41,16 +40,16 @@ _OPEN_FILES_MAX = 8
 
 
 class CleanedGroup(Value):
-    """A finished `.cleaned` segment, durable and closed, and what it is to replace."""
+    """A finished `.cleaned` segment, durable and closed, and the segments that it replaces."""
 
     sources: tuple[SegmentSource, ...]
     segment: Segment
     is_unchanged: bool
-    """It is the same as its one source: nothing is won by swapping it in."""
+    """The segment equals its only source, so it is not swapped in."""
 
 
 class CleaningStep(Value):
-    """What one step on a worker came to."""
+    """The result of one step."""
 
     bytes_moved: int
     group: CleanedGroup | None
@@ -58,7 +57,7 @@ class CleaningStep(Value):
 
 
 class Cleaning:
-    """One cleaning of one log. `step` is called on worker threads, one at a time; the rest is read in between."""
+    """One cleaning of one log. `step` runs on worker threads, one at a time; fields are read in between."""
 
     __slots__ = ("_files", "_plan", "_work", "counts", "map", "mapped_bytes", "next_dirty_offset")
 
@@ -69,11 +68,11 @@ class Cleaning:
         self.counts = FilterCounts()
         self.mapped_bytes = 0
         self.next_dirty_offset = plan.first_dirty_offset
-        """Where the dirty part begins once all groups are swapped in; known when the first group is there."""
+        """The first dirty offset after all groups are swapped in; valid from the first group on."""
         self._work = self._run()
 
     def step(self, bytes_max: int) -> CleaningStep:
-        """Works until about `bytes_max` bytes are moved or a group is finished."""
+        """Works until about `bytes_max` bytes were moved, or a group is finished."""
         moved = 0
         for progress in self._work:
             if isinstance(progress, CleanedGroup):
@@ -84,7 +83,7 @@ class Cleaning:
         return CleaningStep(bytes_moved=moved, group=None, is_finished=True)
 
     def abandon(self) -> None:
-        """Ends the work where it is; a half-written segment is removed."""
+        """Ends the cleaning. An incomplete segment is removed."""
         self._work.close()
 
     def _run(self) -> Generator[int | CleanedGroup, None, None]:
@@ -119,7 +118,7 @@ class Cleaning:
         plan = self._plan
         start = plan.first_dirty_offset
         transactions = CleanedTransactions()
-        # One that ended in the part that is not read here would seem to go on, and take later ones along.
+        # A transaction that ended in a part that is not read here would seem open, and hide later transactions.
         transactions.add_aborted(each for each in aborted if each.last_offset >= start)
         self.map.latest_offset = start - 1
         for source in plan.sources:
@@ -136,7 +135,7 @@ class Cleaning:
             self.map.latest_offset = max(self.map.latest_offset, source.end_offset - 1)
 
     def _add_to_map(self, batch: Batch, transactions: CleanedTransactions, start: int) -> bool:
-        """Whether the batch's keys are in the map; False when it is full."""
+        """Adds the batch's keys to the map. Returns False if the map is full."""
         header = batch.header
         if header.is_control:
             transactions.on_marker(header, read_batch_control_type(batch))
@@ -195,7 +194,7 @@ class Cleaning:
         yield finished
 
     def _read(self, source: SegmentSource) -> Iterator[Batch]:
-        """The batches of a segment, every one checked; damage raises."""
+        """The batches of a segment. Raises CorruptLog at a damaged batch."""
         file: File = self._files.open(source.path, create=False)
         try:
             end = 0
@@ -203,13 +202,13 @@ class Cleaning:
                 yield batch
                 end = batch.position + batch.header.size
             if end != source.size:
-                raise CorruptLog(f"{source.path} is damaged at position {end}: it is left as it is")
+                raise CorruptLog(f"{source.path} is damaged at position {end} and is not compacted")
         finally:
             file.close()
 
 
 class _Writer:
-    """Gathers batches, so that small ones share a write."""
+    """Buffers batches, so that small batches share a write."""
 
     __slots__ = ("_buffer", "_headers", "_index_interval_bytes", "_now_ms", "_target")
 

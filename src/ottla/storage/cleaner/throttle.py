@@ -5,11 +5,11 @@ from __future__ import annotations
 __all__ = ["Throttle"]
 
 _DEBT_SECONDS_MAX = 60.0
-"""However large a step was, the next one is not put off longer than this."""
+"""The longest delay after a step, whatever its size."""
 
 
 class Throttle:
-    """Every step pays for its bytes with time; whoever comes next waits until they are paid for."""
+    """The bytes of a step delay the next step, whichever worker runs it."""
 
     __slots__ = ("_free_at", "bytes_per_second")
 
@@ -18,7 +18,7 @@ class Throttle:
         self._free_at = 0.0
 
     def delay_seconds(self, bytes_moved: int, *, now: float) -> float:
-        """How long to wait after moving so many bytes; `now` is monotonic."""
+        """How long to wait after moving this many bytes. `now` is monotonic."""
         seconds = bytes_moved / self.bytes_per_second if self.bytes_per_second > 0 else _DEBT_SECONDS_MAX
         self._free_at = min(max(self._free_at, now) + seconds, now + _DEBT_SECONDS_MAX)
         return self._free_at - now

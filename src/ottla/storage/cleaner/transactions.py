@@ -1,11 +1,11 @@
-"""Which batches a compaction may drop because of transactions.
+"""Batches that a compaction removes because of transactions.
 
-Batches of aborted transactions go at once. A marker has to stay as long as a batch of its transaction is there to be
-judged by it; once none is left it gets a delete horizon like a tombstone, so that a consumer that has already read
-some of the data still meets the end of its transaction.
+Batches of aborted transactions are removed at once. A marker stays as long as a batch of its transaction exists. After
+that it gets a delete horizon like a tombstone, so that a consumer that has read some of the batches still reads the end
+of the transaction.
 
-The machine is fed every batch of the log in order, clean part included, and knows from the transaction indexes which
-transactions were aborted.
+`CleanedTransactions` gets every batch of the log in order, including the clean part, and knows from the transaction
+indexes which transactions were aborted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["CleanedTransactions"]
 
 
 class CleanedTransactions:
-    """`kept_aborted` collects the aborted transactions that still have data, for the new segment's index."""
+    """`kept_aborted` are the aborted transactions that still have batches, for the index of the new segment."""
 
     __slots__ = ("_aborted", "_known", "_ongoing_aborted", "_ongoing_committed", "kept_aborted")
 
@@ -33,14 +33,14 @@ class CleanedTransactions:
         self.kept_aborted: list[AbortedTransaction] = []
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Makes aborted transactions known before the batches they cover are read; twice is once."""
+        """Adds aborted transactions before their batches are read. Adding one twice has no effect."""
         for transaction in transactions:
             if transaction not in self._known:
                 self._known.add(transaction)
                 heappush(self._aborted, (transaction.first_offset, transaction))
 
     def on_batch(self, header: BatchHeader) -> bool:
-        """A batch of data was read; whether it was aborted."""
+        """A data batch was read. Returns whether its transaction was aborted."""
         self._begin_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -52,7 +52,7 @@ class CleanedTransactions:
         return True
 
     def on_marker(self, header: BatchHeader, kind: ControlType | None) -> bool:
-        """A control batch was read (`kind` None: an empty one); whether nothing is left that needs it."""
+        """A control batch was read; `kind` is None for an empty one. Returns whether it is not needed any more."""
         self._begin_up_to(header.last_offset)
         if kind is None:
             return True
