@@ -107,9 +107,9 @@ class LogDirectory:
         # If the marker came back after a power loss, the next start would trust incomplete files of this run.
         self._files.sync_directory(self.path)
         # KIP-966: {"version":0,"brokerEpoch":n}. Older releases wrote an empty file.
-        _, found, rest = data.partition(b'"brokerEpoch":')
+        _, separator, rest = data.partition(b'"brokerEpoch":')
         digits = rest.strip(b" }\n")
-        return int(digits) if found and digits.isdigit() else -1
+        return int(digits) if separator and digits.isdigit() else -1
 
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
         data = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
@@ -141,19 +141,26 @@ class LogDirectory:
             lock.release()
 
     def _identify(self, world: World, *, cluster_id: str, node_id: int) -> None:
-        found = read_meta_properties(self._files, self.path)
-        if found is not None:
-            if found.cluster_id is not None and found.cluster_id != cluster_id:
+        properties = read_meta_properties(self._files, self.path)
+        if properties is not None:
+            if properties.cluster_id is not None and properties.cluster_id != cluster_id:
                 raise DirectoryRefused(
-                    f"The log directory {self.path} belongs to cluster {found.cluster_id}, not {cluster_id}."
+                    f"The log directory {self.path} belongs to cluster {properties.cluster_id}, not {cluster_id}."
                 )
-            if found.node_id is not None and found.node_id != node_id:
-                raise DirectoryRefused(f"The log directory {self.path} belongs to node {found.node_id}, not {node_id}.")
-        if found is None or found.directory_id is None or found.cluster_id is None or found.node_id is None:
-            known = found.directory_id if found is not None else None
-            found = MetaProperties(
+            if properties.node_id is not None and properties.node_id != node_id:
+                raise DirectoryRefused(
+                    f"The log directory {self.path} belongs to node {properties.node_id}, not {node_id}."
+                )
+        if (
+            properties is None
+            or properties.directory_id is None
+            or properties.cluster_id is None
+            or properties.node_id is None
+        ):
+            known = properties.directory_id if properties is not None else None
+            properties = MetaProperties(
                 cluster_id=cluster_id, node_id=node_id, directory_id=known or Uuid.random(world.random)
             )
-            write_meta_properties(self._files, self.path, found)
-        assert found.directory_id is not None
-        self.directory_id = found.directory_id
+            write_meta_properties(self._files, self.path, properties)
+        assert properties.directory_id is not None
+        self.directory_id = properties.directory_id

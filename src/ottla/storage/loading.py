@@ -134,22 +134,22 @@ class Loader:
             parsed = parse_directory_name(name)
             if parsed is None or not self._world.files.is_directory(f"{directory.path}/{name}"):
                 continue
-            found, kind = parsed
+            topic_partition, kind = parsed
             if kind is DirectoryKind.DELETED:
                 self.deleted.append((directory, name))
             elif kind is DirectoryKind.FUTURE:
-                self.futures.append((found, directory, name))
-            elif kind is DirectoryKind.CURRENT and found.topic != CLUSTER_METADATA_TOPIC:
+                self.futures.append((topic_partition, directory, name))
+            elif kind is DirectoryKind.CURRENT and topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 jobs.append(
                     _Job(
-                        found,
+                        topic_partition,
                         directory,
-                        self._config_of(found.topic),
+                        self._config_of(topic_partition.topic),
                         epoch is not None,
-                        recovery_points.get(found, 0),
-                        start_offsets.get(found, 0),
-                        high_watermarks.get(found, 0),
-                        0 if cleaned is None else cleaned.get(found),
+                        recovery_points.get(topic_partition, 0),
+                        start_offsets.get(topic_partition, 0),
+                        high_watermarks.get(topic_partition, 0),
+                        0 if cleaned is None else cleaned.get(topic_partition),
                     )
                 )
         return jobs
@@ -193,16 +193,18 @@ class Loader:
         """
         current = {job.topic_partition for queue in queues for job in queue}
         for future in list(self.futures):
-            found, directory, name = future
-            if found not in current and self._has_deleted_original(found, directory):
+            topic_partition, directory, name = future
+            if topic_partition not in current and self._has_deleted_original(topic_partition, directory):
                 self.futures.remove(future)
-                current.add(found)
+                current.add(topic_partition)
                 try:
-                    self._world.files.rename(f"{directory.path}/{name}", f"{directory.path}/{found}")
+                    self._world.files.rename(f"{directory.path}/{name}", f"{directory.path}/{topic_partition}")
                 except OSError as error:
                     directory.fail(error)
                     continue
-                queues.append(deque([_Job(found, directory, self._config_of(found.topic), False, 0, 0, 0, 0)]))
+                queues.append(
+                    deque([_Job(topic_partition, directory, self._config_of(topic_partition.topic), False, 0, 0, 0, 0)])
+                )
 
     def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
         for directory, name in self.deleted:

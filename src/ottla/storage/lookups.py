@@ -95,14 +95,14 @@ def _cut_to_batches(segment: Segment, position: int, end: int, *, max_bytes: int
 
 def aborted_transactions(segments: Segments, start: int, end: int) -> list[AbortedTransaction]:
     """The aborted transactions with records in [start, end)."""
-    found: list[AbortedTransaction] = []
+    aborted: list[AbortedTransaction] = []
     for segment in segments.from_offset(start):
         for entry in segment.transaction_index.entries_from(start):
             if entry.first_offset < end:
-                found.append(entry)
+                aborted.append(entry)
             if entry.last_stable_offset >= end:
-                return found
-    return found
+                return aborted
+    return aborted
 
 
 def aborted_in_read(segments: Segments, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:

@@ -136,7 +136,9 @@ class Maintenance:
 
         def close(_: None) -> Deferred[None]:
             # A failed flush has taken its directory offline. The other directories shut down cleanly.
-            unsynced: dict[LogDirectory, list[str]] = {found: [] for found in self._manager.online_directories()}
+            unsynced: dict[LogDirectory, list[str]] = {
+                directory: [] for directory in self._manager.online_directories()
+            }
             for log in self._manager:
                 directory = self._manager.directory_of(log.topic_partition)
                 assert directory is not None
@@ -163,13 +165,15 @@ class Maintenance:
         return flush_all(list(self._manager)).and_then(close)
 
     def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
-        offsets: dict[LogDirectory, Offsets] = {found: {} for found in self._manager.online_directories()}
+        offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in self._manager.online_directories()}
         for log in self._manager:
             directory = self._manager.directory_of(log.topic_partition)
             offset = offset_of(log)
             if offset is not None and directory in offsets:
                 offsets[directory][log.topic_partition] = offset
-        return all_done([self._checkpoints.write(directory, name, found) for directory, found in offsets.items()])
+        return all_done(
+            [self._checkpoints.write(directory, name, offsets_of) for directory, offsets_of in offsets.items()]
+        )
 
     def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
         """Runs a function on a worker. An error other than a full disk takes the directory out of service."""

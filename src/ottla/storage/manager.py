@@ -409,7 +409,7 @@ class LogManager:
 
     def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
         failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
-        gone = [found for found, entry in self._entries.items() if entry.directory is directory]
+        gone = [topic_partition for topic_partition, entry in self._entries.items() if entry.directory is directory]
         for topic_partition in gone:
             entry = self._entries.pop(topic_partition)
             self._lost[topic_partition] = entry.topic_id
@@ -433,10 +433,13 @@ class LogManager:
                     directory.fail(error)
             replicas = [
                 ReplicaDescription(
-                    found, entry.log.size_bytes, max(0, entry.log.high_watermark - entry.log.log_end_offset), False
+                    topic_partition,
+                    entry.log.size_bytes,
+                    max(0, entry.log.high_watermark - entry.log.log_end_offset),
+                    False,
                 )
-                for found, entry in self._entries.items()
-                if entry.directory is directory and (chosen is None or found in chosen)
+                for topic_partition, entry in self._entries.items()
+                if entry.directory is directory and (chosen is None or topic_partition in chosen)
             ]
             for log in self._mover.futures_in(directory):
                 if chosen is None or log.topic_partition in chosen:

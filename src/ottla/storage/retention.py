@@ -37,11 +37,11 @@ def delete_expired(log: PartitionLog, now_ms: int) -> int:
 def expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
     """The segments at the log's beginning that may be deleted."""
     config = log.config
-    found: list[Segment] = []
+    expired: list[Segment] = []
     if "delete" in config.cleanup_policy:
         if config.retention_ms >= 0:
             limit = now_ms - config.retention_ms
-            found = _run(log, lambda segment: segment.largest_timestamp < limit)
+            expired = _run(log, lambda segment: segment.largest_timestamp < limit)
         if config.retention_bytes >= 0:
             excess = log.size_bytes - config.retention_bytes
             by_size: list[Segment] = []
@@ -50,18 +50,18 @@ def expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
                     break
                 excess -= segment.size
                 by_size.append(segment)
-            found = max(found, by_size, key=len)
+            expired = max(expired, by_size, key=len)
     by_start = _run(log, lambda segment: _end_of(log, segment) <= log.log_start_offset and segment is not _active(log))
-    return max(found, by_start, key=len)
+    return max(expired, by_start, key=len)
 
 
 def _run(log: PartitionLog, is_expired: Callable[[Segment], bool]) -> list[Segment]:
-    found: list[Segment] = []
+    expired: list[Segment] = []
     for segment in _removable(log):
         if not is_expired(segment):
             break
-        found.append(segment)
-    return found
+        expired.append(segment)
+    return expired
 
 
 def _removable(log: PartitionLog) -> Iterator[Segment]:

@@ -56,8 +56,8 @@ class TimeIndex(IndexFile):
         number = self.search(0, timestamp)
         if number < 0:
             return TimestampOffset(-1, self.base_offset)
-        found, relative = self.entry(number)
-        return TimestampOffset(found, self.base_offset + relative)
+        entry_timestamp, relative = self.entry(number)
+        return TimestampOffset(entry_timestamp, self.base_offset + relative)
 
     def truncate_to(self, offset: int) -> None:
         """Removes the entries at and above `offset`."""

@@ -67,21 +67,21 @@ class _Stretch(NamedTuple):
 class _Search:
     """Searches segment after segment, each on a worker."""
 
-    __slots__ = ("_best", "_found", "_keeps_best", "_log", "_look", "_next_base", "_stretch_of", "_workers")
+    __slots__ = ("_best", "_found", "_keeps_best", "_log", "_next_base", "_search", "_stretch_of", "_workers")
 
     def __init__(
         self,
         log: PartitionLog,
         workers: Workers,
         stretch_of: Callable[[Segment, int], _Stretch | None],
-        look: Callable[[_Stretch], TimestampOffset | None],
+        search: Callable[[_Stretch], TimestampOffset | None],
         *,
         keeps_best: bool = False,
     ) -> None:
         self._log = log
         self._workers = workers
         self._stretch_of = stretch_of
-        self._look = look
+        self._search = search
         # Whether a match is only a candidate, and later segments may have a better one.
         self._keeps_best = keeps_best
         self._best: TimestampOffset | None = None
@@ -89,10 +89,10 @@ class _Search:
         self._found: Deferred[TimestampOffset | None] = Deferred()
 
     def begin(self) -> Deferred[TimestampOffset | None]:
-        self._go_on()
+        self._continue()
         return self._found
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         try:
             stretch = self._next_stretch()
         except KafkaError as error:
@@ -103,7 +103,7 @@ class _Search:
             if stretch is None:
                 self._found.resolve(self._best)
             else:
-                self._workers.submit(self._look, stretch).when_done(self._on_looked)
+                self._workers.submit(self._search, stretch).when_done(self._on_searched)
 
     def _next_stretch(self) -> _Stretch | None:
         log = self._log
@@ -115,20 +115,20 @@ class _Search:
                     return stretch
         return None
 
-    def _on_looked(self, looked: Deferred[TimestampOffset | None]) -> None:
-        error = looked.error
+    def _on_searched(self, searched: Deferred[TimestampOffset | None]) -> None:
+        error = searched.error
         if isinstance(error, OSError):
             error = StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}")
         if error is not None:
             self._found.fail(error)
             return
-        found = looked.result()
-        if found is not None and (self._best is None or found.timestamp > self._best.timestamp):
-            self._best = found
+        match = searched.result()
+        if match is not None and (self._best is None or match.timestamp > self._best.timestamp):
+            self._best = match
             if not self._keeps_best:
-                self._found.resolve(found)
+                self._found.resolve(match)
                 return
-        self._go_on()
+        self._continue()
 
 
 def _whole_stretch(segment: Segment, from_offset: int) -> _Stretch | None:

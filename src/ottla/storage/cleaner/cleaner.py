@@ -245,11 +245,11 @@ class LogCleaner:
         assert worker not in self._timers, "a worker that rests does not work"
         now_ms = self._world.clock.now_ms()
         self._last_run_ms = now_ms
-        found = self._dirtiest(now_ms)
-        if found is None:
+        dirtiest = self._dirtiest(now_ms)
+        if dirtiest is None:
             self._rest(worker)
             return
-        log, dirtiness = found
+        log, dirtiness = dirtiest
         try:
             plan = plan_cleaning(log, dirtiness, now_ms=now_ms)
         except (OSError, KafkaError) as error:

@@ -109,10 +109,10 @@ class Cleaning:
 
     def _read_aborted(self) -> list[AbortedTransaction]:
         pool = OpenFiles(self._files, limit=_OPEN_FILES_MAX)
-        found: list[AbortedTransaction] = []
+        aborted: list[AbortedTransaction] = []
         for path in self._plan.transaction_index_paths:
-            found += TransactionIndex(path, pool).entries()
-        return found
+            aborted += TransactionIndex(path, pool).entries()
+        return aborted
 
     def _build_map(self, aborted: list[AbortedTransaction]) -> Iterator[int]:
         plan = self._plan
