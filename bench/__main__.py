@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import compileall
-import os
 import re
 import shutil
 import signal
@@ -17,6 +16,7 @@ from itertools import cycle
 from pathlib import Path
 
 from bench import clients, groups, lifecycle, metrics, pipelines, spark_read, testing
+from bench.before import compared_with_before, earlier_cluster, earlier_node, python_path
 from bench.cases import Case, topic
 from bench.chart import write_chart
 from bench.curve import CURVE
@@ -77,12 +77,15 @@ class Run:
         self._rehearsal_s = min(REHEARSAL_S, REHEARSAL_S if self._minutes is None else self._minutes * 6)
         self._output: Path = options.output
         self._peer_only: bool = options.peer_only
+        self._before: Path | None = options.before
         lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases without Apache Kafka: separate nodes, compared with something else.
         specials = [*testing.SPECIALS, *metrics.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
         self._specials = [
-            special for special in specials if re.search(options.cases, special[0]) and not options.peer_only
+            special
+            for special in specials
+            if re.search(options.cases, special[0]) and not options.peer_only and options.before is None
         ]
         self._specials_s = sum(seconds for _, seconds, _ in self._specials) * self._runs
         self._cases = choose(
@@ -93,6 +96,8 @@ class Run:
             spent_s=self._lifecycle_s + self._specials_s + self._rehearsal_s,
             points=options.partitions,
         )
+        if self._before is not None:
+            self._cases = [compared_with_before(case) for case in self._cases]
         self._started = time.monotonic()
         self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs)
 
@@ -117,9 +122,7 @@ class Run:
 
     def go(self) -> None:
         with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch, static_copy(Path(scratch)):
-            ours = ApacheKafka if self._peer_only else OttlaNode
-            makers: Makers = {PEER: ApacheKafka, OURS: ours}
-            clusters: Makers = {PEER: KafkaCluster, OURS: KafkaCluster if self._peer_only else OttlaCluster}
+            makers, clusters = self._contestants(Path(scratch))
             print_header()
             if self._lifecycle_s:
                 self._measure_lifecycle(makers, Path(scratch))
@@ -138,6 +141,16 @@ class Run:
                     for number, cases in enumerate(by_settings(self._cases)):
                         chosen = clusters if cases[0].clustered else makers
                         self._measure(cases, chosen, opened, Path(scratch) / f"brokers-{number}")
+
+    def _contestants(self, scratch: Path) -> tuple[Makers, Makers]:
+        """What runs the cases for one node, and what runs those for a cluster."""
+        if self._before is not None:
+            package = copied_package(self._before, scratch / "before")
+            nodes: Makers = {PEER: earlier_node(package), OURS: OttlaNode}
+            return nodes, {PEER: earlier_cluster(package), OURS: OttlaCluster}
+        ours = ApacheKafka if self._peer_only else OttlaNode
+        makers: Makers = {PEER: ApacheKafka, OURS: ours}
+        return makers, {PEER: KafkaCluster, OURS: KafkaCluster if self._peer_only else OttlaCluster}
 
     def finish(self) -> None:
         if self.results:
@@ -199,17 +212,15 @@ class Run:
 @contextmanager
 def static_copy(directory: Path) -> Iterator[None]:
     """The nodes run a copy of the package, so that its sources may change during the run."""
-    copied = directory / "package"
-    shutil.copytree(ROOT / "src" / "ottla", copied / "ottla")
-    compileall.compile_dir(copied, quiet=2)
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = str(copied)
-    try:
+    with python_path(copied_package(ROOT, directory / "package")):
         yield
-    finally:
-        os.environ.pop("PYTHONPATH")
-        if before is not None:
-            os.environ["PYTHONPATH"] = before
+
+
+def copied_package(checkout: Path, directory: Path) -> Path:
+    """The compiled package of a checkout, to be put on the path of a node."""
+    shutil.copytree(checkout / "src" / "ottla", directory / "ottla")
+    compileall.compile_dir(directory, quiet=2)
+    return directory
 
 
 def draw(results: Sequence[Result], circumstances: Circumstances, directory: Path) -> None:
@@ -249,6 +260,8 @@ def selection_of(options: argparse.Namespace) -> str:
     if options.minutes is not None:
         words = f"{'quick, ' if options.quick else ''}what fits into {options.minutes:g} minutes"
     words += f", cases matching {options.cases!r}" if options.cases else ""
+    if options.before is not None:
+        words += f", not Apache Kafka but the checkout {options.before.name} as the peer"
     return words + (", Apache Kafka against itself" if options.peer_only else "")
 
 
@@ -275,9 +288,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--peer-only", action="store_true", help="Apache Kafka against itself: how noisy is the machine?"
     )
+    parser.add_argument(
+        "--before", type=Path, metavar="DIR", help="another checkout instead of Apache Kafka: what a change costs"
+    )
     options = parser.parse_args()
     if options.output is None:
-        partial = options.quick or options.cases or options.peer_only
+        partial = options.quick or options.cases or options.peer_only or options.before
         options.output = SCRATCH if partial else DOCS
     return options
 
