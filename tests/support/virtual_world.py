@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.host.files import OsFiles
 from ottla.model.deferred import Deferred
-from ottla.model.ports import Files, World
+from ottla.model.ports import Files, Lane, World
 
 __all__ = ["VirtualClock", "VirtualScheduler", "VirtualWorkers", "VirtualWorld"]
 
@@ -98,6 +98,9 @@ class VirtualWorkers:
         if self.immediate:
             self.run_all()
         return deferred
+
+    def lane(self, _lane: Lane) -> VirtualWorkers:
+        return self
 
     def run_one(self) -> None:
         function, arguments, deferred = self.tasks.popleft()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.host.byte_stream import ByteStream
 from ottla.model.deferred import Deferred
-from ottla.model.ports import File, FileRegion, World
+from ottla.model.ports import File, FileRegion, Lane, World
 from ottla.wire.connection.outgoing import Outgoing
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Outbox:
             self._go_on()
 
         self._waiting_for_disk = True
-        self._world.workers.submit(region.read).when_done(on_read)
+        self._world.workers.lane(Lane.READS).submit(region.read).when_done(on_read)
 
     # -- regions of files ------------------------------------------------------------------------------------------
 
@@ -283,7 +283,7 @@ class Outbox:
             self._go_on()
 
         self._waiting_for_disk = True
-        self._world.workers.submit(_bring_into_memory, file, position, length).when_done(on_warm)
+        self._world.workers.lane(Lane.READS).submit(_bring_into_memory, file, position, length).when_done(on_warm)
 
 
 def _is_in_memory(file: File, position: int, length: int) -> bool:

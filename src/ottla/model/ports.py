@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -20,9 +21,11 @@ __all__ = [
     "File",
     "FileRegion",
     "Files",
+    "Lane",
     "Lock",
     "Scheduler",
     "Timer",
+    "WorkerLanes",
     "Workers",
     "World",
 ]
@@ -56,6 +59,26 @@ class Workers(Protocol):
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Deferred[T]:
         """Runs `function` on another thread; the result is delivered on the loop's thread."""
+
+
+class Lane(Enum):
+    """A kind of work with a queue and threads of its own, so that it never waits for work of another kind."""
+
+    GENERAL = "general"
+    """Flushes, checkpoints, deletions, opening of logs, host names."""
+    READS = "reads"
+    """Reads of logs from the disk: cold fetches, offsets for timestamps, loading of coordinators."""
+    VALIDATION = "validation"
+    """Decoding of produced records. Clients decide how much of it there is."""
+    COMPACTION = "compaction"
+    METADATA = "metadata"
+    """Writes of the metadata log and its snapshots."""
+
+
+class WorkerLanes(Workers, Protocol):
+    """All threads of a node. `submit` is that of the GENERAL lane."""
+
+    def lane(self, lane: Lane) -> Workers: ...
 
 
 class File(Protocol):
@@ -169,6 +192,6 @@ class World:
 
     clock: Clock
     scheduler: Scheduler
-    workers: Workers
+    workers: WorkerLanes
     files: Files
     random: Random

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.model.ports import File, FileRegion, World
+from ottla.model.ports import File, FileRegion, Lane, World
 from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.journal import Journal
 from ottla.quorum.snapshots import (
@@ -199,7 +199,11 @@ class LocalMetadataLog:
             return identity
 
         path = self.snapshot_path(identity)
-        return self._world.workers.submit(write_snapshot, self._world.files, path, batches).then(written)
+        return (
+            self._world.workers.lane(Lane.METADATA)
+            .submit(write_snapshot, self._world.files, path, batches)
+            .then(written)
+        )
 
     def _recover(self) -> None:
         """Checks snapshot and journal against each other. Afterwards every entry in the files counts as committed."""

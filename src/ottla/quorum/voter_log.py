@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.model.ports import File, FileRegion, Files, World
+from ottla.model.ports import File, FileRegion, Files, Lane, World
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import METADATA_DIRECTORY, LocalMetadataLog, MetadataLogSettings
 from ottla.quorum.quorum_state import NOBODY
@@ -254,7 +254,7 @@ class VoterLog(LocalMetadataLog):
         directories = [self._directory] if self._journal.has_new_names else []
         self._journal.has_new_names = False
         dirty = self._journal.begin_sync()
-        done = self._world.workers.submit(_sync_files, self._world.files, directories, dirty)
+        done = self._world.workers.lane(Lane.METADATA).submit(_sync_files, self._world.files, directories, dirty)
         done.when_done(self._on_synced)
 
     def _on_synced(self, outcome: Deferred[None]) -> None:

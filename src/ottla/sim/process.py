@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
+from ottla.model.ports import Lane
 from ottla.sim.kernel import SECOND_US, Event, Kernel
 
 __all__ = [
@@ -162,6 +163,10 @@ class ProcessWorkers:
         deferred: Deferred[T] = Deferred()
         self._process.plan(self._random.randrange(20, 300), self._work, function, arguments, deferred)
         return deferred
+
+    def lane(self, lane: Lane) -> ProcessWorkers:  # noqa: ARG002
+        """Tasks never wait for a free thread here, so all lanes are the same."""
+        return self
 
     def _work(self, function: Callable[..., T], arguments: tuple[Any, ...], deferred: Deferred[T]) -> None:
         value: Any = None

@@ -21,7 +21,7 @@ from ottla.model.config import LogConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.model.ports import World
+from ottla.model.ports import Lane, World
 from ottla.records.checksum import crc32c
 from ottla.records.header import ATTRIBUTES_POSITION, HEAD, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header, stamp
 from ottla.records.iterate import iterate_batches
@@ -321,10 +321,10 @@ class PartitionLog:
 
     def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
         """The first record whose timestamp is at least the given one. A worker reads the batches."""
-        return timestamps.find_first(self, self._world.workers, timestamp)
+        return timestamps.find_first(self, self._world.workers.lane(Lane.READS), timestamp)
 
     def offset_of_max_timestamp(self) -> Deferred[TimestampOffset | None]:
-        return timestamps.find_youngest(self, self._world.workers)
+        return timestamps.find_youngest(self, self._world.workers.lane(Lane.READS))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self._tail.end_offset)

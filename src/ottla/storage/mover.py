@@ -18,7 +18,7 @@ from ottla.model.byte_rate import ByteRate
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.model.ports import World
+from ottla.model.ports import Lane, World
 from ottla.records.header import read_header
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
@@ -184,7 +184,9 @@ class Mover:
             # appended meanwhile are copied afterwards, and are as volatile as any new record.
             future.flush().when_done(lambda outcome: self._on_flushed(move, outcome))
             return
-        self._world.workers.submit(read.region.read).when_done(lambda outcome: self._on_chunk(move, outcome))
+        self._world.workers.lane(Lane.READS).submit(read.region.read).when_done(
+            lambda outcome: self._on_chunk(move, outcome)
+        )
 
     def _on_chunk(self, move: _Move, outcome: Deferred[bytes]) -> None:
         if move.is_cancelled:

@@ -42,7 +42,8 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
         submitted.append((position, length))
         return SimpleNamespace(when_done=lambda _: None)
 
-    world: Any = SimpleNamespace(workers=SimpleNamespace(submit=submit))
+    reads = SimpleNamespace(submit=submit)
+    world: Any = SimpleNamespace(workers=SimpleNamespace(lane=lambda _: reads))
     ours, theirs = socket.socketpair()
     with ours, theirs:
         outgoing = Outgoing()

@@ -9,6 +9,7 @@ import pytest
 from ottla.host import workers as workers_module
 from ottla.host.workers import ThreadWorkers, TooManyTasks
 from ottla.model.deferred import Deferred
+from ottla.model.ports import Lane
 from ottla.storage.errors import is_shortage
 
 
@@ -126,3 +127,33 @@ def test_too_many_tasks_are_a_shortage_that_passes(
     assert is_shortage(refused.error)
     wait(loop, first)
     workers.close()
+
+
+@pytest.mark.parametrize("busy", [Lane.GENERAL, Lane.READS, Lane.VALIDATION, Lane.COMPACTION])
+def test_the_metadata_log_waits_for_no_other_work(loop: asyncio.AbstractEventLoop, busy: Lane) -> None:
+    """Nor does any other lane wait for the busy one, even with one thread."""
+    workers = ThreadWorkers(loop, threads_max=1)
+    gate = threading.Event()
+    held = [workers.lane(busy).submit(gate.wait, 60) for _ in range(50)]
+    others = [workers.lane(lane).submit(int) for lane in Lane if lane is not busy]
+    wait(loop, *others)
+    assert not any(task.done for task in held)
+    gate.set()
+    wait(loop, *held)
+    assert workers.outstanding == 0
+    workers.close()
+
+
+def test_clients_records_are_decoded_on_a_quarter_of_the_threads(loop: asyncio.AbstractEventLoop) -> None:
+    before = threading.active_count()
+    workers = ThreadWorkers(loop, threads_max=8)
+    gate = threading.Event()
+    held = [workers.lane(Lane.VALIDATION).submit(gate.wait) for _ in range(50)]
+    assert threading.active_count() == before + 2 == before + workers.threads
+    workers.threads_max = 16
+    held.append(workers.lane(Lane.VALIDATION).submit(gate.wait))
+    assert threading.active_count() == before + 3
+    gate.set()
+    wait(loop, *held)
+    workers.close()
+    assert threading.active_count() == before

@@ -17,7 +17,7 @@ import pytest
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.model.ports import Scheduler, World
+from ottla.model.ports import Lane, Scheduler, World
 from ottla.quorum.local_log import MetadataLogSettings
 from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.voter_log import VoterLog
@@ -43,6 +43,9 @@ class SlowWorkers:
         if len(self._tasks) == 1:
             self._plan()
         return deferred
+
+    def lane(self, _lane: Lane) -> SlowWorkers:
+        return self
 
     def _plan(self) -> None:
         self._scheduler.call_later(self._chance.choice((0, 0.001, 0.005, 0.05)), self._run)

@@ -15,7 +15,7 @@ from ottla.coordinator.runtime.shard import Shard, ShardStatus
 from ottla.coordinator.runtime.state import CoordinatorState
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
-from ottla.model.ports import World
+from ottla.model.ports import Lane, World
 from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records
@@ -83,7 +83,7 @@ class Loader(Generic[S]):
         if result.region is None:
             self._finish()
             return
-        self._world.workers.submit(result.region.read).when_done(self._on_read)
+        self._world.workers.lane(Lane.READS).submit(result.region.read).when_done(self._on_read)
 
     def _on_read(self, done: Deferred[bytes]) -> None:
         if self._is_over:

@@ -77,7 +77,7 @@ NETWORK_KEYS: Final = (
     ConfigKey("num.network.threads", INT, 3, at_least(1), HIGH, CLUSTER_WIDE, ONE_LOOP,
               "Threads that read requests from and write answers to sockets."),
     ConfigKey("num.io.threads", INT, 8, at_least(1), HIGH, CLUSTER_WIDE, HONOURED,
-              "Most threads for work that would stall the node: forcing to disk, cold reads, compaction."),
+              "Most threads for each kind of work that would stall the node: flushes, cold reads, compaction."),
     ConfigKey("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Requests of one connection that may wait for their answers before reading stops."),
     ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY, NO_QUEUE,

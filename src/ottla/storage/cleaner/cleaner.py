@@ -20,7 +20,7 @@ from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.model.ports import Timer, World
+from ottla.model.ports import Lane, Timer, World
 from ottla.model.values import Value
 from ottla.storage.cleaner.checkpoint import CleanerCheckpoint
 from ottla.storage.cleaner.offset_map import OffsetMap
@@ -305,7 +305,9 @@ class LogCleaner:
         if not self._is_running or job.is_aborted:
             self._drop(job)
             return
-        self._world.workers.submit(job.cleaning.step, STEP_BYTES).when_done(partial(self._on_step, job))
+        self._world.workers.lane(Lane.COMPACTION).submit(job.cleaning.step, STEP_BYTES).when_done(
+            partial(self._on_step, job)
+        )
 
     def _on_step(self, job: _Job, outcome: Deferred[CleaningStep]) -> None:
         if outcome.error is not None:
