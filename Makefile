@@ -13,7 +13,7 @@ NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test lint format check faults sim bench compat lock clean
+.PHONY: help setup run demo test lint format check faults sim mutants bench compat lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
@@ -23,6 +23,7 @@ help:
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
+	@echo "make mutants  dangerous changes to the source, each of which a named test has to notice (ARGS=isr: some of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   ruff format and automatic fixes"
@@ -81,6 +82,9 @@ compat: $(READY)
 
 sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 bench: $(READY)
 	@# Modules changed since set-up are compiled too, as an installation would do.

@@ -47,13 +47,16 @@ def code_of(deferred: Deferred[object]) -> ErrorCode:
     return deferred.error.code
 
 
-def alter(harness: ControllerHarness, broker_id: int, isr: list[int], **fields: int) -> ResponsePartitionData:
+def alter(
+    harness: ControllerHarness, broker_id: int, isr: list[int], *, epochs: dict[int, int] | None = None, **fields: int
+) -> ResponsePartitionData:
     present = partition(harness)
+    member_epochs = epochs or dict.fromkeys(isr, fields.get("epoch", -1))
     wanted = RequestPartitionData(
         partition_index=0,
         leader_epoch=fields.get("leader_epoch", present.leader_epoch),
         partition_epoch=fields.get("partition_epoch", present.partition_epoch),
-        new_isr_with_epochs=[BrokerState(broker_id=each, broker_epoch=fields.get("epoch", -1)) for each in isr],
+        new_isr_with_epochs=[BrokerState(broker_id=member, broker_epoch=member_epochs[member]) for member in isr],
         leader_recovery_state=fields.get("recovery", 0),
     )
     request = AlterPartitionRequest(
@@ -299,6 +302,28 @@ def test_a_fenced_broker_cannot_come_back_in_sync(harness: ControllerHarness) ->
     harness.beat(3, want_fence=True)
     assert partition(harness).isr == (1, 2)
     assert alter(harness, 1, [1, 2, 3]).error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_a_former_incarnation_of_a_broker_cannot_come_back_in_sync(harness: ControllerHarness) -> None:
+    """KIP-903: the request was sent before the broker restarted, and its new process may have lost records."""
+    former = harness.image.brokers[3].broker_epoch
+    assert harness.beat(3, want_shut_down=True).should_shut_down
+    present = harness.add_broker(3, incarnation=2)
+    assert former < present
+    assert partition(harness).isr == (1, 2)
+    members = {broker_id: harness.image.brokers[broker_id].broker_epoch for broker_id in (1, 2)}
+    assert alter(harness, 1, [1, 2, 3], epochs={**members, 3: former}).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert partition(harness).isr == (1, 2)
+    assert alter(harness, 1, [1, 2, 3], epochs={**members, 3: present}).error_code == ErrorCode.NONE
+
+
+def test_a_broker_in_controlled_shutdown_cannot_come_back_in_sync(harness: ControllerHarness) -> None:
+    """It ends soon, and would then be in sync without a copy of the newest records."""
+    harness.beat(1, want_shut_down=True)
+    broker = harness.image.brokers[1]
+    assert (broker.fenced, broker.in_controlled_shutdown) == (False, True)
+    assert alter(harness, 2, [2, 3, 1]).error_code == ErrorCode.INELIGIBLE_REPLICA
+    assert partition(harness).isr == (2, 3)
 
 
 def test_the_preferred_leader_is_elected_on_demand(harness: ControllerHarness) -> None:

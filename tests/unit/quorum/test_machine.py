@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ottla.model.errors import ErrorCode
+from ottla.model.ids import Uuid
 from ottla.quorum import events as e
 from ottla.quorum.events import LogEnd
 from ottla.quorum.machine import QuorumMachine, QuorumSettings
 from ottla.quorum.roles import TRANSITIONS, Role
-from ottla.quorum.voters import VoterSet
+from ottla.quorum.voters import ReplicaKey, VoterSet
 from tests.unit.quorum.model import Entry, ModelLog, key, voter_set
 
 SETTINGS = QuorumSettings()
@@ -241,9 +242,37 @@ def test_a_set_of_voters_counts_as_soon_as_it_is_told() -> None:
 
 
 def test_who_led_before_a_restart_neither_leads_on_nor_votes_for_another() -> None:
-    replica = Replica(4, epoch=4, leader_id=1).started()
+    # It crashed before the first entry of epoch 4 was on its disk, so the candidate's log is not behind.
+    replica = Replica(3, epoch=4, leader_id=1).started()
     assert replica.machine.role is Role.UNATTACHED
     assert not replica.answer(asks(2, 4, LogEnd(3, 9))).is_granted
+    assert replica.answer(asks(2, 5, LogEnd(3, 9))).is_granted
+
+
+def test_a_prospective_that_knows_the_leader_of_its_epoch_votes_for_no_other_candidate_in_it() -> None:
+    replica = Replica(1).following(leader_id=2, epoch=5)
+    replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms)
+    assert (replica.machine.role, replica.machine.leader_id) == (Role.PROSPECTIVE, 2)
+    assert not replica.answer(asks(3, 5, LogEnd(1, 9))).is_granted
+    assert (replica.machine.role, replica.machine.leader_id) == (Role.PROSPECTIVE, 2)
+
+
+def test_a_voter_that_lost_its_disk_helps_to_commit_nothing() -> None:
+    """KIP-853: the node has a new directory, so it is another replica, and only an observer."""
+    replica = Replica(1).leading()
+    replica.synced()
+    empty = ReplicaKey(2, Uuid(bytes([9]) * 16))
+    assert kinds(replica.step(e.ReplicaFetched(replica=empty, offset=2))) == []
+    assert e.Commit(offset=2) in replica.step(e.ReplicaFetched(replica=key(2), offset=2))
+
+
+def test_a_voter_that_lost_its_disk_keeps_no_leader_in_office() -> None:
+    replica = Replica(1).leading()
+    empty = ReplicaKey(2, Uuid(bytes([9]) * 16))
+    for offset in (2, None):
+        replica.step(e.ReplicaFetched(replica=empty, offset=offset), after_ms=SETTINGS.fetch_timeout_ms // 2)
+    replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms // 2)
+    assert replica.machine.role is Role.RESIGNED
 
 
 def test_a_pre_vote_that_was_refused_is_asked_for_again() -> None:

@@ -254,8 +254,23 @@ class TestWhatIsCommitted:
         assert state_of(pair).isr == {1}
         pair.cut_off(2)
         pair[1].produce("b")
-        pair.run(1_000)
+        # Longer than the follower counts as caught up: only its pending membership holds the high watermark.
+        pair.run(2 * LAG_MS)
         assert pair[1].partition().high_watermark == 1
+
+    def test_a_proposed_member_does_not_count_for_min_insync_replicas(self, pair: ReplicaCluster) -> None:
+        """The controller may reject the proposal: then the record would be acknowledged with too few replicas."""
+        pair.cut_off(2)
+        pair.create_topic(isr=[1], min_insync_replicas="2")
+        fail_with(pair, PeerUnreachable("away"))
+        pair.reconnect()
+        pair.run(2_000)
+        assert (state_of(pair).isr, state_of(pair).maximal_isr) == ({1}, {1, 2})
+        assert pair[1].produce("a", acks=-1).error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+        assert pair[1].produce("b", acks=1).error_code == ErrorCode.NONE
+        pair.run(1_000)
+        assert pair[1].partition().high_watermark == 0
+        assert pair[1].partition().commit_error(0) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
     def test_a_leaving_follower_counts_until_the_controller_has_answered(self, pair: ReplicaCluster) -> None:
         pair.create_topic()

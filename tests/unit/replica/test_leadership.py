@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState
+from ottla.replica.leadership import NEVER_MS, FollowerProgress, LeaderState, PendingIsr
 
 
 def leader(*, replicas: tuple[int, ...] = (1, 2, 3), isr: tuple[int, ...] = (1, 2, 3)) -> LeaderState:
@@ -25,6 +25,19 @@ def test_the_high_watermark_is_what_all_in_sync_replicas_hold() -> None:
     assert state.high_watermark(100) == 70
     state.assign(replicas=(1, 2, 3), isr=(1,))
     assert state.high_watermark(100) == 100
+
+
+def test_while_a_change_is_pending_the_high_watermark_counts_the_members_of_both_sets() -> None:
+    """The controller may have made the change already: then a replica that is to join counts for an election."""
+    state = leader(isr=(1, 2))
+    fetch(state, 2, 70)
+    fetch(state, 3, 50)
+    assert state.high_watermark(100) == 70
+    state.propose_isr(PendingIsr((1, 2, 3), is_growth=True))
+    assert state.high_watermark(100) == 50
+    state.withdraw_isr()
+    state.propose_isr(PendingIsr((1,), is_growth=False))
+    assert state.high_watermark(100) == 70
 
 
 def test_a_leader_alone_commits_what_it_writes() -> None:

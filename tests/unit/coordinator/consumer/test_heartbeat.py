@@ -390,6 +390,13 @@ def test_offsets_are_committed_at_the_members_epoch(path: GroupPath) -> None:
     # It has had the partition since before: its commit is good, although its epoch is old.
     assert commit(first, old, kept) is ErrorCode.NONE
     assert commit(first, old, lost) is ErrorCode.STALE_MEMBER_EPOCH
+    # It has the partition again, but another member had it in between and may have committed more.
+    second.leave()
+    settle(path, first)
+    assert lost in first.partitions(topic_id(path))
+    assert commit(first, old, lost) is ErrorCode.STALE_MEMBER_EPOCH
+    assert commit(first, old, kept) is ErrorCode.NONE
+    assert commit(first, first.epoch, lost) is ErrorCode.NONE
 
 
 # Recovery.
