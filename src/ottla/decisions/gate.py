@@ -40,8 +40,8 @@ class Pending:
         response: Deferred[R] = Deferred()
         self.responses.append((response, decision.response, decision.on_settled))
         # Behind the response, which may itself be one of the requests that wait: the order of the answers counts.
-        for waiting, value in decision.answers:
-            self.responses.append((waiting, value, None))
+        if decision.answers:
+            self.responses.extend((waiting, value, None) for waiting, value in decision.answers)
         return response
 
     def settle(self, error: BaseException | None) -> None:

@@ -285,7 +285,6 @@ class Shard(Generic[S]):
         if leader.replica_count > 1:
             partition.check_enough_replicas(leader)
         run = decision.run
-        contents: list[bytes] = []
         if run is None:
             contents = list(map(self._format.encode_content, decision.records))
             count = len(contents)
