@@ -15,7 +15,7 @@ import pytest
 from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.client.errors import ConnectionLost
 from ottla.client.settings import ClientSettings, parse_bootstrap
-from ottla.connect.control import reconciler
+from ottla.connect.control import connector_planner
 from ottla.connect.worker import Worker
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.testing import Cluster, cluster
@@ -326,7 +326,7 @@ async def test_fewer_tasks_fence_those_of_the_plan_before(broker: Cluster, tmp_p
 def test_tasks_are_replaced_when_those_before_are_fenced_and_no_sooner(
     broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reconciler, "_FENCE_SECONDS", 0.01)
+    monkeypatch.setattr(connector_planner, "_FENCE_SECONDS", 0.01)
 
     async def run() -> None:
         async with Team(broker, tmp_path, "replaces") as team:
@@ -364,7 +364,7 @@ async def test_what_a_dead_worker_has_open_is_ended_when_its_connector_is_delete
         assert set(engine.fenced) == {f"deletes-a-{number}" for number in range(4)}
         # One that is there again has ended by itself what was before, and is left alone.
         await api.call("PUT", "/connectors/a/config", config)
-        await worker.herder.reconciler._fence_deleted("a", ["too late"])
+        await worker.herder.reconciler.stale.fence_deleted("a", ["too late"])
         assert "too late" not in engine.fenced
 
 

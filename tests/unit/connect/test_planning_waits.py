@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ottla.connect.api import ConnectError, RetriableError, SinkConnector, SinkWriter, Task
-from ottla.connect.control import reconciler as module
+from ottla.connect.control import connector_planner as module
 from ottla.connect.control.reconciler import Reconciler
 from ottla.connect.control.states import State
 from ottla.connect.control.stores.config import MemoryConfigStore
@@ -46,7 +46,7 @@ class Story:
         }
         self.reconciler = Reconciler(worker_id="w", store=self.store, status=self.status, **given)
         # Only what is planned is looked at.
-        self.reconciler._reconcile_tasks = self._nothing  # type: ignore[method-assign]
+        self.reconciler.local.reconcile = self._nothing  # type: ignore[method-assign]
         self.reconciler.assign_everything()
         self.reconciler.is_leader = False
 
@@ -56,7 +56,7 @@ class Story:
     async def look(self) -> tuple[State | None, int]:
         """One round: the connector's state after it, and how many tasks there are."""
         await self.reconciler.reconcile()
-        await asyncio.gather(*self.reconciler._background)
+        await asyncio.gather(*self.reconciler.background.tasks)
         state = self.status.connector("c")
         return None if state is None else state.state, len(self.store.state.tasks.get("c", ()))
 

@@ -15,7 +15,8 @@ from contextlib import suppress
 from ottla.client.cluster import Cluster
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.distributed.group import GroupSettings, Membership, WorkerGroup
-from ottla.connect.control.reconciler import Reconciler, Resolver
+from ottla.connect.control.local_tasks import Resolver
+from ottla.connect.control.reconciler import Reconciler
 from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.resources.loggers import Loggers
 from ottla.connect.control.resources.offsets import ConnectorOffsets

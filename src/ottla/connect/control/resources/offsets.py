@@ -8,7 +8,7 @@ from typing import Any
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.cluster import Cluster
 from ottla.connect.api import ConnectError, Connector
-from ottla.connect.control.reconciler import Resolver
+from ottla.connect.control.local_tasks import Resolver
 from ottla.connect.control.request_errors import RequestError, bad_request
 from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.routing import Routing

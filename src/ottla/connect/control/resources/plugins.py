@@ -14,7 +14,7 @@ from ottla.connect.configuration.connector_config import (
     validation_body,
 )
 from ottla.connect.configuration.worker_config import WorkerConfig
-from ottla.connect.control.reconciler import Resolver
+from ottla.connect.control.local_tasks import Resolver
 from ottla.connect.control.request_errors import bad_request, not_found
 from ottla.connect.plugins import Plugins
 
