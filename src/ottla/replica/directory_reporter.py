@@ -25,12 +25,14 @@ from ottla.wire.peers import PeerUnreachable
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
     from ottla.model.ports import Scheduler, Timer
-    from ottla.replica.views import ControllerChannel
+    from ottla.replica.views import ControllerChannel, PartitionView
 
-__all__ = ["DirectoryReporter"]
+__all__ = ["LOST", "DirectoryReporter"]
 
 logger = logging.getLogger("ottla.replica.directory_reporter")
 
+LOST = Uuid(bytes(15) + b"\x01")
+"""The id of KIP-858 for a replica in no working log directory."""
 RETRY_SECONDS = 1.0
 PARTITIONS_PER_REQUEST_MAX = 2_000
 
@@ -58,6 +60,15 @@ class DirectoryReporter:
     def report(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
         self._waiting[(topic_id, partition)] = directory_id
         self._plan(0)
+
+    def report_lost(self, topic_id: Uuid, partition: int, view: PartitionView) -> None:
+        """The replica's log cannot be used: the controller elects another leader and removes it from the in-sync set.
+
+        Not reported if no other replica is in sync: then this log may be the only one with all records, and the
+        controller would take the replica for an empty one when it is repaired.
+        """
+        if view.directory(self._node_id) != LOST and any(replica != self._node_id for replica in view.isr):
+            self.report(topic_id, partition, LOST)
 
     def close(self) -> None:
         self._is_closed = True

@@ -352,8 +352,7 @@ class ReplicaManager:
                 if config is None:
                     config = self._log_config(name, image)
                     settings = ProduceSettings.from_log_config(config)
-                directory_id = view.directory(self.node_id)
-                partition = self._create(topic_partition, topic_id, config, directory_id)
+                partition = self._create(topic_partition, topic_id, config, view)
                 if partition is None:
                     continue
                 assert settings is not None
@@ -387,14 +386,17 @@ class ReplicaManager:
             self._report_directory(partition, view)
 
     def _create(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory_id: Uuid
+        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, view: PartitionView
     ) -> Partition | None:
+        directory_id = view.directory(self.node_id)
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
         except StorageError as error:
             # Logged once: the creation is retried every second while the disk is full.
             if topic_partition not in self.offline:
                 logger.error("could not create the log of %s, will retry: %s", topic_partition, error.message)
+            if self.directory_reporter is not None and self.logs.is_refused(topic_partition):
+                self.directory_reporter.report_lost(topic_id, topic_partition.partition, view)
             self.offline.add(topic_partition)
             self._plan_create_retry()
             return None

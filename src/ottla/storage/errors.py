@@ -18,11 +18,25 @@ __all__ = [
     "LogDirectoryOffline",
     "StorageError",
     "is_disk_full",
+    "is_of_one_path",
     "is_shortage",
 ]
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+_OF_ONE_PATH = frozenset(
+    {
+        errno.EACCES,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ENOTEMPTY,
+        errno.EPERM,
+    }
+)
 
 
 class StorageError(KafkaError):
@@ -59,3 +73,8 @@ def is_disk_full(error: OSError) -> bool:
 def is_shortage(error: OSError) -> bool:
     """The process or the machine has no free descriptors or memory: temporary, and not a fault of the disk."""
     return error.errno in _SHORTAGE
+
+
+def is_of_one_path(error: OSError) -> bool:
+    """A file is missing, of the wrong kind or not permitted: the disk works, and other partitions are not affected."""
+    return error.errno in _OF_ONE_PATH

@@ -19,7 +19,7 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import DirectoryRefused, StorageError
+from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
     CLUSTER_METADATA_TOPIC,
@@ -224,7 +224,7 @@ class Loader:
     def _load_now(self, job: _Job) -> None:
         try:
             self._loaded.append(self._open(job))
-        except (OSError, KafkaError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 (as for a log that a worker opens)
             self._refuse(job, error)
 
     def _load_next(self, queue: deque[_Job]) -> None:
@@ -257,16 +257,24 @@ class Loader:
             self._done.resolve(self._loaded)
 
     def _refuse(self, job: _Job, error: BaseException) -> None:
-        if isinstance(error, OSError):
+        """A log cannot be opened: its partition is out of service. Only an error of the disk affects others."""
+        if not isinstance(error, Exception):
+            raise error
+        if isinstance(error, OSError) and not is_of_one_path(error):
             job.directory.fail(error)
             return
-        if isinstance(error, KafkaError):
-            self.refused[job.topic_partition] = error
-        elif isinstance(error, ValueError):
-            self.refused[job.topic_partition] = StorageError(str(error))
-        else:
-            raise error
-        logger.error("%s in %s cannot be opened: %s", job.topic_partition, job.directory.path, error)
+        path = f"{job.directory.path}/{job.topic_partition}"
+        reason = error.message if isinstance(error, KafkaError) else str(error)
+        self.refused[job.topic_partition] = StorageError(f"The log in {path} cannot be opened: {reason}")
+        is_foreseen = isinstance(error, (KafkaError, OSError, ValueError))
+        logger.error(
+            "%s is out of service because the log in %s cannot be opened: %s. Other partitions are not affected. "
+            "Remove the foreign or damaged file and restart the node.",
+            job.topic_partition,
+            path,
+            reason,
+            exc_info=None if is_foreseen else error,
+        )
 
     def _open(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"

@@ -19,7 +19,14 @@ from ottla.model.ports import World
 from ottla.storage.beginning import begin_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import DirectoryRefused, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
+from ottla.storage.errors import (
+    DirectoryRefused,
+    LogDirectoryOffline,
+    StorageError,
+    is_disk_full,
+    is_of_one_path,
+    is_shortage,
+)
 from ottla.storage.loading import LoadedLog, Loader
 from ottla.storage.log import PartitionLog
 from ottla.storage.maintenance import Maintenance
@@ -203,6 +210,10 @@ class LogManager:
         entry = self._entries.get(topic_partition)
         return None if entry is None else entry.log
 
+    def is_refused(self, topic_partition: TopicPartition) -> bool:
+        """Whether the log is on disk and cannot be used. No empty log takes its place."""
+        return topic_partition in self._refused
+
     def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
         entry = self._entries.get(topic_partition)
         return None if entry is None else entry.topic_id
@@ -253,7 +264,7 @@ class LogManager:
         except OSError as error:
             directory.clear_away(f"{directory.path}/{topic_partition}")
             # Not logged here: the caller logs it, and retries.
-            if not is_disk_full(error) and not is_shortage(error):
+            if not is_disk_full(error) and not is_shortage(error) and not is_of_one_path(error):
                 directory.fail(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
         self._add(_Entry(log, directory, topic_id))

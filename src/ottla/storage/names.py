@@ -63,6 +63,8 @@ CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 _DELETE_DIRECTORY_SUFFIX = "-delete"
 _FUTURE_DIRECTORY_SUFFIX = "-future"
 _STRAY_DIRECTORY_SUFFIX = "-stray"
+_OFFSET_MAX = (1 << 63) - 1
+_PARTITION_MAX = (1 << 31) - 1
 _FILE_NAME_LENGTH_MAX = 255
 """The limit of common file systems. A topic name may have 249 characters, so marked directories shorten it."""
 
@@ -86,9 +88,12 @@ def offset_file_name(offset: int, suffix: str) -> str:
 
 
 def offset_of_file(name: str) -> int | None:
-    """The offset in a file name, or None for other files."""
+    """The offset in a file name, or None for other files. A number above 63 bits is no offset."""
     digits = name.split(".", 1)[0]
-    return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+    if len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return offset if offset <= _OFFSET_MAX else None
 
 
 def parse_directory_name(name: str) -> ParsedDirectory | None:
@@ -106,7 +111,8 @@ def parse_directory_name(name: str) -> ParsedDirectory | None:
     topic, dash, partition = stem.rpartition("-")
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
-    return ParsedDirectory(TopicPartition(topic, int(partition)), kind)
+    number = int(partition)
+    return ParsedDirectory(TopicPartition(topic, number), kind) if number <= _PARTITION_MAX else None
 
 
 def delete_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:

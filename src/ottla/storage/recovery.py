@@ -368,15 +368,23 @@ def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFile
 
 
 def _finish_interrupted_work(files: Files, directory: str) -> set[str]:
-    """Removes deleted and unfinished files, and completes replacements. Returns the remaining names."""
+    """Removes deleted and unfinished files, and completes replacements. Returns the remaining names.
+
+    Files of other programs keep their names and are not returned.
+    """
     names = set(files.list_directory(directory))
     swaps: list[int] = []
     for name in sorted(names):
-        if name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, ".tmp")):
+        if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
+            continue
+        offset = offset_of_file(name)
+        if files.is_directory(f"{directory}/{name}") or (offset is None and name.endswith(SWAP_SUFFIX)):
+            names.discard(name)
+        elif not name.endswith(SWAP_SUFFIX):
             files.remove(f"{directory}/{name}")
             names.discard(name)
-        elif name.endswith(LOG_SUFFIX + SWAP_SUFFIX):
-            swaps.append(offset_of_file(name) or 0)
+        elif offset is not None and name == offset_file_name(offset, LOG_SUFFIX) + SWAP_SUFFIX:
+            swaps.append(offset)
     private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
     for offset in swaps:
         path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"

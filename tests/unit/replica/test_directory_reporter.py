@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ottla.metadata.image import PartitionImage
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
-from ottla.replica.directory_reporter import DirectoryReporter
+from ottla.replica.directory_reporter import LOST, DirectoryReporter
 from ottla.wire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
@@ -134,3 +135,14 @@ def test_nothing_is_told_before_the_registration_or_after_the_end() -> None:
     setting.reporter.close()
     setting.controller.answer()
     assert setting.run(10_000) == 1
+
+
+def test_a_replica_that_cannot_be_used_is_reported_while_another_is_in_sync() -> None:
+    setting = Setting()
+    view = PartitionImage((1, 2), isr=(1, 2), leader=1, leader_epoch=0, partition_epoch=0, directories=(FIRST, SECOND))
+    setting.reporter.report_lost(TOPIC, 0, view._replace(isr=(1,)))
+    setting.reporter.report_lost(TOPIC, 0, view._replace(directories=(LOST, SECOND)))
+    assert setting.run() == 0
+    setting.reporter.report_lost(TOPIC, 0, view)
+    assert setting.run() == 1
+    assert setting.controller.told() == [(LOST, TOPIC, 0)]

@@ -1,0 +1,121 @@
+"""Damage to a partition's files affects only that partition, is logged, and never gives an offset twice."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla.testing
+
+WAIT_S = 60.0
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes], *, partition: int = 0) -> list[int]:
+    """Sends the values with acks=all; returns their offsets."""
+    offsets: list[int] = []
+
+    def on_delivery(error: KafkaException | None, message: Message) -> None:
+        assert error is None, error
+        offset = message.offset()
+        assert offset is not None
+        offsets.append(offset)
+
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 60_000, "retry.backoff.ms": 50})
+    for value in values:
+        producer.produce(topic, value=value, partition=partition, on_delivery=on_delivery)
+    assert producer.flush(WAIT_S) == 0
+    return offsets
+
+
+def consume(bootstrap: str, topic: str, count: int, *, partition: int = 0) -> list[tuple[int, bytes]]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    records: list[tuple[int, bytes]] = []
+    deadline = time.monotonic() + WAIT_S
+    while len(records) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            records.append((message.offset() or 0, message.value() or b""))
+    consumer.close()
+    return records
+
+
+def create(bootstrap: str, topic: str, *, partitions: int = 1, replicas: int = 1, **config: str) -> AdminClient:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    settings = {name.replace("_", "."): value for name, value in config.items()}
+    new = NewTopic(topic, num_partitions=partitions, replication_factor=replicas, config=settings)
+    for future in admin.create_topics([new]).values():
+        future.result(WAIT_S)
+    return admin
+
+
+def leader_of(admin: AdminClient, topic: str) -> int:
+    return admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions[0].leader
+
+
+def in_sync(admin: AdminClient, topic: str) -> list[int]:
+    return sorted(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions[0].isrs)
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        time.sleep(0.05)
+
+
+def directory_of(node: ottla.testing.Node, topic: str, partition: int = 0) -> Path:
+    found = list(node.directory.rglob(f"{topic}-{partition}"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+def values(count: int, prefix: str = "v") -> list[bytes]:
+    return [b"%s-%d" % (prefix.encode(), number) for number in range(count)]
+
+
+def test_a_foreign_file_does_not_keep_a_node_from_starting() -> None:
+    with ottla.testing.cluster() as cluster:
+        create(cluster.bootstrap, "t", partitions=2)
+        for partition in (0, 1):
+            produce(cluster.bootstrap, "t", values(10), partition=partition)
+        node = cluster.node(1)
+        node.stop()
+        directory = directory_of(node, "t", 0)
+        (directory / "backup.log.swap").write_bytes(b"of an editor")
+        checkpoint = directory / "leader-epoch-checkpoint"
+        checkpoint.unlink()
+        checkpoint.mkdir()
+        node.start()
+        assert [value for _, value in consume(cluster.bootstrap, "t", 10, partition=1)] == values(10)
+        assert produce(cluster.bootstrap, "t", values(1), partition=1) == [10]
+        assert "t-0 is out of service" in node.output
+        node.stop()
+        checkpoint.rmdir()
+        node.start()
+        assert [value for _, value in consume(cluster.bootstrap, "t", 10, partition=0)] == values(10)
+
+
+def test_another_replica_leads_while_a_log_cannot_be_opened() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3)
+        produce(cluster.bootstrap, "t", values(10))
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        node.stop()
+        checkpoint = directory_of(node, "t") / "leader-epoch-checkpoint"
+        checkpoint.unlink()
+        checkpoint.mkdir()
+        node.start()
+        wait_until(lambda: "t-0 is out of service" in node.output, "the node says so")
+        assert produce(cluster.bootstrap, "t", values(1)) == [10]
+        assert leader_of(admin, "t") != victim
+        assert victim not in in_sync(admin, "t")
+        node.stop()
+        checkpoint.rmdir()
+        node.start()
+        wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the repaired replica is in sync again")
