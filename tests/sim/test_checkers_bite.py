@@ -18,12 +18,12 @@ SEEDS_MAX = 25
 CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, object]]] = [
     (
         broken_data_path.answers_before_replication,
-        {"no acknowledged record is lost", "producers keep their sequence"},
+        {"no acknowledged record is lost", "no gap in producer sequences"},
         {"faults": ("slow links", "kill", "partition")},
     ),
     (
         broken_data_path.serves_beyond_the_high_watermark,
-        {"reads last", "stable reads"},
+        {"read records stay", "stable reads"},
         {"faults": ("slow links", "kill", "partition")},
     ),
     (
@@ -89,17 +89,17 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
     (
         broken_transactions.ends_of_any_epoch_are_believed,
         {"late messages", "transactions"},
-        {"transactions": 1, "producers": 0, "is_new_transactions": True, "seconds": 6.0},
+        {"transactions": 1, "producers": 0, "is_transaction_version_2": True, "seconds": 6.0},
     ),
     (
         broken_transactions.partitions_are_added_by_anybody,
         {"late messages"},
-        {"transactions": 1, "producers": 0, "is_new_transactions": True, "seconds": 6.0},
+        {"transactions": 1, "producers": 0, "is_transaction_version_2": True, "seconds": 6.0},
     ),
     (
         broken_transactions.partitions_do_not_ask_the_coordinator,
         {"transactions"},
-        {"transactions": 1, "producers": 0, "is_new_transactions": False, "seconds": 6.0},
+        {"transactions": 1, "producers": 0, "is_transaction_version_2": False, "seconds": 6.0},
     ),
     (
         broken_transactions.offsets_of_aborted_transactions_count,

@@ -67,7 +67,7 @@ class Client:
         self.cluster = SimCluster(self.kernel, ClusterLayout(nodes=1, controllers=1, settings=settings))
         self.cluster.start()
         self.kernel.run_until(120 * SECOND_US, lambda: self.cluster.all_serve)
-        self.process = Process(self.kernel, "client", on_defect=self.cluster.found_defect)
+        self.process = Process(self.kernel, "client", on_defect=self.cluster.report_defect)
         self.received = bytearray()
         self.is_closed = False
         self.socket: Socket | None = None

@@ -1,4 +1,4 @@
-"""A small client for workloads: knows who leads, asks them, and forgets what turned out wrong."""
+"""A small client for workloads: it caches leaders and coordinators, and forgets entries that proved wrong."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ BACKOFF_SECONDS = (0.05, 0.5)
 
 
 class SimClient:
-    """One client on a host of its own."""
+    """One client, on its own host."""
 
     def __init__(self, cluster: SimCluster, name: str, number: int) -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.name = name
         self.host = f"10.0.1.{number}"
-        self.process = Process(cluster.kernel, name, on_defect=cluster.found_defect)
+        self.process = Process(cluster.kernel, name, on_defect=cluster.report_defect)
         self.random = cluster.kernel.random_for(name)
         self._peers = SimPeers(
             cluster.network, self.process, ProcessScheduler(self.process), host=self.host, client_id=name
         )
         self.topic_ids: dict[str, Uuid] = {}
         self._leaders: dict[TopicPartition, tuple[Endpoint, int]] = {}
-        # The newest epoch heard of, by topic id and partition.
+        # The newest leader epoch seen, by topic id and partition.
         self._epochs: dict[tuple[Uuid, int], int] = {}
         self._coordinators: dict[str, Endpoint] = {}
         self._bootstrap = cluster.endpoints
@@ -53,7 +53,7 @@ class SimClient:
         timeout_ms: int = REQUEST_TIMEOUT_MS,
         version_max: int = 32767,
     ) -> M:
-        """The answer of one broker; raises PeerUnreachable when there is none."""
+        """The broker's answer. Raises PeerUnreachable if there is none."""
         response = await wait(
             self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms, version_max=version_max)
         )
@@ -61,7 +61,7 @@ class SimClient:
         return response
 
     async def ask_any(self, request: Message, answer: type[M]) -> M:
-        """The answer of whichever broker gives one."""
+        """The answer of a random broker."""
         return await self.ask(self.random.choice(self._bootstrap), request, answer, purpose="any")
 
     async def back_off(self) -> None:
@@ -73,7 +73,7 @@ class SimClient:
     # -- metadata --------------------------------------------------------------------------------------------------
 
     async def leader(self, partition: TopicPartition) -> tuple[Endpoint, int] | None:
-        """Who leads, and the epoch; None when nobody does or nobody says."""
+        """The leader and its epoch; None if there is no leader or no metadata."""
         if partition not in self._leaders:
             await self.refresh([partition.topic])
         return self._leaders.get(partition)
@@ -98,8 +98,8 @@ class SimClient:
             for row in topic.partitions:
                 partition = TopicPartition(topic.name, row.partition_index)
                 endpoint = brokers.get(row.leader_id)
-                # As clients do (KIP-320): a broker that is behind may still take itself for the leader of an older
-                # epoch, and would call out of range what was read from its successor.
+                # Metadata of an older epoch is ignored, as in Kafka's clients (KIP-320): a broker that lags may still
+                # name itself as leader, and would answer OFFSET_OUT_OF_RANGE to positions read from its successor.
                 newest = self._epochs.get((topic.topic_id, row.partition_index), -1)
                 self._epochs[topic.topic_id, row.partition_index] = max(newest, row.leader_epoch)
                 if endpoint is None or row.leader_epoch < newest:
@@ -108,9 +108,9 @@ class SimClient:
                     self._leaders[partition] = (endpoint, row.leader_epoch)
 
     async def coordinator(self, group: str, *, key_type: int = 0) -> Endpoint | None:
-        """Of a group, or (key type 1) of a transactional id."""
-        found = self._coordinators.get(group)
-        if found is None:
+        """The coordinator of a group or, with key type 1, of a transactional id."""
+        endpoint = self._coordinators.get(group)
+        if endpoint is None:
             try:
                 response = await self.ask_any(
                     FindCoordinatorRequest(key_type=key_type, coordinator_keys=[group]), FindCoordinatorResponse
@@ -120,13 +120,13 @@ class SimClient:
             row = response.coordinators[0]
             if row.error_code:
                 return None
-            found = self._coordinators[group] = Endpoint(row.host, row.port)
-        return found
+            endpoint = self._coordinators[group] = Endpoint(row.host, row.port)
+        return endpoint
 
     def forget_coordinator(self, group: str) -> None:
         self._coordinators.pop(group, None)
 
     def broker_run(self, endpoint: Endpoint) -> str:
-        """Which run of which node answers there now; only the evidence needs to know."""
+        """The node at this endpoint and its current run, for the history."""
         node = self.cluster.node_at(endpoint.host)
         return f"node {node.node_id}, run {node.incarnation}"

@@ -1,4 +1,4 @@
-"""A cluster in the simulation: nodes, the network between them, and a supervisor that starts again what has ended."""
+"""A simulated cluster: nodes, the network between them, and a supervisor that restarts nodes that have ended."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClusterLayout:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that must not be: which rule it breaks, and how it was seen."""
+    """A violation: the rule that was broken, and a sentence that describes how."""
 
     rule: str
     sentence: str
@@ -64,18 +64,18 @@ class Finding:
 
 
 class SimCluster:
-    """All nodes of one simulation, and everything that was found out about them."""
+    """All nodes of one simulation, and the findings about them."""
 
     def __init__(self, kernel: Kernel, layout: ClusterLayout) -> None:
         self.kernel = kernel
         self.layout = layout
         self.network = Network(kernel)
         self.findings: list[Finding] = []
-        # How long the supervisor waits before it starts a node again.
+        # The shortest and longest delay before the supervisor restarts a node.
         self.restart_seconds = (0.1, 10.0)
-        # Called with every node that is ready to serve.
+        # Called with every node that begins to serve.
         self.on_ready: list[Callable[[SimNode], object]] = []
-        # Nodes that have lost bytes they had acknowledged, and the run in which that was.
+        # Nodes that have lost acknowledged bytes, and the run in which they lost them.
         self.damaged: dict[int, int] = {}
         self._random = kernel.random_for("supervisor")
         self.nodes: dict[int, SimNode] = {}
@@ -85,21 +85,21 @@ class SimCluster:
                 self.network,
                 node_id=node_id,
                 properties=layout.properties(node_id),
-                on_defect=self.found_defect,
+                on_defect=self.report_defect,
             )
             node.on_ended = self._on_ended
             node.on_ready = lambda ready, _: self._on_ready(ready)
             self.nodes[node_id] = node
 
     def start(self) -> None:
-        """Starts every node at a moment of its own."""
+        """Starts every node at a random moment of the first second."""
         if self.layout.controllers > 1:
             self._format_controllers()
         for node in self.nodes.values():
             self.kernel.after(self._random.randrange(SECOND_US), self._restart, node)
 
     def _format_controllers(self) -> None:
-        """One controller begins a cluster by itself; several are told before which one it is."""
+        """Formats the storage of several controllers with one cluster id. A single controller formats its own."""
         cluster_id = str(Uuid.random(self._random))
         for node in list(self.nodes.values())[: self.layout.controllers]:
             files = SimFiles(self.kernel, node.disk)
@@ -125,12 +125,12 @@ class SimCluster:
         return next(node for node in self.nodes.values() if node.host == host)
 
     def is_damaged(self, node: SimNode) -> bool:
-        """Whether the node has lost bytes and is not in sync again everywhere: until then it counts as a lost copy."""
+        """True if the node has lost bytes and is not yet back in all in-sync sets. It then counts as a lost copy."""
         if node.node_id not in self.damaged:
             return False
         if not node.is_serving or node.incarnation <= self.damaged[node.node_id]:
             return True
-        images = [each.broker.metadata.image for each in self.nodes.values() if each.broker is not None]
+        images = [other.broker.metadata.image for other in self.nodes.values() if other.broker is not None]
         image = max(images, key=lambda image: image.offset)
         for topic in image.topics.by_id.values():
             for row in topic.partitions.values():
@@ -139,23 +139,23 @@ class SimCluster:
         del self.damaged[node.node_id]
         return False
 
-    def found(self, rule: str, sentence: str) -> None:
+    def report(self, rule: str, sentence: str) -> None:
         finding = Finding(rule, sentence, self.kernel.now_us)
         self.kernel.trace("finding", str(finding))
         if len(self.findings) < 100:
             self.findings.append(finding)
 
-    def found_defect(self, sentence: str, error: BaseException) -> None:
+    def report_defect(self, sentence: str, error: BaseException) -> None:
         place = ""
         traceback = error.__traceback__
         while traceback is not None:
             code = traceback.tb_frame.f_code
             place = f"{code.co_filename.rpartition('/ottla/')[2]}:{traceback.tb_lineno} in {code.co_name}"
             traceback = traceback.tb_next
-        self.found("no defects", f"{sentence}: {type(error).__name__}: {error} [{place}]")
+        self.report("no defects", f"{sentence}: {type(error).__name__}: {error} [{place}]")
 
     def heal(self) -> None:
-        """Ends every fault: links open, disks well, clocks right, everybody awake; what is down will be started."""
+        """Ends every fault: links, disks, clocks and frozen nodes. The supervisor restarts nodes that are down."""
         self.kernel.trace("heal")
         self.network.heal()
         for node in self.nodes.values():
@@ -179,7 +179,7 @@ class SimCluster:
 
 
 class LogCollector(logging.Handler):
-    """Turns logged tracebacks into findings: a node that survives its own defect has a defect all the same."""
+    """Turns logged tracebacks into findings, because a defect that a node survives is still a defect."""
 
     def __init__(self, cluster: SimCluster) -> None:
         super().__init__(level=logging.DEBUG)
@@ -188,7 +188,7 @@ class LogCollector(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         cluster = self._cluster
         if record.exc_info and record.exc_info[1] is not None and not isinstance(record.exc_info[1], OSError):
-            cluster.found_defect(f"{record.name} logged: {record.getMessage()}", record.exc_info[1])
+            cluster.report_defect(f"{record.name} logged: {record.getMessage()}", record.exc_info[1])
         if cluster.kernel.on_trace is not None:
             process = current_process()
             cluster.kernel.on_trace(

@@ -1,13 +1,13 @@
-"""A disk that forgets what was not synced, tears what was half written, fills up, gets slow and fails.
+"""A disk that loses unsynced writes, tears half-finished writes, fills up, gets slow and fails.
 
-A file is an inode with two contents: what a reader sees now (`data`), and what the platter holds (`durable`), which
-lags behind by the list of writes since the last sync. A directory likewise has the names it shows and those that are
-durable, apart by the changes since its last sync: a file that was synced but whose name was not is gone after a power
-cut, as POSIX allows. When a program is killed nothing is lost, for the page cache is the operating system's; when the
-power is cut, chance decides how much of each list had reached the platter already: nothing, a part (of which the last
-write may be torn), or everything, and sometimes later writes without earlier ones.
+A file is an inode with two contents: the current one (`data`), and the one on the platter (`durable`). `durable` lacks
+the writes since the last sync. A directory likewise has its current names and its durable names, which lack the changes
+since its last sync: a synced file whose name is not synced is gone after a power loss, as POSIX allows. A killed
+program loses nothing, because the page cache belongs to the operating system. At a power loss a random choice decides
+how many of the pending changes had reached the platter: none, some (of which the last write may be torn), all, or later
+changes without earlier ones.
 
-An fsync that fails has made nothing durable, and the next one may: the pages stay dirty.
+A failed fsync makes nothing durable. The pages stay dirty, so the next fsync can succeed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Cut(NamedTuple):
 
 
 class Inode:
-    """A file's content; it outlives its names."""
+    """The content of a file. It exists independently of the file's names."""
 
     __slots__ = ("data", "durable", "modified_us", "pending", "reserved_to")
 
@@ -62,7 +62,7 @@ class Inode:
         self.pending.clear()
 
     def lose_power(self, random: Random) -> bool:
-        """Leaves what had reached the platter; whether anything was lost."""
+        """Keeps what had reached the platter. Returns True if anything was lost."""
         pending = self.pending
         self.reserved_to = 0
         if pending:
@@ -76,14 +76,14 @@ class Inode:
 
 
 class Directory:
-    """Names, as they are now and as they are on the platter."""
+    """The current names and the durable names."""
 
     __slots__ = ("durable", "entries", "pending")
 
     def __init__(self) -> None:
         self.entries: dict[str, Inode | Directory] = {}
         self.durable: dict[str, Inode | Directory] = {}
-        # Each change is one step of the file system's journal: names set, or (None) taken away, together.
+        # Every element is one atomic step of the file system's journal: names that are set, or (None) removed.
         self.pending: list[tuple[tuple[str, Inode | Directory | None], ...]] = []
 
     def change(self, *changes: tuple[str, Inode | Directory | None]) -> None:
@@ -96,7 +96,7 @@ class Directory:
         self.pending.clear()
 
     def lose_power(self, random: Random) -> int:
-        """Leaves what had reached the platter, here and below; how many files and directories lost something."""
+        """Keeps what had reached the platter, here and below. Returns how many files and directories lost something."""
         pending, self.pending = self.pending, []
         for changes in pending[: random.choice((0, random.randint(0, len(pending)), len(pending)))]:
             _rename_entries(self.durable, changes)
@@ -106,18 +106,18 @@ class Directory:
 
 
 class SimDisk:
-    """The disk of one node, which survives its processes."""
+    """The disk of one node. It outlives the processes of the node."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.root = Directory()
-        # Faults, set and taken away by the schedule.
+        # Faults, set and cleared by the schedule.
         self.is_full = False
         self.fails_sync = False
         self.fails_all = False
         self.sync_us = SYNC_US
         self.cold_read_probability = 0.02
-        # Counts down with every change; at zero the process that makes it is killed in the middle of what it does.
+        # Counts down with every change. At zero the process is killed instead of making the change.
         self.changes_until_kill: int | None = None
         self._busy_us = 0
 
@@ -133,14 +133,14 @@ class SimDisk:
 
     @property
     def may_fail(self) -> bool:
-        """Whether a fault is on that may end the program."""
+        """True if a fault is active that can end the program."""
         return self.is_full or self.fails_sync or self.fails_all or self.changes_until_kill is not None
 
     def take_busy_us(self) -> int:
-        """The time the disk has worked since it was asked last; of many files together no more than a minute.
+        """The time the disk has worked since the last call, at most one minute.
 
-        A task has all its time set when it begins. Without a bound, one that syncs a hundred files on a slow disk would
-        still be at it long after the disk was healed.
+        The duration of a task is fixed when it begins. Without this bound, a task that syncs a hundred files on a slow
+        disk would still be running long after the disk was healed.
         """
         busy, self._busy_us = self._busy_us, 0
         return min(busy, BUSY_US_MAX)
@@ -148,9 +148,9 @@ class SimDisk:
     # -- what files do ---------------------------------------------------------------------------------------------
 
     def check_change(self, path: str, *, takes_room: bool) -> bool:
-        """Before a change; whether the process is to be killed instead of making it."""
+        """Called before a change. Returns True if the process must be killed instead of making the change."""
         if self.fails_all:
-            raise OSError(errno.EIO, "the disk does not answer", path)
+            raise OSError(errno.EIO, "simulated disk failure", path)
         if takes_room and self.is_full:
             raise OSError(errno.ENOSPC, "no space left on the device", path)
         if self.changes_until_kill is not None:
@@ -162,12 +162,12 @@ class SimDisk:
 
     def check_read(self, path: str) -> None:
         if self.fails_all:
-            raise OSError(errno.EIO, "the disk does not answer", path)
+            raise OSError(errno.EIO, "simulated disk failure", path)
 
     def sync(self, path: str, target: Inode | Directory) -> None:
         self._busy_us += self.random.randrange(*self.sync_us)
         if self.fails_sync:
-            raise OSError(errno.EIO, "the disk could not be written", path)
+            raise OSError(errno.EIO, "simulated fsync failure", path)
         target.sync()
 
     def find(self, path: str) -> Inode | Directory | None:
@@ -181,7 +181,7 @@ class SimDisk:
 
 
 def _survivors(pending: list[_Write | _Cut], random: Random) -> list[_Write | _Cut]:
-    """Those of the unsynced changes that had reached the platter."""
+    """The unsynced changes that had reached the platter, chosen at random."""
     fate = random.randrange(4)
     if fate == 0:
         return []
@@ -190,7 +190,7 @@ def _survivors(pending: list[_Write | _Cut], random: Random) -> list[_Write | _C
     if fate == 2:
         kept = pending[: random.randint(0, len(pending))]
         if kept and isinstance(kept[-1], _Write):
-            # The last one is torn, at the border of a sector as seen from its beginning.
+            # The last write is torn at a multiple of the sector size, counted from its beginning.
             write = kept[-1]
             sectors = len(write.data) // SECTOR_BYTES
             kept = [*kept[:-1], _Write(write.position, write.data[: random.randint(0, sectors) * SECTOR_BYTES])]

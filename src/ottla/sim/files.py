@@ -1,6 +1,6 @@
 """The Files port over a simulated disk, for one process.
 
-A killed process can hold a file as long as it likes: nothing it does with it reaches the disk any more.
+A killed process may still hold open files, but none of its calls reaches the disk any more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ VOLUME_BYTES = 1 << 40
 
 
 class SimFiles:
-    """What one process sees of its disk."""
+    """The disk as one process sees it."""
 
     def __init__(self, kernel: Kernel, disk: SimDisk) -> None:
         self._kernel = kernel
@@ -31,18 +31,18 @@ class SimFiles:
 
     def open(self, path: str, *, create: bool = True) -> File:
         self.check_read(path)
-        found = self.disk.find(path)
-        if isinstance(found, Directory):
+        entry = self.disk.find(path)
+        if isinstance(entry, Directory):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
-        if found is None:
+        if entry is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.check_change(path, takes_room=True)
-            found = Inode()
-            found.modified_us = self._kernel.now_us
+            entry = Inode()
+            entry.modified_us = self._kernel.now_us
             directory, name = self._parent(path)
-            directory.change((name, found))
-        return SimFile(self, path, found)
+            directory.change((name, entry))
+        return SimFile(self, path, entry)
 
     def exists(self, path: str) -> bool:
         self.check_read(path)
@@ -62,14 +62,14 @@ class SimFiles:
         for name in path.split("/"):
             if not name:
                 continue
-            found = node.entries.get(name)
-            if found is None:
+            entry = node.entries.get(name)
+            if entry is None:
                 self.check_change(path, takes_room=True)
-                found = Directory()
-                node.change((name, found))
-            if not isinstance(found, Directory):
+                entry = Directory()
+                node.change((name, entry))
+            if not isinstance(entry, Directory):
                 raise FileExistsError(errno.EEXIST, "is a file", path)
-            node = found
+            node = entry
 
     def size_of(self, path: str) -> int:
         inode = self._inode(path)
@@ -80,15 +80,15 @@ class SimFiles:
 
     def rename(self, source: str, target: str) -> None:
         self.check_change(source, takes_room=False)
-        found = self.disk.find(source)
-        if found is None:
+        entry = self.disk.find(source)
+        if entry is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", source)
         source_parent, source_name = self._parent(source)
         target_parent, target_name = self._parent(target)
         if source_parent is target_parent:
-            source_parent.change((source_name, None), (target_name, found))
+            source_parent.change((source_name, None), (target_name, entry))
         else:
-            target_parent.change((target_name, found))
+            target_parent.change((target_name, entry))
             source_parent.change((source_name, None))
 
     def remove(self, path: str) -> None:
@@ -145,7 +145,7 @@ class SimFiles:
         if self.is_dead:
             raise ProcessKilled
         if self.disk.check_change(path, takes_room=takes_room):
-            # Now: whatever tidies up on the way out must not reach the disk any more.
+            # Set before the exception is raised: `finally` blocks on the way out must not change the disk any more.
             self.is_dead = True
             raise ProcessKilled
 
@@ -162,25 +162,25 @@ class SimFiles:
         return self._directory(head), name
 
     def _directory(self, path: str) -> Directory:
-        found = self.disk.find(path)
-        if found is None:
+        entry = self.disk.find(path)
+        if entry is None:
             raise FileNotFoundError(errno.ENOENT, "no such directory", path)
-        if not isinstance(found, Directory):
+        if not isinstance(entry, Directory):
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
-        return found
+        return entry
 
     def _inode(self, path: str) -> Inode:
         self.check_read(path)
-        found = self.disk.find(path)
-        if found is None:
+        entry = self.disk.find(path)
+        if entry is None:
             raise FileNotFoundError(errno.ENOENT, "no such file", path)
-        if isinstance(found, Directory):
+        if isinstance(entry, Directory):
             raise IsADirectoryError(errno.EISDIR, "is a directory", path)
-        return found
+        return entry
 
 
 class SimFile:
-    """An open file. Its size is kept here: a preallocated file is longer on the disk."""
+    """An open file. It keeps its own size, because a preallocated file is longer on the disk."""
 
     __slots__ = ("_files", "_inode", "_path", "_size")
 
@@ -228,7 +228,7 @@ class SimFile:
         self._size = size
 
     def trim(self) -> None:
-        """Nothing is kept that nobody asked for."""
+        """Does nothing: a simulated file has no space reserved by itself."""
 
     def preallocate(self, size: int) -> None:
         self._files.check_change(self._path, takes_room=True)
@@ -239,7 +239,7 @@ class SimFile:
         self._files.disk.sync(self._path, self._inode)
 
     def close(self) -> None:
-        """Nothing is held that would have to be given back."""
+        """Does nothing: a simulated file holds no resources."""
 
     def _write(self, position: int, data: Buffer) -> None:
         self._files.check_change(self._path, takes_room=True)
@@ -260,5 +260,5 @@ class _SimLock:
 
 
 def _conforms(files: SimFiles, file: SimFile) -> tuple[Files, File]:
-    """Never called: the type checker proves here that the ports are implemented."""
+    """Never called. Makes the type checker verify that the ports are implemented."""
     return files, file

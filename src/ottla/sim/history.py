@@ -1,7 +1,7 @@
-"""What the clients of a simulation were told: the evidence that checkers hold against the cluster.
+"""The history of a run: the answers that clients got. Checkers compare it with the state of the cluster.
 
-Workloads write it and decide nothing; checkers read it. A value names its producer and its place in that producer's
-order, so that the record alone tells what ought to be around it.
+Workloads write the history and do not judge it; checkers read it. A record's value contains its producer and its number
+in that producer's order, so that a record shows by itself which records must precede it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def record_value(producer: str, number: int) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class Sent:
-    """One record, from the moment it was first sent."""
+    """One record, noted when it is sent for the first time."""
 
     partition: TopicPartition
     producer: str
@@ -28,9 +28,9 @@ class Sent:
     acks: int
     is_idempotent: bool
     sent_us: int
-    # None until an answer said that it is written, and where; -1 where the answer knew no offset.
+    # None until the record is acknowledged; -1 if the acknowledgement contained no offset.
     offset: int | None = None
-    # The producer's session: order and freedom from duplicates are promised within one.
+    # The producer's session. Order and freedom from duplicates are guaranteed within a session.
     session: int = 0
 
     @property
@@ -40,19 +40,19 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """An offset that the coordinator said is committed."""
+    """A committed offset, as the coordinator acknowledged or reported it."""
 
     group: str
     partition: TopicPartition
     offset: int
-    # When it was asked for and when it was acknowledged.
+    # The times of the request and of the acknowledgement.
     asked_us: int
     acknowledged_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What a member was given in one generation (or member epoch) of its group."""
+    """The partitions of a member in one generation (or member epoch) of its group."""
 
     group: str
     member: str
@@ -64,13 +64,13 @@ class Outcome(Enum):
     OPEN = "open"
     COMMITTED = "committed"
     ABORTED = "aborted"
-    # A commit was asked for, and nobody answered: all or nothing.
+    # The commit request was not answered. The transaction is committed as a whole or not at all.
     UNKNOWN = "unknown"
 
 
 @dataclass(slots=True, kw_only=True)
 class Transaction:
-    """What a transactional producer has written in one transaction, and how it ended."""
+    """The records of one transaction and its outcome."""
 
     producer: str
     number: int
@@ -80,7 +80,7 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """A record that was sent when its transaction had ended, or its producer was replaced: nobody may ever read it."""
+    """A record sent after the end of its transaction, or by a replaced producer. It must never be committed."""
 
     partition: TopicPartition
     value: bytes
@@ -89,12 +89,12 @@ class Late:
 
 @dataclass(slots=True, kw_only=True)
 class Copies:
-    """Records of one partition that are copied to another, and how far; its name is the group's and the producer's."""
+    """A partition whose records are copied to another. `name` is also the group id and the transactional id."""
 
     name: str
     source: TopicPartition
     target: TopicPartition
-    # The committed offset when all was over; -1 when none was ever committed.
+    # The committed offset at the end of the run; -1 if no offset was committed.
     committed: int = -1
 
     def value(self, offset: int) -> bytes:
@@ -104,43 +104,43 @@ class Copies:
 @dataclass(slots=True)
 class History:
     sent: list[Sent] = field(default_factory=list)
-    # What any reader saw at an offset, and the first to see it: (value, producer's id, leader epoch of its batch).
+    # The value that the first reader saw, by partition and offset.
     read: dict[TopicPartition, dict[int, bytes]] = field(default_factory=dict)
     commits: list[Commit] = field(default_factory=list)
-    # Offsets that were asked to be committed and never answered: they may or may not hold.
+    # Offsets whose commit request was not answered: each may be committed or not.
     uncertain_commits: list[Commit] = field(default_factory=list)
-    # Offsets that the coordinator told a reader: (group, partition, offset, when asked, when told).
+    # Answers to OffsetFetch requests.
     fetched_commits: list[Commit] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
     transactions: list[Transaction] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     copies: list[Copies] = field(default_factory=list)
-    # Everything that readers of committed transactions were shown.
+    # Every record that a `read_committed` consumer received.
     read_committed: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
-    # Violations that a workload saw with its own eyes; a checker turns them into findings.
-    contradictions: list[tuple[str, str]] = field(default_factory=list)
-    # High watermarks as fetches told them: (partition, reader, broker's run, leader epoch) -> the highest.
+    # Violations that a workload saw in its own answers, as (rule, sentence). The scenario turns them into findings.
+    violations: list[tuple[str, str]] = field(default_factory=list)
+    # The highest high watermark in answers to fetches, by (partition, reader, run of the broker, leader epoch).
     high_watermarks: dict[tuple[TopicPartition, str, str, int], int] = field(default_factory=dict)
 
-    def contradict(self, rule: str, sentence: str) -> None:
-        if len(self.contradictions) < 100:
-            self.contradictions.append((rule, sentence))
+    def report_violation(self, rule: str, sentence: str) -> None:
+        if len(self.violations) < 100:
+            self.violations.append((rule, sentence))
 
-    def saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        """A reader saw a value at an offset: whoever read it before must have seen the same."""
+    def observe_record(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        """A reader received this value. Every other reader must get the same value at this offset."""
         seen = self.read.setdefault(partition, {})
-        before = seen.setdefault(offset, value)
-        if before != value:
-            self.contradict("stable reads", f"{partition} offset {offset} was {before!r} and is now {value!r}")
+        earlier = seen.setdefault(offset, value)
+        if earlier != value:
+            self.report_violation("stable reads", f"{partition} offset {offset} was {earlier!r} and is now {value!r}")
 
-    def saw_high_watermark(
+    def observe_high_watermark(
         self, partition: TopicPartition, *, reader: str, broker: str, epoch: int, high_watermark: int
     ) -> None:
-        """Within one leadership the high watermark may only grow; each reader asks once at a time."""
+        """The high watermark must not decrease within one leader epoch. Every reader has one request in flight."""
         key = (partition, reader, broker, epoch)
-        before = self.high_watermarks.get(key, -1)
-        if high_watermark < before:
-            self.contradict(
-                "high watermark", f"{partition} led by {broker}, epoch {epoch}: {before} went back to {high_watermark}"
+        earlier = self.high_watermarks.get(key, -1)
+        if high_watermark < earlier:
+            self.report_violation(
+                "high watermark", f"{partition} led by {broker}, epoch {epoch}: {earlier} went back to {high_watermark}"
             )
-        self.high_watermarks[key] = max(before, high_watermark)
+        self.high_watermarks[key] = max(earlier, high_watermark)

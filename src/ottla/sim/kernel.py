@@ -1,11 +1,11 @@
-"""Virtual time: a queue of events, run one at a time, in an order that the seed alone decides.
+"""Virtual time: a queue of events, run one at a time, in an order that only the seed determines.
 
-Everything that happens in a simulation is an event of this queue: a timer, a frame that arrives, a worker that has
-finished, a fault. Time stands still while an event runs and jumps to the next one, so that idle minutes cost nothing.
-Two events of the same microsecond run in the order in which they were planned.
+Everything that happens in a simulation is an event of this queue: a timer, a frame that arrives, a finished worker, a
+fault. Time stands still while an event runs and then jumps to the next event, so that idle minutes cost nothing. Two
+events of the same microsecond run in the order in which they were planned.
 
-The kernel keeps a digest of everything it ran. Two runs of one seed have the same digest, which is how the tests know
-that nothing but the seed decides.
+The kernel keeps a digest of everything it ran. Two runs of one seed have the same digest. The tests compare digests to
+show that a run depends on nothing but its seed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ __all__ = ["SECOND_US", "Event", "Kernel", "TimeStandsStill"]
 
 SECOND_US = 1_000_000
 
-# Events at one and the same microsecond; more than this is a loop that never lets time go on.
+# Events within one microsecond. More than this is a loop in which time does not advance.
 EVENTS_AT_ONCE_MAX = 200_000
 
 _DIGEST_MASK = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class TimeStandsStill(Exception):
-    """A loop that takes no time: a real node would burn a core in it."""
+    """A loop runs without advancing time. On a real node it would use a whole core."""
 
 
 class Event:
-    """A callback that waits for its time; `cancel` makes it never come."""
+    """A planned callback. After `cancel` it never runs."""
 
     __slots__ = ("arguments", "callback")
 
@@ -45,16 +45,16 @@ class Event:
 
 
 class Kernel:
-    """The clock, the queue and the source of chance of one simulation."""
+    """The clock, the event queue and the source of randomness of one simulation."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now_us = 0
         self.events_run = 0
         self.digest = 0
-        # What happened, by kind: shows what a run covered.
+        # The number of events by kind: shows what a run covered.
         self.counts: Counter[str] = Counter()
-        # Called with every line of the trace, when somebody wants to read it.
+        # Called with every line of the trace; None if no trace is wanted.
         self.on_trace: Callable[[str], object] | None = None
         self._queue: list[tuple[int, int, Event]] = []
         self._sequence = 0
@@ -65,7 +65,7 @@ class Kernel:
         return self.now_us / SECOND_US
 
     def random_for(self, name: str) -> Random:
-        """A stream of its own for each user, so that one more draw here does not change what is drawn there."""
+        """The random stream of this name. Every user has its own, so that a new draw does not change other streams."""
         return Random(f"{self.seed}/{name}")
 
     def after(self, delay_us: int, callback: Callable[..., object], *arguments: Any) -> Event:
@@ -75,7 +75,7 @@ class Kernel:
         return event
 
     def run_until(self, end_us: int, is_done: Callable[[], bool] | None = None) -> bool:
-        """Runs events up to a time; ends early, and says so, when `is_done` (asked after every event) says yes."""
+        """Runs events up to a time. Returns True if it ended early because `is_done`, called after every event, did."""
         queue = self._queue
         while queue and queue[0][0] <= end_us:
             time_us, sequence, event = heappop(queue)
@@ -99,10 +99,13 @@ class Kernel:
             self._events_at_once = 0
         self._events_at_once += 1
         if self._events_at_once >= EVENTS_AT_ONCE_MAX:
-            raise TimeStandsStill("something plans itself again and again, without letting time go on")
+            raise TimeStandsStill(
+                f"{EVENTS_AT_ONCE_MAX} events ran at {self.now_seconds} s without advancing time: "
+                "a callback plans itself again without a delay"
+            )
 
     def trace(self, kind: str, text: str = "", number: int = 0) -> None:
-        """Notes that something happened; `number` (a checksum, say) goes into the digest too."""
+        """Counts an event of this kind and adds it to the digest, with `number` (a checksum, for example)."""
         self.counts[kind] += 1
         self.digest = hash((self.digest, len(kind), len(text), number)) & _DIGEST_MASK
         if self.on_trace is not None:

@@ -1,7 +1,7 @@
 """A whole node in the simulation: the unmodified broker on a simulated host, with a disk that outlives its processes.
 
-The twin of `ottla.host.node_process`: binds, starts the lifecycle, opens listeners as it does, and stops as it does. It
-can also end in all the ways in which a program ends without wanting to.
+The counterpart of `ottla.host.node_process`: it binds, starts the lifecycle, opens listeners and stops in the same
+order. It can also be killed, lose power and freeze.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def node_host(node_id: int) -> str:
 
 
 class SimNode:
-    """One host with one node's program on it, running or not."""
+    """One host with one node's program, which may be running or not."""
 
     def __init__(
         self,
@@ -57,24 +57,25 @@ class SimNode:
         self.properties = dict(properties)
         self.host = node_host(node_id)
         self.disk = SimDisk(kernel.random_for(f"disk of node {node_id}"))
-        # The volume is mounted there, so its name is nothing that could be lost.
+        # The mount point of the volume. Its name cannot be lost.
         self.disk.root.change(("data", Directory()))
         self.disk.root.sync()
         self.clock_error_ms = 0
         self.incarnation = 0
         self.process: Process | None = None
-        # Called when the program ended by itself or was killed; whoever supervises it may start it again.
+        # Called when the program has ended by itself or was killed. The supervisor may start it again.
         self.on_ended: Callable[[SimNode, str], object] | None = None
-        # Called with the broker when clients were let in.
+        # Called with the broker when its client listeners are open.
         self.on_ready: Callable[[SimNode, Broker], object] | None = None
-        # Called with each broker as soon as it exists, before it serves: a test may break it here.
+        # Called with every new broker before it serves. Tests use it to break the broker.
         self.on_assembled: Callable[[Broker], object] | None = None
-        # Called with requests and answers: the node, the API key, the client's host, and which of the two it is.
+        # Called for every request and response with the node, the API key, the client's host, and "arrives" or
+        # "is answered".
         self.on_request: Callable[[SimNode, int, str, str], object] | None = None
         self._on_defect = on_defect
         self._run: _Run | None = None
 
-    # -- what it is ------------------------------------------------------------------------------------------------
+    # -- state -----------------------------------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
@@ -94,10 +95,10 @@ class SimNode:
 
     @property
     def broker(self) -> Broker | None:
-        """The broker of the program that runs, once its logs are open."""
+        """The broker of the running program; None until its logs are open."""
         return None if self._run is None else self._run.broker
 
-    # -- what may be done to it ------------------------------------------------------------------------------------
+    # -- start, stop and faults ------------------------------------------------------------------------------------
 
     def start(self) -> None:
         assert not self.is_running
@@ -112,20 +113,20 @@ class SimNode:
         process.plan(0, run.start)
 
     def stop(self) -> None:
-        """Asks for a clean end (SIGTERM)."""
+        """Requests a clean shutdown (SIGTERM)."""
         if self._run is not None:
             self.kernel.trace("node stop", str(self.node_id))
             assert self.process is not None
             self.process.plan(0, self._run.stop)
 
     def kill(self, reason: str = "killed") -> None:
-        """The program ends at once; what it wrote is with the operating system, which also closes its connections."""
+        """Ends the program at once. The operating system keeps its writes and closes its connections."""
         if self.is_running:
             self.kernel.trace("node kill", f"{self.node_id}: {reason}")
             self._end(reason, is_told=True)
 
     def lose_power(self) -> None:
-        """The host is gone at once, and everything that was not synced may be gone too."""
+        """Ends the host at once. Everything that was not synced may be lost."""
         if self.is_running:
             self.network.host(self.host).is_up = False
             self._end("power lost", is_told=False)
@@ -148,7 +149,7 @@ class SimNode:
         if self._run is not None:
             self._run.clock.error_ms = error_ms
 
-    # -- for its run -----------------------------------------------------------------------------------------------
+    # -- called by the run -----------------------------------------------------------------------------------------
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """The program has ended by itself."""
@@ -305,7 +306,7 @@ class _Run:
     def _end_with(self, reason: str) -> None:
         if not self._is_failing:
             self._is_failing = self.is_stopping = True
-            # Whoever found the failure finishes what it does first, as in a real process.
+            # The code that detected the failure finishes its event first, as in a real process.
             self._scheduler.call_soon(self._fail, reason)
 
     def _fail(self, reason: str) -> None:

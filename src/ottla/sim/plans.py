@@ -1,8 +1,8 @@
-"""What a run is made of, as data: drawn from a seed, or read from a file.
+"""The parameters of a run as data: drawn from a seed, or read from a file.
 
-A seed is short, but what is drawn from it changes with everything that is added to the drawing. A plan in a file stays
-what it was: runs that are worth keeping are kept as plans. Parts of the run draw the rest from streams of their own, of
-the plan's seed.
+A seed is short, but the plan drawn from it changes whenever a parameter is added. A plan in a file stays the same, so
+runs that are worth keeping are kept as plans. The other random choices of a run come from random streams of the plan's
+seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Plan", "plan_from_json", "plan_of", "plan_to_json", "step_plans"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Everything a run is made of; drawn from the seed, and some of it may be set by hand."""
+    """All parameters of a run. They are drawn from the seed; some of them can be set explicitly."""
 
     seed: int
     nodes: int = 3
@@ -35,14 +35,14 @@ class Plan:
     pipelines: int = 0
     churns_topics: bool = True
     groups: int = 1
-    # What a group may be: clients that only commit, or members of one of the protocols.
+    # The kinds of groups to draw from: clients that only commit offsets, or members of one of the two protocols.
     group_kinds: tuple[str, ...] = ("commits", "classic", "consumer")
     transactions: int = 0
     # Pairs of instances that copy records from one partition to another, exactly once.
     copies: int = 0
-    # Which version of transactions clients speak; None draws one for each.
-    is_new_transactions: bool | None = None
-    # Kills at steps of transactions, one after the other; the trouble ends with the last of them.
+    # True if clients use transaction version 2 (KIP-890), False for version 1; None draws a version for every client.
+    is_transaction_version_2: bool | None = None
+    # Kills at steps of transactions, in this order. After the last kill no more faults occur.
     steps: tuple[Step, ...] = ()
     moves_replicas: bool = False
     heal_seconds_max: float = 240.0
@@ -60,7 +60,7 @@ def plan_of(
     seconds: float | None = None,
     faults: Sequence[str] | None = None,
 ) -> Plan:
-    """What the seed says, except where whoever asks knows better."""
+    """The plan drawn from the seed, with the parameters that the caller has set."""
     random = Random(f"{seed}/plan")
     node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
     kinds = random.sample(sorted(FAULTS), random.choice((0, 1, 2, 3, 4, len(FAULTS))))
@@ -108,12 +108,15 @@ def plan_of(
 
 
 def step_plans(*, every: int = 1, api: str = "") -> list[Plan]:
-    """All kills at steps of transactions, for either version of them; every n-th of them, or those at one request."""
+    """Plans with all kills at steps of transactions, for both transaction versions.
+
+    `every` selects every n-th kill, `api` the kills at one request.
+    """
     return [
         Plan(
             seed=version,
             controllers=3,
-            # More than it takes: the last kill ends the trouble.
+            # More time than needed: the run continues as soon as the last kill has happened.
             seconds=len(ALL_STEPS) * 10.0,
             topics={"t": 3},
             producers=1,
@@ -122,13 +125,13 @@ def step_plans(*, every: int = 1, api: str = "") -> list[Plan]:
             groups=0,
             transactions=1,
             copies=1,
-            is_new_transactions=version == 2,
+            is_transaction_version_2=version == 2,
             steps=tuple(step for step in ALL_STEPS[::every] if api in ("", step.api)),
             settings={
                 "broker.session.timeout.ms": "3000",
                 "broker.heartbeat.interval.ms": "700",
                 "group.initial.rebalance.delay.ms": "0",
-                # Or in the end one node leads everything, and has no markers to send to anybody.
+                # Without rebalancing, one node would lead every partition in the end, and would send no markers.
                 "leader.imbalance.check.interval.seconds": "2",
                 "leader.imbalance.per.broker.percentage": "0",
             },
@@ -142,11 +145,11 @@ def plan_to_json(plan: Plan) -> str:
 
 
 def plan_from_json(text: str) -> Plan:
-    """The plan; raises TypeError or ValueError where the text is none."""
+    """The plan in this text. Raises TypeError or ValueError if the text is not a valid plan."""
     fields = json.loads(text)
     unknown = set(fields.get("faults", ())).difference(FAULTS)
     if unknown:
-        raise ValueError(f"no such faults: {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown faults: {', '.join(sorted(unknown))}")
     for name in ("faults", "group_kinds", "fault_pause_seconds"):
         if name in fields:
             fields[name] = tuple(fields[name])

@@ -1,7 +1,8 @@
-"""One run of a program: its events, its clock, its workers; it can be frozen and it can be killed.
+"""One run of a program: its events, its clock and its workers. It can be frozen and killed.
 
-A process that is killed never runs another event, whatever is still planned for it. A frozen one (SIGSTOP, a virtual
-machine that is moved) keeps what comes due and runs it when it is resumed, all at once and much later by its clock.
+A killed process never runs another event, even if events are still planned for it. A frozen process (SIGSTOP, or the
+migration of a virtual machine) keeps the events that come due and runs them when it is resumed, all at once and much
+later by its clock.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class ProcessKilled(BaseException):
-    """The process ends in the middle of what it does; not an Exception, so that nobody handles it."""
+    """The process ends within an event. Not an Exception, so that no handler in node code catches it."""
 
 
 _current: Process | None = None
 
 
 class Process:
-    """Where the events of one program run."""
+    """Runs the events of one program."""
 
     def __init__(self, kernel: Kernel, name: str, *, on_defect: Callable[[str, BaseException], object]) -> None:
         self.kernel = kernel
@@ -47,7 +48,7 @@ class Process:
         self.is_frozen = False
         # Called after every event.
         self.after_event: Callable[[], object] | None = None
-        # Called when the process is to end in the middle of an event.
+        # Called when the process has to end within an event.
         self.on_killed: Callable[[], object] | None = None
         self._on_defect = on_defect
         self._held: list[tuple[Callable[..., object], tuple[Any, ...]]] = []
@@ -56,14 +57,14 @@ class Process:
         return self.kernel.after(delay_us, self.run, callback, arguments)
 
     def run(self, callback: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        """Runs a callback in this process, now; whoever comes from outside must enter here."""
+        """Runs a callback in this process, now. Every call from outside the process goes through this method."""
         if not self.is_alive:
             return
         if self.is_frozen:
             self._held.append((callback, arguments))
             return
         global _current
-        before, _current = _current, self
+        previous, _current = _current, self
         try:
             callback(*arguments)
             if self.after_event is not None:
@@ -71,10 +72,10 @@ class Process:
         except ProcessKilled:
             if self.on_killed is not None:
                 self.on_killed()
-        except Exception as error:  # noqa: BLE001 - an event loop logs it and goes on; here it is a finding
+        except Exception as error:  # noqa: BLE001 - an event loop logs it and continues; here it is a finding
             self._on_defect(f"a callback of {self.name} failed", error)
         finally:
-            _current = before
+            _current = previous
 
     def freeze(self) -> None:
         self.is_frozen = True
@@ -91,7 +92,7 @@ class Process:
 
 
 def current_process() -> Process | None:
-    """Whose event runs now; for the log."""
+    """The process whose event runs now; for the log."""
     return _current
 
 
@@ -129,13 +130,14 @@ class ProcessScheduler:
 
     def call_later(self, delay_seconds: float, callback: Callable[..., object], *arguments: Any) -> _ProcessTimer:
         timer = _ProcessTimer(callback, arguments)
-        # Never early: whoever compares times as fractions would find that it is not due, and wait for nothing.
+        # Rounded up, never early: code that compares times as fractions would find that it is not due yet, and would
+        # then wait for a timer that has already fired.
         timer._event = self._process.plan(ceil(delay_seconds * SECOND_US), timer.fire)
         return timer
 
 
 class ProcessClock:
-    """The Clock port. The wall clock has an error that may change at any time; the monotonic one has none."""
+    """The Clock port. The wall clock has an error that can change at any time; the monotonic clock has none."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -149,9 +151,9 @@ class ProcessClock:
 
 
 class ProcessWorkers:
-    """The Workers port: a task runs as a whole, some time after it was submitted, and its result comes later still.
+    """The Workers port: a task runs as one event some time after it was submitted, and its result arrives later.
 
-    `busy_us` says how much virtual time the task has taken on the disk, which a slow disk makes long.
+    `busy_us` returns the virtual time that the task has spent on the disk.
     """
 
     def __init__(self, process: Process, random: Random, *, busy_us: Callable[[], int]) -> None:
@@ -174,7 +176,7 @@ class ProcessWorkers:
         self._busy_us()
         try:
             value = function(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to whoever waits for the result
+        except Exception as error:  # noqa: BLE001 - the error is passed to the waiter of the result
             failure = error
         delay_us = self._busy_us() + self._random.randrange(5, 50)
         if failure is None:

@@ -1,13 +1,13 @@
-"""Runs seeds: one, to look at it, or many, on several processor cores.
+"""The command line: runs one seed with details, or many seeds on several cores.
 
     python -m ottla.sim --seed 7              one run, with a summary; --trace prints every event
-    python -m ottla.sim --seeds 1000          many runs from --from on; ends at once with 1 when one of them fails
-    python -m ottla.sim --plan FILE           one run as the file says; several files may be named
+    python -m ottla.sim --seeds 1000          many runs, from seed --from on; exits with 1 at the first failure
+    python -m ottla.sim --plan FILE           one run of the plan in the file; several files can be given
     python -m ottla.sim --steps               a kill at every step of a transaction, for both versions of transactions
     make sim SEEDS=1000
 
-Every failure is printed with the commands that repeat it: by its seed, and by its plan, which is written to a file
-and stays the same run when the drawing of plans changes.
+Every failure is printed with the commands that repeat it: by its seed, and by its plan. The plan is written to a file
+and stays the same when the drawing of plans changes.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ HASH_SEED = "0"
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
-        # Images of metadata are walked in the order of hashes, which Python chooses anew for every process.
-        given = sys.argv[1:] if arguments is None else list(arguments)
-        command = [sys.executable, "-m", "ottla.sim", *given]
+        # Metadata images are iterated in hash order, which Python randomizes for every process.
+        command_arguments = sys.argv[1:] if arguments is None else list(arguments)
+        command = [sys.executable, "-m", "ottla.sim", *command_arguments]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": HASH_SEED})
     if options.seed is not None or len(options.plan) == 1:
         sys.exit(_run_one(options))
@@ -50,20 +50,22 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m ottla.sim", description="Whole clusters on virtual time, replayable from a seed."
     )
     parser.add_argument("--seed", type=int, help="run this one seed")
-    parser.add_argument("--seeds", type=int, default=100, help="run so many seeds")
-    parser.add_argument("--from", dest="first", type=int, default=0, help="the first of them")
-    parser.add_argument("--plan", nargs="+", default=[], metavar="FILE", help="run plans that were kept")
+    parser.add_argument("--seeds", type=int, default=100, help="the number of seeds to run")
+    parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed")
+    parser.add_argument("--plan", nargs="+", default=[], metavar="FILE", help="run the plans in these files")
     parser.add_argument("--steps", action="store_true", help="kill at every step of a transaction")
-    parser.add_argument("--every", type=int, default=1, help="only every n-th of these steps")
-    parser.add_argument("--plans-to", metavar="DIRECTORY", default=gettempdir(), help="where plans that failed go")
-    parser.add_argument("--only", help="run just these seeds, as in 3,14,15")
-    parser.add_argument("--nodes", type=int, help="instead of what the seed says")
-    parser.add_argument("--controllers", type=int, help="instead of what the seed says")
-    parser.add_argument("--seconds", type=float, help="virtual seconds of trouble, instead of what the seed says")
-    parser.add_argument("--faults", help=f"instead of what the seed says: some of {', '.join(FAULTS)}; or none, or all")
-    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="seeds run at a time")
-    parser.add_argument("--keep-going", action="store_true", help="do not end at the first failure")
-    parser.add_argument("--trace", action="store_true", help="print what happens")
+    parser.add_argument("--every", type=int, default=1, help="with --steps: only every n-th step")
+    parser.add_argument(
+        "--plans-to", metavar="DIRECTORY", default=gettempdir(), help="where to write the plans of failed runs"
+    )
+    parser.add_argument("--only", help="run only these seeds, as in 3,14,15")
+    parser.add_argument("--nodes", type=int, help="number of nodes; default: drawn from the seed")
+    parser.add_argument("--controllers", type=int, help="number of controllers; default: drawn from the seed")
+    parser.add_argument("--seconds", type=float, help="virtual seconds with faults; default: drawn from the seed")
+    parser.add_argument("--faults", help=f"none, all, or some of: {', '.join(FAULTS)}; default: drawn from the seed")
+    parser.add_argument("--processes", type=int, default=min(2, os.cpu_count() or 1), help="number of parallel runs")
+    parser.add_argument("--keep-going", action="store_true", help="continue after a failure")
+    parser.add_argument("--trace", action="store_true", help="print every event")
     return parser.parse_args(arguments)
 
 
@@ -76,12 +78,12 @@ def _plan(options: argparse.Namespace, seed: int) -> Plan:
 
 
 def _command(options: argparse.Namespace, seed: int) -> str:
-    given = [
+    overrides = [
         f"--{name} {value!r}" if isinstance(value, str) else f"--{name} {value}"
         for name in ("nodes", "controllers", "seconds", "faults")
         if (value := getattr(options, name)) is not None
     ]
-    return " ".join(["python -m ottla.sim --seed", str(seed), *given])
+    return " ".join(["python -m ottla.sim --seed", str(seed), *overrides])
 
 
 def _run_one(options: argparse.Namespace) -> int:
@@ -90,14 +92,14 @@ def _run_one(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     outcome = run_plan(plan, on_trace=print if options.trace else None)
     seconds = time.perf_counter() - started
-    print(_covered(outcome.counts))
+    print(_coverage(outcome.counts))
     print(
         f"{outcome.virtual_seconds:.0f} virtual seconds, {outcome.events} events in {seconds:.2f} s, "
         f"digest {outcome.digest:016x}"
     )
     _print_findings(outcome)
     if not outcome.is_good and not options.plan:
-        print(f"kept; repeat it with: {_keep(options, plan)}")
+        print(f"plan written; repeat the run with: {_write_plan(options, plan)}")
     return 0 if outcome.is_good else 1
 
 
@@ -115,7 +117,7 @@ def _run_many(options: argparse.Namespace) -> int:
         if not outcome.is_good:
             failures += 1
             print(f"\nseed {outcome.seed} failed; repeat it with: {_command(options, outcome.seed)}")
-            print(f"as long as plans are drawn as they are, and always with: {_keep(options, plan)}")
+            print(f"after a change to the drawing of plans, repeat it with: {_write_plan(options, plan)}")
             _print_findings(outcome)
             if not options.keep_going:
                 break
@@ -128,7 +130,7 @@ def _run_many(options: argparse.Namespace) -> int:
                 flush=True,
             )
     seconds = time.perf_counter() - started
-    print(f"\n{_covered(counts)}")
+    print(f"\n{_coverage(counts)}")
     print(f"{done} seeds, {virtual_seconds / 60:.0f} virtual minutes in {seconds:.0f} s: {failures} failed")
     return 1 if failures else 0
 
@@ -158,8 +160,8 @@ def _run(plan: Plan) -> tuple[Plan, Outcome]:
     return plan, run_plan(plan, ends_at_finding=True)
 
 
-def _keep(options: argparse.Namespace, plan: Plan) -> str:
-    """Writes the plan down; returns the command that runs it."""
+def _write_plan(options: argparse.Namespace, plan: Plan) -> str:
+    """Writes the plan to a file. Returns the command that runs it."""
     path = Path(options.plans_to) / f"ottla-sim-{plan.seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(plan_to_json(plan))
@@ -173,5 +175,5 @@ def _print_findings(outcome: Outcome) -> None:
         print(f"  and {len(outcome.findings) - FINDINGS_SHOWN_MAX} more")
 
 
-def _covered(counts: Counter[str]) -> str:
+def _coverage(counts: Counter[str]) -> str:
     return "covered: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))

@@ -1,8 +1,8 @@
-"""One run: a cluster, its workloads, its faults and its checkers, all chosen by the seed.
+"""One run: a cluster, its workloads, its faults and its checkers, all chosen by the plan.
 
-A run has four acts. The cluster starts and topics are made. Then workloads and faults go on together. Then the faults
-end, everything is healed, and the cluster has a bounded time to come back by itself. Then clients finish what they have
-begun, and the checkers hold what clients were told against what the nodes hold.
+A run has four phases. First, the cluster starts and the topics are created. Second, workloads and faults run together.
+Third, the faults end, everything is healed, and the cluster has a bounded time to recover by itself. Fourth, clients
+finish what they have begun, and the checkers compare the answers that clients got with the state of the nodes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ottla.model.ids import TopicPartition
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.checkers.connections import ConnectionOrder
 from ottla.sim.checkers.coordinators import CoordinatorInvariants
-from ottla.sim.checkers.delivery import Delivery, ReadsLast
+from ottla.sim.checkers.delivery import Delivery, ReadRecordsStay
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
-from ottla.sim.checkers.healing import what_is_not_healed
+from ottla.sim.checkers.healing import unhealed_part
 from ottla.sim.checkers.invariants import ReplicaInvariants
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import MetadataInvariants, OneMetadataHistory
@@ -54,7 +54,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     EqualReplicas,
     ReplicaInvariants,
     Delivery,
-    ReadsLast,
+    ReadRecordsStay,
     OneOwner,
     CommittedOffsets,
     Transactions,
@@ -93,10 +93,10 @@ def run_plan(
     on_trace: Callable[[str], object] | None = None,
     ends_at_finding: bool = False,
 ) -> Outcome:
-    """Runs a plan to its end, or until something is found."""
+    """Runs a plan to its end, or with `ends_at_finding` until the first finding."""
     kernel = Kernel(plan.seed)
     kernel.on_trace = on_trace
-    # For the topics of coordinators too, and for those that come and go.
+    # Set for the whole cluster, so that it holds for coordinator topics and short-lived topics too.
     settings = {"min.insync.replicas": str(plan.min_insync_replicas), **plan.settings}
     layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=settings)
     cluster = SimCluster(kernel, layout)
@@ -144,21 +144,21 @@ class _Scenario:
             for checker in self._checkers:
                 checker.sample()
         except TimeStandsStill as error:
-            self._cluster.found("liveness", str(error))
+            self._cluster.report("liveness", str(error))
         finally:
-            for rule, sentence in self._history.contradictions:
-                self._cluster.found(rule, sentence)
+            for rule, sentence in self._history.violations:
+                self._cluster.report(rule, sentence)
             for workload in self._workloads:
                 workload.close()
 
-    # -- the acts --------------------------------------------------------------------------------------------------
+    # -- the phases ------------------------------------------------------------------------------------------------
 
     def _begin(self) -> bool:
         cluster, plan = self._cluster, self._plan
         cluster.start()
         self._sample()
         if not self._wait(START_SECONDS_MAX, lambda: cluster.all_serve):
-            cluster.found("liveness", f"the cluster did not start: {what_is_not_healed(cluster)}")
+            cluster.report("liveness", f"the cluster did not start: {unhealed_part(cluster)}")
             return False
         configs = (("min.insync.replicas", str(plan.min_insync_replicas)), *plan.topic_configs)
         create = CreateTopics(
@@ -167,7 +167,7 @@ class _Scenario:
         self._workloads.append(create)
         create.start()
         if not self._wait(TOPICS_SECONDS_MAX, lambda: create.is_done):
-            cluster.found("liveness", "the topics could not be created")
+            cluster.report("liveness", "the topics could not be created")
             return False
         return True
 
@@ -190,13 +190,13 @@ class _Scenario:
     def _heal(self) -> bool:
         cluster = self._cluster
         cluster.heal()
-        # Whatever was planned to end some time after its beginning has ended a while later at the latest.
+        # Faults that were planned to end by themselves get a moment to do so.
         self._wait(1.0, lambda: False)
         cluster.restart_seconds = (0.1, 1.0)
         if not self._wait(self._plan.heal_seconds_max, self._is_healed):
-            cluster.found(
+            cluster.report(
                 "liveness",
-                f"not healed {self._plan.heal_seconds_max:.0f} s after the last fault: {what_is_not_healed(cluster)}",
+                f"not healed {self._plan.heal_seconds_max:.0f} s after the last fault: {unhealed_part(cluster)}",
             )
             return False
         return True
@@ -205,27 +205,29 @@ class _Scenario:
         self._stage.is_ending = True
         if not self._wait(FINISH_SECONDS_MAX, lambda: all(workload.is_done for workload in self._workloads)):
             names = ", ".join(workload.name for workload in self._workloads if not workload.is_done)
-            self._cluster.found("liveness", f"in a healthy cluster these clients could not finish: {names}")
+            self._cluster.report("liveness", f"these clients could not finish in a healthy cluster: {names}")
         self._wait(5.0, lambda: False)
         if not self._wait(self._plan.heal_seconds_max, self._is_healed):
-            self._cluster.found("liveness", f"healed, and then not: {what_is_not_healed(self._cluster)}")
+            self._cluster.report(
+                "liveness", f"the cluster had healed and is unhealthy again: {unhealed_part(self._cluster)}"
+            )
         for checker in self._checkers:
             checker.finish()
 
     @property
     def _is_over(self) -> bool:
-        return self._ends_at_finding and bool(self._cluster.findings or self._history.contradictions)
+        return self._ends_at_finding and bool(self._cluster.findings or self._history.violations)
 
     # -- helpers ---------------------------------------------------------------------------------------------------
 
     def _is_healed(self) -> bool:
-        # Asked after every event, so the cheap question comes first, and the other one not at every microsecond.
-        if not self._cluster.all_serve or self._kernel.now_us < self._next_look_us:
+        # Called after every event, so the cheap check comes first, and the expensive check runs ten times a second.
+        if not self._cluster.all_serve or self._kernel.now_us < self._next_check_us:
             return False
-        self._next_look_us = self._kernel.now_us + SECOND_US // 10
-        return what_is_not_healed(self._cluster) is None
+        self._next_check_us = self._kernel.now_us + SECOND_US // 10
+        return unhealed_part(self._cluster) is None
 
-    _next_look_us = 0
+    _next_check_us = 0
 
     def _wait(self, seconds: float, is_done: Callable[[], bool]) -> bool:
         end_us = self._kernel.now_us + round(seconds * SECOND_US)
@@ -276,7 +278,7 @@ class _Scenario:
                 stage,
                 f"transactions-{number}",
                 partitions,
-                is_new=self._is_new(random),
+                is_version_2=self._draws_version_2(random),
                 pause_seconds=random.choice((0.1, 0.5)),
             )
             for number in range(plan.transactions)
@@ -309,9 +311,9 @@ class _Scenario:
             for number in range(self._plan.pipelines)
         ]
 
-    def _is_new(self, random: Random) -> bool:
+    def _draws_version_2(self, random: Random) -> bool:
         drawn = random.random() < 0.5
-        return drawn if self._plan.is_new_transactions is None else self._plan.is_new_transactions
+        return drawn if self._plan.is_transaction_version_2 is None else self._plan.is_transaction_version_2
 
     def _make_copies(self) -> list[Workload]:
         plan, stage, partitions = self._plan, self._stage, self._stage.partitions
@@ -321,13 +323,13 @@ class _Scenario:
             source, target = random.sample(list(partitions), 2)
             copies = Copies(name=f"copies-{number}", source=source, target=target)
             self._history.copies.append(copies)
-            is_new, instances = self._is_new(random), random.choice((1, 2))
+            is_version_2, instances = self._draws_version_2(random), random.choice((1, 2))
             workloads.extend(
                 Copy(
                     stage,
                     f"copies-{number}-{index}",
                     copies,
-                    is_new=is_new,
+                    is_version_2=is_version_2,
                     pause_seconds=random.choice((0.05, 0.3)),
                     takes_over=instances > 1,
                 )

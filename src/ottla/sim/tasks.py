@@ -1,4 +1,4 @@
-"""Coroutines for the clients of the simulation: they await `Deferred`s, and the kernel is their event loop."""
+"""Coroutines for simulated clients: they await `Deferred`s, and the kernel is their event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Wait(Generic[T]):
 
 
 def wait(deferred: Deferred[T]) -> _Wait[T]:
-    """`await wait(deferred)`: its value, or raises what it failed with."""
+    """`await wait(deferred)` returns its value, or raises its error."""
     return _Wait(deferred)
 
 
@@ -38,7 +38,7 @@ def sleep(process: Process, seconds: float) -> _Wait[None]:
 
 
 class Task:
-    """Runs a coroutine in a process; whatever it raises is a finding."""
+    """Runs a coroutine in a process. An exception in the coroutine is a finding."""
 
     __slots__ = ("_coroutine", "_on_error", "_process", "is_done", "name")
 
@@ -68,10 +68,10 @@ class Task:
             deferred.when_done(self._wake)
 
     def _wake(self, deferred: Deferred[Any]) -> None:
-        # Planned, so that whoever resolves it does not run the workload in the middle of what it does.
+        # Planned as an event, so that the workload does not run within the call that resolves the Deferred.
         self._process.plan(0, self._step, deferred)
 
     def close(self) -> None:
-        """Ends it where it waits; for the end of the simulation."""
+        """Closes the coroutine where it is suspended, at the end of the simulation."""
         self.is_done = True
         self._coroutine.close()

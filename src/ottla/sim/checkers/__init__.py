@@ -1,1 +1,1 @@
-"""What must hold whatever happens; checkers know neither workloads nor faults, only the evidence and the nodes."""
+"""Checkers: rules that must hold in every run. They know the history and the nodes, not workloads or faults."""

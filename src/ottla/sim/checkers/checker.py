@@ -1,4 +1,4 @@
-"""What every checker has: a look at the running cluster from time to time, and one at its end."""
+"""The base class of checkers: a check of the running cluster at intervals, and a check at the end."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ class Checker:
     def __init__(self, cluster: SimCluster, history: History) -> None:
         self.cluster = cluster
         self.history = history
-        self._said = 0
+        self._reports = 0
 
     def sample(self) -> None:
-        """Called many times while the cluster runs."""
+        """Called at intervals while the cluster runs."""
 
     def finish(self) -> None:
-        """Called once, when the cluster has healed and nobody writes any more."""
+        """Called once, when the cluster has healed and all clients have finished."""
 
-    def found(self, sentence: str) -> None:
-        # A broken rule is often broken a thousand times; a few examples tell as much.
-        self._said += 1
-        if self._said <= 5:
-            self.cluster.found(self.rule, sentence)
+    def report(self, sentence: str) -> None:
+        # A rule that is broken once is often broken a thousand times. A few examples are enough.
+        self._reports += 1
+        if self._reports <= 5:
+            self.cluster.report(self.rule, sentence)
 
 
 def batches_of(log: PartitionLog, *, start: int, end: int) -> Iterator[Batch]:
-    """The batches of a log as they are on its disk."""
+    """The batches of a log, read from its disk."""
     offset = start
     while offset < end:
         region = log.read(offset, max_bytes=1 << 20, end_offset=end).region
         if region is None:
             return
-        before = offset
+        region_offset = offset
         for batch in iterate_batches(region.read()):
             if batch.header.last_offset >= offset:
                 offset = batch.header.last_offset + 1
                 yield batch
-        if offset == before:
+        if offset == region_offset:
             return
 
 
 def final_log(cluster: SimCluster, partition: TopicPartition) -> PartitionLog | None:
-    """The leader's log; None when nobody leads, which is a finding of its own."""
+    """The leader's log; None if the partition has no leader, which `Delivery` reports."""
     for node in cluster.nodes.values():
         broker = node.broker
         if broker is not None and node.is_running:

@@ -65,7 +65,7 @@ class ConnectionOrder(Checker):
                 key = (str(topic.topic_id), row.partition_index)
                 epoch = epochs.get(key, -1)
                 if not row.error_code and epoch >= 0:
-                    self._saw(connection, name, key, epoch, row.high_watermark, "Fetch")
+                    self._compare(connection, name, key, epoch, row.high_watermark, "Fetch")
 
     def _on_list_offsets(
         self, connection: object, name: str, request: ListOffsetsRequest, response: ListOffsetsResponse
@@ -81,7 +81,7 @@ class ConnectionOrder(Checker):
                 if row.error_code or question.timestamp != LATEST or request.isolation_level:
                     continue
                 key = (self._topic_id(topic.name), row.partition_index)
-                self._saw(connection, name, key, row.leader_epoch, row.offset, "ListOffsets")
+                self._compare(connection, name, key, row.leader_epoch, row.offset, "ListOffsets")
 
     def _on_produce(self, connection: object, request: ProduceRequest, response: ProduceResponse) -> None:
         if request.acks != ACKS_ALL:
@@ -98,17 +98,17 @@ class ConnectionOrder(Checker):
                 if shown is not None and not row.error_code and row.base_offset + counts[key] > shown.end:
                     shown.end, shown.by = row.base_offset + counts[key], "Produce"
 
-    def _saw(self, connection: object, name: str, key: _Key, epoch: int, end: int, api: str) -> None:
+    def _compare(self, connection: object, name: str, key: _Key, epoch: int, end: int, api: str) -> None:
         shown = self._shown.setdefault(connection, {}).setdefault(key, _Shown(epoch, end, api))
         if shown.epoch != epoch:
             shown.epoch, shown.end, shown.by = epoch, end, api
         elif end < shown.end:
-            self.found(f"{name}, partition {key[1]}: {api} answers {end} after {shown.by} has answered {shown.end}")
+            self.report(f"{name}, partition {key[1]}: {api} answers {end} after {shown.by} has answered {shown.end}")
         else:
             shown.end, shown.by = end, api
 
     def _topic_id(self, name: str) -> str:
-        """By the image of any node: names are not used twice while a topic exists."""
+        """The topic's id in the image of any node. A name has one id while the topic exists."""
         for node in self.cluster.nodes.values():
             if node.broker is not None and name in node.broker.metadata.image.topics.by_name:
                 return str(node.broker.metadata.image.topics.by_name[name].topic_id)

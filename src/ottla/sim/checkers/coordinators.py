@@ -1,4 +1,4 @@
-"""The state of every coordinator shard agrees with itself: its groups, its transactions and its commit gate."""
+"""The state of every coordinator shard is consistent: its groups, its transactions and its commit gate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["CoordinatorInvariants"]
 
 
 class CoordinatorInvariants(Checker):
-    """Runs `invariants()` of every shard that a node coordinates."""
+    """Calls `invariants()` of every shard of every node's coordinators."""
 
     rule = "coordinator invariants"
 
@@ -23,4 +23,4 @@ class CoordinatorInvariants(Checker):
                 try:
                     coordinator.runtime.invariants()
                 except AssertionError as error:
-                    self.found(f"node {node.node_id}: {error}")
+                    self.report(f"node {node.node_id}: {error}")

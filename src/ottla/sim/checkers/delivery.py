@@ -1,4 +1,4 @@
-"""No acknowledged record is lost; an idempotent producer's records are there once and in order."""
+"""No acknowledged record is lost, and records of an idempotent producer exist once and in order."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ottla.sim.checkers.checker import Checker, batches_of, final_log
 from ottla.sim.history import Sent
 from ottla.sim.workloads.consume import value_of
 
-__all__ = ["Delivery", "ReadsLast"]
+__all__ = ["Delivery", "ReadRecordsStay"]
 
 ACKS_ALL = -1
 
 
 class Delivery(Checker):
-    """Holds what producers were told against what the leaders' logs hold in the end."""
+    """Compares acknowledgements to producers with the leaders' logs at the end."""
 
     rule = "no acknowledged record is lost"
 
@@ -27,7 +27,7 @@ class Delivery(Checker):
         for partition, records in by_partition.items():
             log = final_log(self.cluster, partition)
             if log is None:
-                self.found(f"nobody leads {partition} in the end")
+                self.report(f"{partition} has no leader at the end")
                 continue
             places: dict[bytes, list[int]] = defaultdict(list)
             for batch in batches_of(log, start=log.log_start_offset, end=log.high_watermark):
@@ -41,12 +41,12 @@ class Delivery(Checker):
         for sent in records:
             if sent.acks != ACKS_ALL or sent.offset is None:
                 continue
-            found = places.get(sent.value)
-            if not found:
-                self.found(f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is gone")
-            elif sent.offset >= 0 and sent.offset not in found:
-                self.found(
-                    f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is at {found}"
+            offsets = places.get(sent.value)
+            if not offsets:
+                self.report(f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is missing")
+            elif sent.offset >= 0 and sent.offset not in offsets:
+                self.report(
+                    f"{sent.partition}: {sent.value!r} was acknowledged at offset {sent.offset} and is at {offsets}"
                 )
 
     def _check_once_and_in_order(self, records: list[Sent], places: dict[bytes, list[int]]) -> None:
@@ -54,24 +54,26 @@ class Delivery(Checker):
         for sent in records:
             if not sent.is_idempotent:
                 continue
-            found = places.get(sent.value, [])
-            if len(found) > 1:
-                self.cluster.found("idempotent writes", f"{sent.partition}: {sent.value!r} is there at {found}")
-            if sent.acks == ACKS_ALL and found:
+            offsets = places.get(sent.value, [])
+            if len(offsets) > 1:
+                self.cluster.report(
+                    "idempotent writes", f"{sent.partition}: {sent.value!r} was written more than once, at {offsets}"
+                )
+            if sent.acks == ACKS_ALL and offsets:
                 key = (sent.producer, sent.session)
                 number, offset = last.get(key, (-1, -1))
-                if found[0] < offset:
-                    self.cluster.found(
+                if offsets[0] < offset:
+                    self.cluster.report(
                         "idempotent order",
-                        f"{sent.partition}: {sent.value!r} is at {found[0]}, after {number} at {offset}",
+                        f"{sent.partition}: {sent.value!r} is at {offsets[0]}, before record {number} at {offset}",
                     )
-                last[key] = (sent.number, found[0])
+                last[key] = (sent.number, offsets[0])
 
 
-class ReadsLast(Checker):
-    """What any reader ever saw is still there."""
+class ReadRecordsStay(Checker):
+    """Every record that a reader received still exists at its offset."""
 
-    rule = "reads last"
+    rule = "read records stay"
 
     def finish(self) -> None:
         for partition, seen in self.history.read.items():
@@ -84,4 +86,4 @@ class ReadsLast(Checker):
                     kept.update((record.offset, value_of(record.value)) for record in iterate_records(batch))
             for offset, value in seen.items():
                 if offset >= log.log_start_offset and kept.get(offset) != value:
-                    self.found(f"{partition} offset {offset} was read as {value!r} and is now {kept.get(offset)!r}")
+                    self.report(f"{partition} offset {offset} was read as {value!r} and is now {kept.get(offset)!r}")

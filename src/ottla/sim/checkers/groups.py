@@ -21,17 +21,17 @@ class OneOwner(Checker):
                 key = (assignment.group, assignment.generation, partition)
                 owner = owners.setdefault(key, assignment.member)
                 if owner != assignment.member:
-                    self.found(
+                    self.report(
                         f"{partition} belongs to {owner} and to {assignment.member} "
                         f"in generation {assignment.generation} of {assignment.group}"
                     )
 
 
 class CommittedOffsets(Checker):
-    """What was acknowledged before a question is the least that may be answered to it.
+    """OffsetFetch never answers less than an offset whose commit was acknowledged before the request.
 
-    An offset whose commit was never answered may appear at any time, even after a later one: it may have been on its
-    way for long.
+    An offset whose commit was not answered may appear at any time, even after a later commit, because the request may
+    have been delayed.
     """
 
     rule = "committed offsets stay"
@@ -49,7 +49,7 @@ class CommittedOffsets(Checker):
                 (commit.offset for commit in commits[key] if commit.acknowledged_us <= fetched.asked_us), default=-1
             )
             if fetched.offset < least and fetched.offset not in uncertain[key]:
-                self.found(
-                    f"{fetched.group} {fetched.partition}: {least} was committed, "
-                    f"and at {fetched.acknowledged_us / 1_000_000:.3f} s it is {fetched.offset}"
+                self.report(
+                    f"{fetched.group} {fetched.partition}: offset {least} was committed, "
+                    f"but OffsetFetch answered {fetched.offset} at {fetched.acknowledged_us / 1_000_000:.3f} s"
                 )

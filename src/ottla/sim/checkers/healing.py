@@ -1,23 +1,23 @@
-"""After the last fault the cluster comes back by itself: everybody serves, everything is led, everything is in sync."""
+"""After the last fault the cluster recovers by itself: nodes serve, partitions have leaders, replicas are in sync."""
 
 from __future__ import annotations
 
 from ottla.sim.cluster import SimCluster
 
-__all__ = ["what_is_not_healed"]
+__all__ = ["unhealed_part"]
 
 
-def what_is_not_healed(cluster: SimCluster) -> str | None:
-    """The first thing that is still missing, or None."""
+def unhealed_part(cluster: SimCluster) -> str | None:
+    """A description of the first unhealthy part of the cluster; None if it is healthy."""
     for node in cluster.nodes.values():
         if not node.is_serving:
             return f"node {node.node_id} does not serve"
     images = [node.broker.metadata.image for node in cluster.nodes.values() if node.broker is not None]
     offset = max(image.offset for image in images)
     for image in images:
-        # A few records may always be on their way; a node that stays behind is another matter.
+        # A node may lag by the few records that are in flight, but not by more.
         if image.offset < offset - 50:
-            return f"a node knows metadata up to {image.offset} only, others up to {offset}"
+            return f"a node has replayed metadata up to {image.offset}, other nodes up to {offset}"
     image = max(images, key=lambda image: image.offset)
     for topic in image.topics.by_id.values():
         for index, row in topic.partitions.items():
@@ -25,13 +25,13 @@ def what_is_not_healed(cluster: SimCluster) -> str | None:
             if row.leader < 0:
                 return f"{name} has no leader (ISR {row.isr}, ELR {row.elr}, last known {row.last_known_elr})"
             if row.adding_replicas or row.removing_replicas:
-                return f"{name} is still being moved: adds {row.adding_replicas}, removes {row.removing_replicas}"
+                return f"{name} is still reassigned: adds {row.adding_replicas}, removes {row.removing_replicas}"
             if len(row.isr) < len(row.replicas):
                 return f"{name} has replicas {row.replicas} and in-sync replicas {row.isr}, led by {row.leader}"
             broker = cluster.nodes[row.leader].broker
             partition = None if broker is None else broker.replicas.get(topic.name, index)
             if partition is None or not partition.is_leader:
-                return f"{name} should be led by node {row.leader}, which does not know"
+                return f"{name} has leader {row.leader} in the metadata, but that node does not lead it"
     for broker_id, broker_row in image.brokers.items():
         if broker_row.fenced:
             return f"broker {broker_id} is fenced"

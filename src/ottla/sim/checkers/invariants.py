@@ -27,7 +27,7 @@ PARTITIONS_PER_EVENT = 2
 
 
 class ReplicaInvariants(Checker):
-    """Begins with every run of a node's program, when its broker is ready."""
+    """Checks every run of a node's program from the moment its broker is ready."""
 
     rule = "replica invariants"
 
@@ -38,11 +38,13 @@ class ReplicaInvariants(Checker):
     def _follow(self, node: SimNode) -> None:
         assert node.broker is not None
         assert node.process is not None
-        node.process.after_event = _Rounds(node.broker, lambda sentence: self.found(f"node {node.node_id}: {sentence}"))
+        node.process.after_event = _Rounds(
+            node.broker, lambda sentence: self.report(f"node {node.node_id}: {sentence}")
+        )
 
 
 class _Rounds:
-    """One node's partitions, a few after each event."""
+    """Checks the partitions of one node, a few after each event."""
 
     def __init__(self, broker: Broker, on_broken: Callable[[str], object]) -> None:
         self._replicas = broker.replicas

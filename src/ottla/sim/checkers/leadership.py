@@ -1,4 +1,4 @@
-"""One leader for each epoch: of a partition, and of the metadata quorum."""
+"""Every epoch has at most one leader: epochs of partitions, and epochs of the metadata quorum."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class OneLeader(Checker):
                 key = (partition.topic_id, partition.index, state.epoch)
                 leader = self._leaders.setdefault(key, node.node_id)
                 if leader != node.node_id:
-                    self.found(f"{partition} epoch {state.epoch} is led by node {leader} and by node {node.node_id}")
+                    self.report(f"{partition} epoch {state.epoch} is led by node {leader} and by node {node.node_id}")
 
 
 class OneController(Checker):
-    """Who claims to lead the metadata quorum, by epoch."""
+    """Compares the nodes that claim to lead the metadata quorum, by epoch."""
 
     rule = "one controller per quorum epoch"
 
@@ -51,4 +51,4 @@ class OneController(Checker):
                 continue
             leader = self._leaders.setdefault(epoch, node.node_id)
             if leader != node.node_id:
-                self.found(f"quorum epoch {epoch} is led by node {leader} and by node {node.node_id}")
+                self.report(f"quorum epoch {epoch} is led by node {leader} and by node {node.node_id}")

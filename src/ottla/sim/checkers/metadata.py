@@ -1,4 +1,4 @@
-"""The metadata of all nodes are prefixes of one history, and every image obeys the rules of `metadata/invariants`."""
+"""The metadata of all nodes are prefixes of one log, and every image satisfies `metadata/invariants`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MetadataInvariants", "OneMetadataHistory", "fingerprint"]
 
 
 class OneMetadataHistory(Checker):
-    """Compares every image that any node publishes with the first one that was seen at the same offset."""
+    """Compares every image that a node publishes with the first image published at the same offset."""
 
     rule = "one metadata history"
 
@@ -35,11 +35,11 @@ class OneMetadataHistory(Checker):
         print_of_image = fingerprint(image)
         first, name = self._seen.setdefault(image.offset, (print_of_image, f"node {node.node_id}"))
         if first != print_of_image:
-            self.found(f"offset {image.offset} means one thing on {name} and another on node {node.node_id}")
+            self.report(f"the images at offset {image.offset} differ between {name} and node {node.node_id}")
 
 
 class MetadataInvariants(Checker):
-    """Checks every image that a node publishes, its step from the image before, and every controller."""
+    """Checks every published image, its change from the previous image, and every controller."""
 
     rule = "metadata invariants"
 
@@ -57,16 +57,16 @@ class MetadataInvariants(Checker):
     def _follow(self, node: SimNode) -> None:
         broker = node.broker
         assert broker is not None
-        before = broker.metadata.image
+        previous_image = broker.metadata.image
 
         def check(image: MetadataImage) -> None:
-            nonlocal before
-            # The images of all nodes at one offset are equal, which is the rule above.
+            nonlocal previous_image
+            # One check per offset is enough: OneMetadataHistory shows that the images of all nodes are equal.
             if image.offset > self._checked_offset:
                 self._checked_offset = image.offset
                 self._assert(node, lambda: check_image(image))
-            self._assert(node, lambda: check_step(before, image))
-            before = image
+            self._assert(node, lambda: check_step(previous_image, image))
+            previous_image = image
 
         broker.metadata.add(_Publisher(check))
 
@@ -74,7 +74,7 @@ class MetadataInvariants(Checker):
         try:
             check()
         except AssertionError as error:
-            self.found(f"node {node.node_id}: {error}")
+            self.report(f"node {node.node_id}: {error}")
 
 
 class _Publisher:
@@ -87,7 +87,7 @@ class _Publisher:
 
 
 def fingerprint(image: MetadataImage) -> int:
-    """A number that two equal images share; what partitions say is what matters most, brokers come with it."""
+    """A hash of the image's partitions and brokers; equal images have equal fingerprints."""
     topics = tuple(
         sorted(
             (topic.topic_id.bytes, tuple(sorted((index, tuple(row)) for index, row in topic.partitions.items())))

@@ -1,4 +1,4 @@
-"""Replicas of a partition hold the same bytes, as far as they are committed."""
+"""Replicas of a partition hold the same bytes below the high watermark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["EqualReplicas"]
 
 
 class EqualReplicas(Checker):
-    """Compares replicas batch by batch up to the lowest high watermark, now and then and in the end."""
+    """Compares replicas batch by batch up to their lowest high watermark."""
 
     rule = "committed prefixes are equal"
 
@@ -40,7 +40,7 @@ class EqualReplicas(Checker):
                     for offset in sorted(expected.keys() | held.keys())
                     if held.get(offset) != expected.get(offset)
                 ]
-                self.found(
+                self.report(
                     f"{name} differs between node {first_id} and node {node_id} "
                     f"below {end}, at offsets {offsets[:5]} ({len(expected)} and {len(held)} batches)"
                 )

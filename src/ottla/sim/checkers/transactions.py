@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, exactly once, and nobody reads what was aborted."""
+"""Transactions are atomic and exactly once, and no `read_committed` consumer sees an aborted record."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Transactions"]
 
 
 class Transactions(Checker):
-    """Finds out from the markers in the leaders' logs what is committed, and holds clients and readers against it."""
+    """Derives the committed records from the markers in the leaders' logs and compares them with the history."""
 
     rule = "transactions"
 
     def __init__(self, cluster: SimCluster, history: History) -> None:
         super().__init__(cluster, history)
-        # By partition: what is committed, in the order of commits, and the offsets it has.
+        # By partition: the committed values in the order of their commits, and their offsets.
         self._order: dict[TopicPartition, list[bytes]] = defaultdict(list)
         self._visible: dict[TopicPartition, list[int]] = defaultdict(list)
 
     def finish(self) -> None:
-        partitions = {partition for each in self.history.transactions for partition, _ in each.records}
+        partitions = {partition for transaction in self.history.transactions for partition, _ in transaction.records}
         partitions |= {late.partition for late in self.history.late}
         for copies in self.history.copies:
             partitions |= {copies.source, copies.target}
@@ -38,43 +38,43 @@ class Transactions(Checker):
             name = f"transaction {transaction.number} of {transaction.producer}"
             counts = [committed[record] for record in transaction.records]
             if any(count > 1 for count in counts):
-                self.found(f"{name} has records more than once: {counts}")
+                self.report(f"{name} has duplicate records; number of each record: {counts}")
             if transaction.outcome is Outcome.COMMITTED and 0 in counts:
-                self.found(f"{name} was committed, and of its records these are there: {counts}")
+                self.report(f"{name} was committed, but some records are missing; number of each record: {counts}")
             elif transaction.outcome is Outcome.ABORTED and any(counts):
-                self.found(f"{name} was aborted, and of its records these are there: {counts}")
+                self.report(f"{name} was aborted, but some records are committed; number of each record: {counts}")
             elif transaction.outcome is Outcome.UNKNOWN and len({bool(count) for count in counts}) > 1:
-                self.found(f"{name} is torn: {counts}")
+                self.report(f"{name} is partly committed; number of each record: {counts}")
         for late in self.history.late:
             if committed[late.partition, late.value]:
-                self.found(f"{late.what} came late and was committed: {late.value!r} in {late.partition}")
+                self.report(f"{late.what} was sent late and is committed: {late.value!r} in {late.partition}")
         self._check_copies(committed)
-        names = {each.producer.encode() for each in self.history.transactions}
+        names = {transaction.producer.encode() for transaction in self.history.transactions}
         for partition, value in self.history.read_committed:
             if value.split(b"/")[0] in names and not committed[partition, value]:
-                self.found(f"{value!r} of {partition} was read as committed, and is not")
+                self.report(f"{value!r} of {partition} was read with read_committed, but is not committed")
 
     def _check_copies(self, committed: Counter[tuple[TopicPartition, bytes]]) -> None:
-        """Every record before the committed offset is copied once, in order, and none after it."""
+        """Every record below the committed offset is copied once and in order; no record at or above it is copied."""
         for copies in self.history.copies:
             offsets = self._visible[copies.source]
             counts = {offset: committed[copies.target, copies.value(offset)] for offset in offsets}
             missing = [offset for offset in offsets if offset < copies.committed and not counts[offset]]
             if missing:
-                self.found(f"{copies.name} is at {copies.committed} and never copied {missing[:10]} (lost)")
+                self.report(f"{copies.name} committed offset {copies.committed} without copying {missing[:10]}")
             twice = [offset for offset in offsets if counts[offset] > 1]
             if twice:
-                self.found(f"{copies.name} copied {twice[:10]} more than once")
+                self.report(f"{copies.name} copied {twice[:10]} more than once")
             early = [offset for offset in offsets if offset >= copies.committed and counts[offset]]
             if early:
-                self.found(f"{copies.name} is at {copies.committed} and has copied {early[:10]} (torn)")
+                self.report(f"{copies.name} committed offset {copies.committed} but copied {early[:10]} beyond it")
             prefix = copies.name.encode() + b"/"
             order = [int(value[len(prefix) :]) for value in self._order[copies.target] if value.startswith(prefix)]
             if order != sorted(order):
-                self.found(f"{copies.name} copied out of order: {order[:50]}")
+                self.report(f"{copies.name} copied out of order: {order[:50]}")
             strange = set(order).difference(offsets)
             if strange:
-                self.found(f"{copies.name} copied what is not committed: {sorted(strange)[:10]} (aborted read)")
+                self.report(f"{copies.name} copied records that are not committed: {sorted(strange)[:10]}")
 
     def _replay(self, partition: TopicPartition, committed: Counter[tuple[TopicPartition, bytes]]) -> None:
         log = final_log(self.cluster, partition)
@@ -98,4 +98,6 @@ class Transactions(Checker):
             self._visible[partition].extend(offset for offset, _ in values)
         self._visible[partition].sort()
         for producer_id, values in open_values.items():
-            self.found(f"{partition}: the transaction of producer {producer_id} with {values[0][1]!r} never ends")
+            self.report(
+                f"{partition}: the transaction of producer {producer_id} with {values[0][1]!r} is still open at the end"
+            )

@@ -1,1 +1,1 @@
-"""What goes wrong in a simulation, and when; schedules know neither workloads nor checkers."""
+"""Faults and their schedules. They know neither workloads nor checkers."""

@@ -1,4 +1,4 @@
-"""Disks that fill up, get slow and fail, and bits that rot."""
+"""Disk faults: full disks, slow and failing fsyncs, and bit rot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ottla.sim.faults.processes import may_lose_power
 
 __all__ = ["BitRot", "FailingSync", "FullDisk", "SlowSync"]
 
-# Of a batch's header: the base offset, and the epoch of the leader that wrote it.
+# The fields of a batch header that the CRC does not cover: the base offset and the partition leader epoch.
 _NOT_COVERED = (*range(BATCH_LENGTH_POSITION), *range(LEADER_EPOCH_POSITION, MAGIC_POSITION))
 
 
@@ -17,50 +17,49 @@ class FullDisk(Fault):
     name = "full disk"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         if not self.may_end_uncleanly(node):
             return
         node.disk.is_full = True
         self.kernel.trace("disk full", str(node.node_id))
-        self.later((0.2, 8.0), setattr, node.disk, "is_full", False)
+        self.undo_later((0.2, 8.0), setattr, node.disk, "is_full", False)
 
 
 class FailingSync(Fault):
-    """fsync fails for a while, and nothing becomes durable meanwhile."""
+    """fsync fails for a while. In that time nothing becomes durable."""
 
     name = "failing fsync"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         if not self.may_end_uncleanly(node):
             return
         node.disk.fails_sync = True
         self.kernel.trace("fsync fails", str(node.node_id))
-        self.later((0.1, 5.0), setattr, node.disk, "fails_sync", False)
+        self.undo_later((0.1, 5.0), setattr, node.disk, "fails_sync", False)
 
 
 class SlowSync(Fault):
     name = "slow fsync"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         node.disk.sync_us = (10_000, self.random.choice((100_000, 1_000_000, 5_000_000)))
         self.kernel.trace("slow fsync", str(node.node_id))
-        self.later((1.0, 15.0), setattr, node.disk, "sync_us", (200, 2_000))
+        self.undo_later((1.0, 15.0), setattr, node.disk, "sync_us", (200, 2_000))
 
 
 class BitRot(Fault):
-    """A bit of a partition's log changes on one disk, and the program there is killed before it serves it.
+    """A bit of a partition's log flips on one disk, and the program is killed before it can serve it.
 
-    What is repaired is what recovery looks at: the segments that were not flushed. So the bit is flipped in bytes that
-    were never synced, on a node that everybody else can do without. Every other time it is one of the few that no
-    checksum covers.
+    Recovery repairs the segments that it reads: those that were not flushed. So the bit is flipped in bytes that were
+    never synced, on a node whose records other nodes have too. Every second time it is a bit that no checksum covers.
     """
 
     name = "bit rot"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         if not may_lose_power(self.cluster, node):
             return
         logs = [
@@ -80,7 +79,7 @@ class BitRot(Fault):
 
 
 def _start_of_batch(data: bytearray, position: int) -> int:
-    """Where the batch begins that the position lies in."""
+    """The start of the batch that contains the position."""
     start = 0
     while (
         end := start
@@ -92,10 +91,10 @@ def _start_of_batch(data: bytearray, position: int) -> int:
 
 
 def _files(directory: Directory, path: str) -> list[tuple[str, Inode]]:
-    found: list[tuple[str, Inode]] = []
+    files: list[tuple[str, Inode]] = []
     for name, entry in directory.entries.items():
         if isinstance(entry, Directory):
-            found.extend(_files(entry, f"{path}/{name}"))
+            files.extend(_files(entry, f"{path}/{name}"))
         else:
-            found.append((f"{path}/{name}", entry))
-    return found
+            files.append((f"{path}/{name}", entry))
+    return files

@@ -1,4 +1,4 @@
-"""A fault: something that is done to the cluster, and undone after a while."""
+"""The base class of faults: a fault is applied to the cluster and undone after a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Fault"]
 
 
 class Fault:
-    """One kind of trouble. `strike` does it once; what has to end ends by itself, on the kernel's time."""
+    """One kind of fault. `strike` applies it once and plans its end on the kernel."""
 
     name = ""
 
@@ -19,29 +19,27 @@ class Fault:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.random = random
-        # Set when the last fault has struck: whatever is planned must not strike any more.
-        self.is_over = False
 
     def strike(self) -> None:
         raise NotImplementedError
 
-    def some_node(self) -> SimNode:
+    def random_node(self) -> SimNode:
         return self.random.choice(list(self.cluster.nodes.values()))
 
     def may_end_uncleanly(self, node: SimNode) -> bool:
-        """Whether the cluster must survive it that this node ends without saying goodbye.
+        """True if the cluster must survive an unclean end of this node.
 
-        Nobody can tell a program that was killed from a host that lost its bytes, so both count as lost copies when
-        they come back (KIP-966). While one copy really is lost, no other may seem to be.
+        The controller cannot tell a killed program from a host that lost its bytes, so both count as lost copies when
+        they come back (KIP-966). While one copy is really lost, no second node may end uncleanly.
         """
         others = (other for other in self.cluster.nodes.values() if other is not node)
         return not any(self.cluster.is_damaged(other) for other in others)
 
-    def some_running_node(self) -> SimNode | None:
+    def random_running_node(self) -> SimNode | None:
         running = [node for node in self.cluster.nodes.values() if node.is_running and not node.is_frozen]
         return self.random.choice(running) if running else None
 
-    def later(self, seconds: tuple[float, float], undo: object, *arguments: object) -> None:
-        """Plans the end of what was begun, some time from now."""
+    def undo_later(self, seconds: tuple[float, float], undo: object, *arguments: object) -> None:
+        """Plans the end of the fault after a random time."""
         assert callable(undo)
         self.kernel.after(round(self.random.uniform(*seconds) * 1_000_000), undo, *arguments)

@@ -1,4 +1,4 @@
-"""Trouble between hosts: partitions, one-way partitions, resets, half-open connections, slow links."""
+"""Network faults: partitions, one-way partitions, resets, half-open connections, slow links, slow readers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["ConnectionResets", "OneWayPartition", "Partition", "SlowLinks", "Slo
 
 
 class Partition(Fault):
-    """A group of nodes cannot be reached by the others, in either direction; clients stay with a side by chance."""
+    """A group of nodes and the other nodes cannot reach each other. Clients still reach all nodes."""
 
     name = "partition"
 
@@ -22,7 +22,7 @@ class Partition(Fault):
             self.cluster.network.block(first, second)
             self.cluster.network.block(second, first)
         self.kernel.trace("partition", " ".join(sorted(island)))
-        self.later((0.5, 25.0), self._end, pairs)
+        self.undo_later((0.5, 25.0), self._end, pairs)
 
     def _end(self, pairs: list[tuple[str, str]]) -> None:
         for first, second in pairs:
@@ -31,7 +31,7 @@ class Partition(Fault):
 
 
 class OneWayPartition(Fault):
-    """One host hears another and is not heard."""
+    """One host receives from another host but cannot send to it."""
 
     name = "one-way partition"
 
@@ -42,24 +42,24 @@ class OneWayPartition(Fault):
         source, target = self.random.sample(hosts, 2)
         self.cluster.network.block(source, target)
         self.kernel.trace("one-way partition", f"{source} to {target}")
-        self.later((0.5, 20.0), self.cluster.network.unblock, source, target)
+        self.undo_later((0.5, 20.0), self.cluster.network.unblock, source, target)
 
 
 class ConnectionResets(Fault):
-    """Connections of one host break, for both sides or only for one of them."""
+    """Connections of one host break, for both ends or only for one end."""
 
     name = "connection resets"
 
     def strike(self) -> None:
         network = self.cluster.network
-        host = self.some_node().host
+        host = self.random_node().host
         for socket in network.sockets_of(host):
             if self.random.random() < 0.4:
                 network.reset(socket, is_one_sided=self.random.random() < 0.3)
 
 
 class SlowLinks(Fault):
-    """Some links become slow, some also narrow."""
+    """Some links get a high latency, and some of these a low bandwidth."""
 
     name = "slow links"
 
@@ -71,12 +71,12 @@ class SlowLinks(Fault):
                 link = network.link(source, target)
                 link.delay_us = (100, slowest_us)
                 link.bytes_per_second = self.random.choice((0, 0, 100_000))
-                self.later((1.0, 15.0), network.restore_speed, source, target)
+                self.undo_later((1.0, 15.0), network.restore_speed, source, target)
         self.kernel.trace("slow links")
 
 
 class SlowReaders(Fault):
-    """Some programs do not read from some of their connections for a while: their peers have to hold bytes back."""
+    """Some programs do not read from some of their connections for a while, so their peers must buffer bytes."""
 
     name = "slow readers"
 
@@ -86,5 +86,5 @@ class SlowReaders(Fault):
         stalled = [socket for socket in sockets if self.random.random() < 0.3]
         for socket in stalled:
             socket.stall(True)
-            self.later((0.1, 8.0), socket.stall, False)
+            self.undo_later((0.1, 8.0), socket.stall, False)
         self.kernel.trace("slow readers", str(len(stalled)))

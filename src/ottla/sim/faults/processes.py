@@ -1,4 +1,4 @@
-"""Programs that end, freeze and come back; clocks that jump."""
+"""Process faults: kills, restarts, freezes and power losses; clock jumps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ClockJump", "Freeze", "Kill", "KillAtWrite", "PowerLoss", "Restart",
 
 
 class Kill(Fault):
-    """kill -9: nothing that was written is lost. Sometimes several at once."""
+    """kill -9: nothing that was written is lost. Sometimes several programs are killed at once."""
 
     name = "kill"
 
@@ -22,73 +22,73 @@ class Kill(Fault):
 
 
 class KillAtWrite(Fault):
-    """The program ends in the middle of a change to its disk, between one file operation and the next."""
+    """The program is killed during a change to its disk, between two file operations."""
 
     name = "kill at a write"
 
     def strike(self) -> None:
-        node = self.some_running_node()
+        node = self.random_running_node()
         if node is not None and self.may_end_uncleanly(node):
             node.disk.changes_until_kill = self.random.randint(1, 60)
 
 
 class Restart(Fault):
-    """SIGTERM: a clean end, with everything handed over that can be."""
+    """SIGTERM: a controlled shutdown, which moves leadership to other nodes first."""
 
     name = "restart"
 
     def strike(self) -> None:
-        node = self.some_running_node()
+        node = self.random_running_node()
         if node is not None:
             node.stop()
 
 
 class Freeze(Fault):
-    """SIGSTOP, and after a while SIGCONT: the node does not know that it was away."""
+    """SIGSTOP, and after a while SIGCONT: the node does not know that it was stopped."""
 
     name = "freeze"
 
     def strike(self) -> None:
-        node = self.some_running_node()
+        node = self.random_running_node()
         if node is not None:
             node.freeze()
-            self.later((0.2, 20.0), node.resume)
+            self.undo_later((0.2, 20.0), node.resume)
 
 
 class PowerLoss(Fault):
-    """The plug is pulled: what was not synced may be gone, and nobody is told.
+    """The host loses power: everything that was not synced may be lost, silently.
 
-    Kafka does not sync before it acknowledges; that the others have the record is what makes it safe. So no power is
-    cut while the others may not have it: that loss would be nobody's fault.
+    Kafka does not sync before it acknowledges. A record is safe because other replicas have it. So a node only loses
+    power while other replicas have all of its records; any other loss would not be a defect.
     """
 
     name = "power loss"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         if may_lose_power(self.cluster, node):
             self.cluster.damaged[node.node_id] = node.incarnation
             node.lose_power()
 
 
 class ClockJump(Fault):
-    """Somebody sets the clock, forwards or backwards."""
+    """The wall clock of a node is set forwards or backwards."""
 
     name = "clock jump"
 
     def strike(self) -> None:
-        node = self.some_node()
+        node = self.random_node()
         node.set_clock_error(self.random.choice((0, self.random.randint(-60_000, 60_000))))
 
 
 def may_lose_power(cluster: SimCluster, node: SimNode) -> bool:
-    """Whether everything this node has is also held by another in-sync replica that runs and will not be asked to wait.
+    """True if another running in-sync replica has everything that this node has.
 
-    With a `min.insync.replicas` of one nothing is promised: the last one in sync may be the one that lost its bytes.
-    Nor may another node be about to end uncleanly, for then there would be two copies that nobody trusts.
+    With `min.insync.replicas=1` nothing is guaranteed: the last in-sync replica may be the one that lost its bytes. No
+    other node may be about to end uncleanly either, because then two copies would count as lost.
 
-    A replica that lost its power a moment ago is in the in-sync set until the controller has seen it come back, so
-    everybody must be up and registered; then everything committed is on all of the in-sync set, and there must be two.
+    A replica that lost power stays in the in-sync set until the controller has seen it come back. So all nodes must be
+    up and registered. Then every in-sync replica has everything that is committed, and there must be two of them.
     """
     if not cluster.all_serve or int(cluster.layout.settings.get("min.insync.replicas", "1")) < 2:
         return False

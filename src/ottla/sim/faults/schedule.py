@@ -1,4 +1,4 @@
-"""When which fault strikes: a few kinds for each run, at random moments, some of them in quick succession."""
+"""The fault schedule: a few kinds of faults per run, at random moments, some in quick succession."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAULTS: dict[str, type[Fault]] = {
 
 
 class FaultSchedule:
-    """Strikes again and again until it is ended."""
+    """Applies faults at random intervals until `end` is called."""
 
     def __init__(
         self, cluster: SimCluster, random: Random, names: Sequence[str], *, pause_seconds: tuple[float, float]
@@ -55,7 +55,7 @@ class FaultSchedule:
         self._is_over = True
 
     def _plan(self) -> None:
-        # One in five comes right after the one before it.
+        # One fault in five follows its predecessor at once.
         pause = 0.05 if self._random.random() < 0.2 else self._random.uniform(*self._pause_seconds)
         self._cluster.kernel.after(round(pause * SECOND_US), self._strike)
 

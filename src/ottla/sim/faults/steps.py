@@ -1,10 +1,10 @@
-"""Kills at the steps of a transaction: whoever has a part in it, just before, in the middle of, and just after each.
+"""Kills at the steps of a transaction: every node with a role in it is killed before, during and after every step.
 
 A step is a request of the protocol. A kill names the request, the moment and the victim, as in
-`END_TXN arrives: transaction coordinator`. At each moment the victim either dies at once, or with the next change it
-makes to its disk, so that what the request leads to is half done. `ALL_STEPS` lists every kill; the schedule goes
-through a list in order, each when the transactions reach it, and passes over what is not reached in a while: in the
-second version of transactions clients do not add offsets themselves, for instance.
+`END_TXN arrives: transaction coordinator`. At every moment the victim is killed either at once, or at the next change
+to its disk, so that the effects of the request are half done. `ALL_STEPS` lists every kill. The schedule executes a
+list in order, each kill when a transaction reaches its step, and skips steps that are not reached for a while. In
+transaction version 2, for instance, clients do not send AddOffsetsToTxn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.wire.api import ApiKey
 
 __all__ = ["ALL_STEPS", "Step", "StepSchedule", "Watch"]
 
-# In the order in which they come.
+# In the order in which a transaction sends them.
 STEPS = (
     ApiKey.INIT_PRODUCER_ID,
     ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -31,14 +31,14 @@ STEPS = (
 )
 MOMENTS = ("arrives", "arrives, next write", "is answered", "is answered, next write")
 COORDINATOR, LEADER, GROUP_COORDINATOR = "transaction coordinator", "partition leader", "group coordinator"
-# Whom a request shows to have which part.
-PARTS = {
+# The role of the node that receives a request.
+ROLES = {
     ApiKey.INIT_PRODUCER_ID: COORDINATOR,
     ApiKey.END_TXN: COORDINATOR,
     ApiKey.PRODUCE: LEADER,
     ApiKey.TXN_OFFSET_COMMIT: GROUP_COORDINATOR,
 }
-# Sent by brokers too; of all others only those of clients with transactions count.
+# Requests that brokers send as well. All other requests only count if a transactional client sends them.
 BETWEEN_BROKERS = (ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.WRITE_TXN_MARKERS)
 
 WAIT_SECONDS_MAX = 8.0
@@ -46,7 +46,7 @@ PAUSE_SECONDS = 0.3
 
 
 class Step(NamedTuple):
-    """One kill: at which request, when, and of whom."""
+    """One kill: the request, the moment and the role of the victim."""
 
     api: str
     moment: str
@@ -65,12 +65,12 @@ ALL_STEPS = tuple(
 
 
 class Watch:
-    """Looks at requests and answers of all nodes, knows who has which part, and kills at the step it is set to."""
+    """Watches requests and responses of all nodes, learns the nodes' roles, and kills at the step it is set to."""
 
     def __init__(self, cluster: SimCluster, hosts: set[str]) -> None:
         self._cluster = cluster
         self._hosts = hosts
-        self._parts: dict[str, SimNode] = {}
+        self._roles: dict[str, SimNode] = {}
         self._next: Step | None = None
         for node in cluster.nodes.values():
             node.on_request = self._on_request
@@ -86,13 +86,13 @@ class Watch:
         if api_key not in STEPS or (client_host not in self._hosts and api_key not in BETWEEN_BROKERS):
             return
         api = ApiKey(api_key)
-        part = PARTS.get(api)
-        if part is not None:
-            self._parts[part] = node
+        role = ROLES.get(api)
+        if role is not None:
+            self._roles[role] = node
         step = self._next
         if step is None or step.api != api.name or not step.moment.startswith(moment):
             return
-        victim = self._parts.get(step.victim)
+        victim = self._roles.get(step.victim)
         others = (other for other in self._cluster.nodes.values() if other is not victim)
         if victim is None or not victim.is_running or any(self._cluster.is_damaged(other) for other in others):
             return
@@ -106,24 +106,24 @@ class Watch:
 
 
 class StepSchedule:
-    """Goes through a list of kills, each when everybody is up again."""
+    """Executes a list of kills, each after all nodes are up again."""
 
     def __init__(self, watch: Watch, cluster: SimCluster, steps: Sequence[Step]) -> None:
         self._watch = watch
         self._cluster = cluster
-        self._left = list(reversed(steps))
+        self._remaining = list(reversed(steps))
         self._deadline_us = 0
         self.is_over = not steps
 
     def start(self) -> None:
         if not self.is_over:
-            self._look()
+            self._check_progress()
 
     def end(self) -> None:
         self.is_over = True
         self._watch.set(None)
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         if self.is_over:
             return
         kernel = self._cluster.kernel
@@ -132,9 +132,9 @@ class StepSchedule:
             self._watch.set(None)
         is_quiet = self._cluster.all_serve and not any(node.disk.may_fail for node in self._cluster.nodes.values())
         if not self._watch.is_set and is_quiet:
-            if not self._left:
+            if not self._remaining:
                 self.end()
                 return
-            self._watch.set(self._left.pop())
+            self._watch.set(self._remaining.pop())
             self._deadline_us = kernel.now_us + round(WAIT_SECONDS_MAX * SECOND_US)
-        kernel.after(round(PAUSE_SECONDS * SECOND_US), self._look)
+        kernel.after(round(PAUSE_SECONDS * SECOND_US), self._check_progress)

@@ -1,1 +1,1 @@
-"""What clients do in a simulation; they write down what they were told and judge nothing."""
+"""Workloads: what simulated clients do. They record the answers that they get and do not judge them."""

@@ -1,4 +1,4 @@
-"""A reader: fetches partitions from their leaders, from the beginning, and writes down what it sees where."""
+"""A reader: fetches partitions from their leaders, from the beginning, and records every value with its offset."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def value_of(value: bytes | bytearray | memoryview | None) -> bytes:
 
 
 class Consume(Workload):
-    """One partition at a time; `is_patient` readers wait at the broker for data."""
+    """Fetches one partition at a time. With a `max_wait_ms` above 0 a fetch waits at the broker for data."""
 
     def __init__(
         self, stage: Stage, name: str, partitions: Sequence[TopicPartition], *, pause_seconds: float, max_wait_ms: int
@@ -39,11 +39,11 @@ class Consume(Workload):
 
     async def _read(self, partition: TopicPartition) -> None:
         client = self.client
-        found = await client.leader(partition)
-        if found is None:
+        leader = await client.leader(partition)
+        if leader is None:
             await client.back_off()
             return
-        endpoint, epoch = found
+        endpoint, epoch = leader
         request = FetchRequest(
             max_wait_ms=self._max_wait_ms,
             min_bytes=1,
@@ -80,7 +80,7 @@ class Consume(Workload):
             await self._recover(partition, ErrorCode(data.error_code))
             return
         if run == client.broker_run(endpoint):
-            self.history.saw_high_watermark(
+            self.history.observe_high_watermark(
                 partition, reader=self.name, broker=run, epoch=epoch, high_watermark=data.high_watermark
             )
         self._take(partition, data)
@@ -88,8 +88,9 @@ class Consume(Workload):
     async def _recover(self, partition: TopicPartition, error: ErrorCode) -> None:
         if error is ErrorCode.OFFSET_OUT_OF_RANGE:
             position = self._positions[partition]
-            self.history.contradict(
-                "stable reads", f"{self.name} has read {partition} up to {position}, which is now out of range"
+            self.history.report_violation(
+                "stable reads",
+                f"{self.name} has read {partition} up to {position}, and that offset is now out of range",
             )
             self._positions[partition] = 0
         await self.client.back_off()
@@ -101,17 +102,19 @@ class Consume(Workload):
         position = self._positions[partition]
         for batch in iterate_batches(records):  # type: ignore[arg-type]
             if not verify_checksum(batch.view, batch.header):
-                self.history.contradict("whole batches", f"{partition} offset {batch.header.base_offset}: wrong CRC")
+                self.history.report_violation(
+                    "whole batches", f"{partition} offset {batch.header.base_offset}: wrong CRC"
+                )
                 return
             for record in () if batch.header.is_control else iterate_records(batch):
                 if record.offset < position:
                     continue
                 if record.offset >= data.high_watermark:
-                    self.history.contradict(
+                    self.history.report_violation(
                         "reads are committed",
                         f"{partition} offset {record.offset} was read above the high watermark {data.high_watermark}",
                     )
-                self.history.saw(partition, record.offset, value_of(record.value))
+                self.history.observe_record(partition, record.offset, value_of(record.value))
                 position = record.offset + 1
                 self.client.kernel.counts["record read"] += 1
             position = max(position, batch.header.last_offset + 1)

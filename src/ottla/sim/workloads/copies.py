@@ -1,14 +1,14 @@
-"""Consume, transform, produce: what is read goes elsewhere in a transaction that also commits how far was read.
+"""Consume, transform, produce: records are copied in a transaction that also commits the offsets of the input.
 
-Two instances may share a transactional id and a group: each begins anew when it finds itself replaced, and replaces
-the other by that. Whichever of them works, every record must be copied once.
+Two instances may share a transactional id and a group. An instance that was fenced initializes again, and thereby
+fences the other instance. Every record must be copied exactly once.
 """
 
 from __future__ import annotations
 
 from ottla.sim.history import Copies
 from ottla.sim.tasks import sleep
-from ottla.sim.workloads.offsets import OffsetKeeper
+from ottla.sim.workloads.offsets import GroupOffsets
 from ottla.sim.workloads.read_committed import committed_records, fetch_committed
 from ottla.sim.workloads.session import TransactionFailed, TransactionSession
 from ottla.sim.workloads.workload import Stage, Workload
@@ -25,7 +25,7 @@ class Copy(Workload):
         name: str,
         copies: Copies,
         *,
-        is_new: bool,
+        is_version_2: bool,
         pause_seconds: float,
         takes_over: bool = False,
     ) -> None:
@@ -34,8 +34,8 @@ class Copy(Workload):
         self._copies = copies
         self._pause_seconds = pause_seconds
         self._takes_over = takes_over
-        self._session = TransactionSession(self.client, copies.name, is_new=is_new)
-        self._keeper = OffsetKeeper(self.client, stage.history, copies.name)
+        self._session = TransactionSession(self.client, copies.name, is_version_2=is_version_2)
+        self._offsets = GroupOffsets(self.client, stage.history, copies.name)
         self._position: int | None = None
 
     async def run(self) -> None:
@@ -46,10 +46,10 @@ class Copy(Workload):
                 self.client.kernel.trace(f"copy: {failure}", self.name)
                 self._position = None
                 if self._takes_over:
-                    # Whoever was replaced waits before it replaces the other, or nobody gets anywhere.
+                    # A fenced instance waits before it fences the other one. Otherwise neither makes progress.
                     await sleep(self.client.process, self.random.uniform(0.5, 4.0))
             await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
-        # A last instance puts an end to whatever is open; what is committed then stays.
+        # The last InitProducerId aborts an open transaction. After it the committed offset does not change.
         await self._session.begin()
         self._copies.committed = max(self._copies.committed, await self._committed())
 
@@ -72,11 +72,11 @@ class Copy(Workload):
         if not offsets:
             self._position = end
             return
-        if not session.is_new:
+        if not session.is_version_2:
             await session.add([copies.target])
         for offset in offsets:
             await session.produce(copies.target, copies.value(offset))
-        if not session.is_new:
+        if not session.is_version_2:
             await session.add_offsets(copies.name)
         await session.commit_offset(copies.name, copies.source, end)
         is_commit = self.random.random() < 0.8
@@ -87,7 +87,7 @@ class Copy(Workload):
 
     async def _committed(self) -> int:
         while True:
-            offset = await self._keeper.fetch(self._copies.source)
+            offset = await self._offsets.fetch(self._copies.source)
             if offset is not None:
                 return offset
             await self.client.back_off()

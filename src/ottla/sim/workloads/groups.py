@@ -1,6 +1,7 @@
-"""Members of consumer groups, of the classic protocol and of the newer one (KIP-848).
+"""Members of consumer groups, of the classic protocol and of the consumer protocol (KIP-848).
 
-A member joins, takes what it is given, commits offsets for it that only grow, and now and then leaves, politely or not.
+A member joins, takes its assignment, commits increasing offsets for it, and sometimes leaves, with or without a
+request.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.sim.history import Assignment
 from ottla.sim.tasks import sleep
-from ottla.sim.workloads.offsets import OffsetKeeper
+from ottla.sim.workloads.offsets import GroupOffsets
 from ottla.sim.workloads.workload import Stage, Workload
 from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -30,32 +31,32 @@ SESSION_TIMEOUT_MS = 6_000
 REBALANCE_TIMEOUT_MS = 6_000
 JOIN_TIMEOUT_MS = 15_000
 HEARTBEAT_SECONDS = 0.5
-# How often a member leaves, once it has something.
+# The probability, per heartbeat, that a member with an assignment leaves.
 LEAVE_PROBABILITY = 0.05
 LEAVE_EPOCH = -1
 
 
 class _Member(Workload):
-    """What members of both protocols share: the offsets of what they were given."""
+    """Common part of the members of both protocols: the offsets of the assigned partitions."""
 
     def __init__(self, stage: Stage, name: str, group: str, partitions: Sequence[TopicPartition]) -> None:
         super().__init__(stage, name)
         self._group = group
         self._partitions = partitions
-        self._keeper = OffsetKeeper(self.client, stage.history, group)
+        self._offsets = GroupOffsets(self.client, stage.history, group)
         self._positions: dict[TopicPartition, int] = {}
 
-    async def _work(self, owned: frozenset[TopicPartition], member: str, generation: int) -> ErrorCode | None:
-        """Moves each partition on by one; the first error that says that they are not ours any more."""
-        for gone in [partition for partition in self._positions if partition not in owned]:
-            del self._positions[gone]
+    async def _commit_owned(self, owned: frozenset[TopicPartition], member: str, generation: int) -> ErrorCode | None:
+        """Commits the next offset of every partition. Returns the first error that ends the ownership."""
+        for revoked in [partition for partition in self._positions if partition not in owned]:
+            del self._positions[revoked]
         for partition in sorted(owned):
             position = self._positions.get(partition)
             if position is None:
-                position = await self._keeper.fetch(partition)
+                position = await self._offsets.fetch(partition)
                 if position is None:
                     continue
-            error = await self._keeper.commit(partition, position + 1, member=member, generation=generation)
+            error = await self._offsets.commit(partition, position + 1, member=member, generation=generation)
             if error is ErrorCode.NONE:
                 self._positions[partition] = position + 1
             else:
@@ -69,7 +70,7 @@ class _Member(Workload):
                     return error
         return None
 
-    def _note(self, member: str, generation: int, owned: frozenset[TopicPartition]) -> None:
+    def _record_assignment(self, member: str, generation: int, owned: frozenset[TopicPartition]) -> None:
         self.history.assignments.append(
             Assignment(group=self._group, member=member, generation=generation, partitions=owned)
         )
@@ -87,7 +88,7 @@ class ClassicMember(_Member):
             await self.client.back_off()
 
     async def _join(self, member_id: str) -> str:
-        """One generation, from joining to whatever ends it; the member id to go on with."""
+        """One generation, from joining to its end. Returns the member id to continue with."""
         client = self.client
         coordinator = await client.coordinator(self._group)
         if coordinator is None:
@@ -110,7 +111,7 @@ class ClassicMember(_Member):
         if error is ErrorCode.MEMBER_ID_REQUIRED:
             return joined.member_id
         if error is not ErrorCode.NONE:
-            return self._after(error, member_id)
+            return self._next_member_id(error, member_id)
         member_id = joined.member_id
         members = sorted(member.member_id for member in joined.members)
         shares = [
@@ -135,19 +136,19 @@ class ClassicMember(_Member):
         )
         error = ErrorCode(synced.error_code)
         if error is not ErrorCode.NONE:
-            return self._after(error, member_id)
+            return self._next_member_id(error, member_id)
         owned = _decode(bytes(synced.assignment))
-        self._note(member_id, joined.generation_id, owned)
-        # Whoever rejoins has given everything back: another member may have moved on since.
+        self._record_assignment(member_id, joined.generation_id, owned)
+        # A member that rejoins has given up all partitions. Other members may have committed higher offsets since.
         self._positions.clear()
-        return await self._stay(member_id, joined.generation_id, owned)
+        return await self._heartbeat_until_end(member_id, joined.generation_id, owned)
 
-    async def _stay(self, member_id: str, generation: int, owned: frozenset[TopicPartition]) -> str:
+    async def _heartbeat_until_end(self, member_id: str, generation: int, owned: frozenset[TopicPartition]) -> str:
         client = self.client
         while not self.stage.is_ending:
-            error = await self._work(owned, member_id, generation)
+            error = await self._commit_owned(owned, member_id, generation)
             if error is not None:
-                return self._after(error, member_id)
+                return self._next_member_id(error, member_id)
             await sleep(client.process, HEARTBEAT_SECONDS)
             coordinator = await client.coordinator(self._group)
             if coordinator is None:
@@ -173,10 +174,10 @@ class ClassicMember(_Member):
                     client.forget_coordinator(self._group)
                     await client.back_off()
                 elif error is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-                    return self._after(error, member_id)
+                    return self._next_member_id(error, member_id)
         return member_id
 
-    def _after(self, error: ErrorCode, member_id: str) -> str:
+    def _next_member_id(self, error: ErrorCode, member_id: str) -> str:
         self.client.kernel.counts[f"group: {error.name}"] += 1
         self.client.forget_coordinator(self._group)
         return "" if error in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID) else member_id
@@ -185,11 +186,11 @@ class ClassicMember(_Member):
 class ConsumerMember(_Member):
     async def run(self) -> None:
         while not self.stage.is_ending:
-            await self._live(str(Uuid.random(self.random)))
+            await self._run_membership(str(Uuid.random(self.random)))
             await self.client.back_off()
 
-    async def _live(self, member_id: str) -> None:
-        """From joining to leaving, or to being told that one is not a member."""
+    async def _run_membership(self, member_id: str) -> None:
+        """One membership, from joining until the member leaves or is fenced."""
         client = self.client
         topics = sorted({partition.topic for partition in self._partitions})
         self._positions.clear()
@@ -233,13 +234,13 @@ class ConsumerMember(_Member):
             heard_us = self.now_us
             epoch = response.member_epoch
             if response.assignment is not None:
-                owned = await self._named(response.assignment.topic_partitions)
-                self._note(member_id, epoch, owned)
-            error_of_work = await self._work(owned, member_id, epoch)
-            if error_of_work in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
+                owned = await self._resolve_topic_names(response.assignment.topic_partitions)
+                self._record_assignment(member_id, epoch, owned)
+            commit_error = await self._commit_owned(owned, member_id, epoch)
+            if commit_error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                 return
 
-    async def _named(self, rows: list[TopicPartitions]) -> frozenset[TopicPartition]:
+    async def _resolve_topic_names(self, rows: list[TopicPartitions]) -> frozenset[TopicPartition]:
         client = self.client
         while any(row.topic_id not in client.topic_ids.values() for row in rows):
             await client.refresh(sorted({partition.topic for partition in self._partitions}))

@@ -1,4 +1,4 @@
-"""An administrator who moves things while they are in use: replicas from node to node, the lead back to its place."""
+"""An administrator that reassigns replicas and elects preferred leaders while partitions are in use."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PREFERRED = 0
 
 
 class Moves(Workload):
-    """Reassigns partitions, sometimes changes its mind, and asks for preferred leaders."""
+    """Reassigns partitions, sometimes cancels a reassignment, and elects preferred leaders."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Committed offsets: what every member of a group does with them, and a client that does nothing else.
+"""Committed offsets: the operations of group members, and a client that only commits.
 
-Offsets of a partition only grow: whoever has the partition reads where it stands and commits what is higher. What the
-coordinator acknowledged, and what it tells later, is written down.
+Offsets of a partition only increase: the owner fetches the committed offset and commits a higher one. The history
+records what the coordinator acknowledged, and what it answers later.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from ottla.wire.messages.offset_fetch import (
 )
 from ottla.wire.peers import PeerUnreachable
 
-__all__ = ["CommitOffsets", "OffsetKeeper"]
+__all__ = ["CommitOffsets", "GroupOffsets"]
 
 MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
-class OffsetKeeper:
-    """Commits and fetches offsets of one group, and keeps the evidence."""
+class GroupOffsets:
+    """Commits and fetches the offsets of one group, and records the answers in the history."""
 
     def __init__(self, client: SimClient, history: History, group: str) -> None:
         self._client = client
@@ -44,7 +44,7 @@ class OffsetKeeper:
     async def commit(
         self, partition: TopicPartition, offset: int, *, member: str = "", generation: int = -1
     ) -> ErrorCode | None:
-        """The coordinator's answer; None when there is none, and nobody knows what became of it."""
+        """The coordinator's answer; None if there is none, so that the outcome is unknown."""
         client = self._client
         coordinator = await client.coordinator(self._group)
         topic_id = client.topic_ids.get(partition.topic)
@@ -83,7 +83,7 @@ class OffsetKeeper:
             self._history.commits.append(commit)
             client.kernel.counts["offset committed"] += 1
         elif error is None or error is ErrorCode.REQUEST_TIMED_OUT or error in MOVED:
-            # It may have been written all the same: a leader may fall after its append.
+            # The commit may have been written: the leader may have failed after its append.
             self._history.uncertain_commits.append(commit)
         if error is not None and error is not ErrorCode.NONE:
             client.kernel.counts[f"commit: {error.name}"] += 1
@@ -92,7 +92,7 @@ class OffsetKeeper:
         return error
 
     async def fetch(self, partition: TopicPartition) -> int | None:
-        """The committed offset (-1 when there is none); None when nobody says."""
+        """The committed offset, -1 if there is none; None if the coordinator did not answer."""
         client = self._client
         coordinator = await client.coordinator(self._group)
         topic_id = client.topic_ids.get(partition.topic)
@@ -137,23 +137,23 @@ class OffsetKeeper:
 
 
 class CommitOffsets(Workload):
-    """A client without a group: it commits for partitions of its own, and looks at them again."""
+    """A client without members: it commits offsets for its own group id, and fetches them again."""
 
     def __init__(self, stage: Stage, name: str, partitions: Sequence[TopicPartition], *, pause_seconds: float) -> None:
         super().__init__(stage, name)
         self._partitions = partitions
         self._pause_seconds = pause_seconds
-        self._keeper = OffsetKeeper(self.client, stage.history, f"{name}-group")
+        self._offsets = GroupOffsets(self.client, stage.history, f"{name}-group")
 
     async def run(self) -> None:
         offset = 0
         while not self.stage.is_ending:
             offset += 1
             for partition in self._partitions:
-                await self._keeper.commit(partition, offset)
+                await self._offsets.commit(partition, offset)
                 if self.random.random() < 0.3:
-                    await self._keeper.fetch(partition)
+                    await self._offsets.fetch(partition)
             await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
         for partition in self._partitions:
-            while await self._keeper.fetch(partition) is None:
+            while await self._offsets.fetch(partition) is None:
                 await self.client.back_off()

@@ -1,8 +1,7 @@
-"""A client that sends several requests of different APIs on one connection without waiting for the answers between.
+"""A client that sends several requests of different APIs on one connection without waiting for the answers.
 
-Fetches that wait, produce requests that wait for the replicas and questions for the end of a partition stand behind
-each other in random order. What the answers show is checked by `ottla.sim.checkers.connections`, on this connection as
-on every other.
+Fetches that wait for data, produce requests that wait for replicas, and ListOffsets requests follow each other in
+random order. `ottla.sim.checkers.connections` checks the order of the answers, on this connection as on every other.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ class Pipelines(Workload):
     def __init__(
         self, stage: Stage, name: str, partition: TopicPartition, *, requests_max: int, bytes_per_second: int
     ) -> None:
-        """`bytes_per_second` is the quota of its producing, 0 for none: a client that exceeds it is muted."""
+        """`bytes_per_second` is the client's produce quota, 0 for none. A client that exceeds it is muted."""
         super().__init__(stage, name)
         self._bytes_per_second = bytes_per_second
         self._partition = partition
@@ -65,7 +64,7 @@ class Pipelines(Workload):
                 await self.client.back_off()
 
     async def _set_quota(self) -> None:
-        """Tried once: a run without it is as good."""
+        """Sets the quota with one attempt, since a run without the quota is valid too."""
         entity = EntityData(entity_type="client-id", entity_name=f"{self.name}-{PURPOSE}")
         limit = OpData(key="producer_byte_rate", value=float(self._bytes_per_second))
         request = AlterClientQuotasRequest(entries=[RequestEntryData(entity=[entity], ops=[limit])])
@@ -84,7 +83,7 @@ class Pipelines(Workload):
                 self.client.process,
                 self.name,
                 self._ask(endpoint, request, sent, answered),
-                self.stage.cluster.found_defect,
+                self.stage.cluster.report_defect,
             )
         self.client.kernel.counts["pipeline"] += 1
         outcomes = [await wait(answered) for answered in answers]
@@ -122,7 +121,7 @@ class Pipelines(Workload):
         return ProduceRequest(acks=ACKS_ALL, timeout_ms=3_000, topic_data=[topic]), sent
 
     def _fetch(self, epoch: int) -> tuple[Message, None]:
-        # Beyond the end a fetch waits, until a record comes or the time is over.
+        # A fetch beyond the end waits until a record arrives or its time is over.
         self._position += self.random.choice((0, 0, 1, 3))
         partition = FetchPartition(
             partition=self._partition.partition,

@@ -1,8 +1,8 @@
-"""A producer: batches for a partition, some of them on their way at the same time, each sent until it is acknowledged.
+"""A producer: sends batches to a partition, several of them in flight, each until it is acknowledged.
 
-An idempotent producer numbers its batches, so that whatever is sent again is written once and in order. One that is not
-sends again as well, and may write twice; with acks=1 it may lose what was acknowledged, which only says that the
-promise is a smaller one.
+An idempotent producer numbers its batches, so that a batch that is sent again is written once and in order. A producer
+that is not idempotent sends again as well, and may write duplicates. With acks=1 an acknowledged record may be lost,
+because that setting guarantees less.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.wire.peers import PeerUnreachable
 
 __all__ = ["Produce"]
 
-# The broker misses something before this batch.
+# The broker misses an earlier batch of this producer.
 SEQUENCE_LOST = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
 GIVEN_UP = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE})
 
@@ -40,12 +40,12 @@ class _Batch:
     sequence: int
     is_acknowledged: bool = False
     leader_epoch: int = -1
-    """Of whom it was sent to last, as the client knew it."""
+    """The epoch of the leader that it was last sent to, as the client knew it."""
 
 
 @dataclass(slots=True)
 class _Window:
-    """Batches of one partition that are not acknowledged, oldest first, and the next sequence number."""
+    """The unacknowledged batches of one partition, oldest first, and the next sequence number."""
 
     batches: list[_Batch] = field(default_factory=list)
     sequence: int = 0
@@ -75,7 +75,7 @@ class Produce(Workload):
         self._padding = bytes(value_bytes)
         self._window = _Window()
         self._producer_id = self._producer_epoch = -1
-        # Of the newest leader that acknowledged something.
+        # The newest leader epoch in which a batch was acknowledged.
         self._leader_epoch = -1
         self._session = 0
         self._number = 0
@@ -88,13 +88,13 @@ class Produce(Workload):
             if not self.stage.is_ending:
                 for _ in range(self.random.randint(1, self._in_flight) - len(window.batches)):
                     self._add_batch()
-                # Sometimes one after the other, sometimes in a burst.
+                # A short pause makes a burst of batches, a long one sends them separately.
                 await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
             if window.batches:
                 await self._send_window()
 
     async def _begin_session(self) -> None:
-        """A producer id of its own; the promises hold within the life of one."""
+        """Gets a new producer id. Order and freedom from duplicates are guaranteed per producer id."""
         while True:
             try:
                 response = await self.client.ask_any(
@@ -130,10 +130,10 @@ class Produce(Workload):
         self._window.sequence += len(records)
 
     async def _send_window(self) -> None:
-        """Sends everything that is not acknowledged, in order, and waits for every answer."""
+        """Sends all unacknowledged batches in order and waits for every answer."""
         client, partition = self.client, self._partition
-        found = await client.leader(partition)
-        if found is None or partition.topic not in client.topic_ids:
+        leader = await client.leader(partition)
+        if leader is None or partition.topic not in client.topic_ids:
             await client.back_off()
             return
         answers: list[Deferred[ErrorCode | None]] = []
@@ -145,7 +145,7 @@ class Produce(Workload):
                 client.process,
                 self.name,
                 self._send(batch, answered),
-                self.stage.cluster.found_defect,
+                self.stage.cluster.report_defect,
             )
         errors = [await wait(answered) for answered in answers]
         self._window.batches = [batch for batch in batches if not batch.is_acknowledged] + self._window.batches[
@@ -156,20 +156,20 @@ class Produce(Workload):
             await self._recover(*failures[0])
 
     async def _recover(self, error: ErrorCode | None, batch: _Batch) -> None:
-        """After the first failure of a window: learn who leads now, or begin again with a new producer id."""
+        """After the first failure of a window: looks up the leader again, or begins with a new producer id."""
         self.client.forget_leader(self._partition)
         if error in SEQUENCE_LOST and self._is_idempotent:
-            # What is in the window is given up: whether it was written is not known, and it is not promised either.
+            # The batches of the window are dropped: it is unknown whether they were written, and nothing guarantees it.
             self._window.batches.clear()
-            # A leader that is cut off from the others and has not heard of its successor misses what that one
-            # acknowledged. This client may go back to it; one that minds epochs (KIP-320) does not.
+            # A leader that is cut off from the other nodes and does not know its successor misses the batches that the
+            # successor acknowledged. This client may return to it; a client that compares epochs (KIP-320) does not.
             if self._acks == -1 and batch.leader_epoch >= self._leader_epoch:
-                self.history.contradict(
-                    "producers keep their sequence", f"{self.name} was answered {error!r}, so a batch of it is missing"
+                self.history.report_violation(
+                    "no gap in producer sequences", f"{self.name} got {error!r}, so one of its batches is missing"
                 )
             await self._begin_session()
         elif error in GIVEN_UP:
-            self.history.contradict("producers are understood", f"{self.name} was answered {error!r}")
+            self.history.report_violation("producer requests are valid", f"{self.name} got {error!r}")
             self._window.batches.clear()
         else:
             await self.client.back_off()
@@ -182,10 +182,10 @@ class Produce(Workload):
 
     async def _ask(self, batch: _Batch) -> ErrorCode:
         client, partition = self.client, self._partition
-        found = await client.leader(partition)
-        if found is None:
+        leader = await client.leader(partition)
+        if leader is None:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        batch.leader_epoch = found[1]
+        batch.leader_epoch = leader[1]
         now_ms = EPOCH_MS + self.now_us // 1000
         data = build_batch(
             [Record(timestamp=now_ms, key=None, value=sent.value + self._padding) for sent in batch.records],
@@ -204,7 +204,7 @@ class Produce(Workload):
                 )
             ],
         )
-        response = await client.ask(found[0], request, ProduceResponse, purpose="produce")
+        response = await client.ask(leader[0], request, ProduceResponse, purpose="produce")
         row = response.responses[0].partition_responses[0]
         error = ErrorCode(row.error_code)
         if error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -217,5 +217,5 @@ class Produce(Workload):
             for index, sent in enumerate(batch.records):
                 sent.offset = row.base_offset + index if row.base_offset >= 0 else -1
         else:
-            client.kernel.trace(f"produce: {error.name}", f"{self.name} to {found[0]}, sequence {batch.sequence}")
+            client.kernel.trace(f"produce: {error.name}", f"{self.name} to {leader[0]}, sequence {batch.sequence}")
         return error

@@ -1,4 +1,4 @@
-"""Readers of what is committed: whoever leaves out what the broker says was aborted."""
+"""`read_committed` consumers: they skip the records of transactions that the broker lists as aborted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ReadCommitted", "committed_records", "fetch_committed"]
 
 
 class ReadCommitted(Workload):
-    """Reads partitions as a consumer of committed transactions does, and writes down every value it is shown."""
+    """Reads partitions with the isolation level `read_committed` and records every value."""
 
     def __init__(self, stage: Stage, name: str, partitions: Sequence[TopicPartition], *, pause_seconds: float) -> None:
         super().__init__(stage, name)
@@ -44,9 +44,9 @@ class ReadCommitted(Workload):
 
 
 async def fetch_committed(client: SimClient, partition: TopicPartition, position: int) -> PartitionData | None:
-    """What the leader has from an offset on; None when it says nothing, after a while in which that may change."""
-    found = await client.leader(partition)
-    if found is None:
+    """The leader's data from an offset on; None, after a pause, if there was no answer or an error."""
+    leader = await client.leader(partition)
+    if leader is None:
         await client.back_off()
         return None
     request = FetchRequest(
@@ -62,7 +62,7 @@ async def fetch_committed(client: SimClient, partition: TopicPartition, position
                     FetchPartition(
                         partition=partition.partition,
                         fetch_offset=position,
-                        current_leader_epoch=found[1],
+                        current_leader_epoch=leader[1],
                         partition_max_bytes=1 << 20,
                     )
                 ],
@@ -70,7 +70,7 @@ async def fetch_committed(client: SimClient, partition: TopicPartition, position
         ],
     )
     try:
-        response = await client.ask(found[0], request, FetchResponse, purpose="fetch")
+        response = await client.ask(leader[0], request, FetchResponse, purpose="fetch")
     except PeerUnreachable:
         client.forget_leader(partition)
         return None
@@ -83,9 +83,9 @@ async def fetch_committed(client: SimClient, partition: TopicPartition, position
 
 
 def committed_records(data: PartitionData) -> Iterator[tuple[int, bytes | None]]:
-    """Offsets and values when aborted transactions, which the broker has listed, are left out.
+    """Offsets and values without the records of aborted transactions, which the broker has listed.
 
-    The last offset of every batch is told with None, so that a reader gets past markers and what was left out.
+    After every batch its last offset is yielded with None, so that a reader gets past markers and skipped records.
     """
     if data.records is None:
         return

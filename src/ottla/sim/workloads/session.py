@@ -1,7 +1,7 @@
-"""What a transactional producer asks for, in either generation of the protocol, each request until it is answered.
+"""The requests of a transactional producer, in transaction version 1 or 2, each repeated until it is answered.
 
-A request without an answer is sent again until there is one. Whatever goes wrong for good raises `TransactionFailed`,
-and a new `begin` aborts what is open.
+A request without an answer is sent again. An error that a retry cannot resolve raises `TransactionFailed`; the next
+`begin` aborts the open transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ TRANSACTION_TIMEOUT_MS = 15_000
 ATTEMPTS_MAX = 40
 ANY_VERSION = 32767
 
-# The newest versions in which clients add partitions themselves; later ones leave that to the broker (KIP-890).
+# The newest versions for clients of transaction version 1, which add partitions themselves. In later versions the
+# broker adds them (KIP-890).
 OLD_ADD_VERSION = 3
 OLD_PRODUCE_VERSION = 11
 OLD_OFFSETS_VERSION = 4
@@ -47,8 +48,8 @@ NAMED_OFFSETS_VERSION = 5
 OLD_END_VERSION = 4
 
 MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-# Asking again helps, sooner or later.
-PASSING = (
+# Errors after which a retry succeeds in time.
+RETRIABLE = (
     *MOVED,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -67,26 +68,26 @@ Identity = tuple[int, int]
 
 
 class TransactionFailed(Exception):
-    """The transaction cannot go on; a new InitProducerId puts an end to it."""
+    """The transaction cannot continue. A new InitProducerId aborts it."""
 
 
 class TransactionSession:
-    """One instance of a transactional producer. Its `once_...` methods ask a single time and tell what was answered."""
+    """One instance of a transactional producer. Its `..._once` methods send one request and return the answer."""
 
-    def __init__(self, client: SimClient, transactional_id: str, *, is_new: bool) -> None:
+    def __init__(self, client: SimClient, transactional_id: str, *, is_version_2: bool) -> None:
         self.client = client
         self.transactional_id = transactional_id
-        self.is_new = is_new
+        self.is_version_2 = is_version_2
         self.identity: Identity = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
 
     def sequence(self, partition: TopicPartition) -> int:
         return self._sequences.get(partition, 0)
 
-    # -- each until it is answered ---------------------------------------------------------------------------------
+    # -- requests, repeated until they are answered ----------------------------------------------------------------
 
     async def begin(self) -> None:
-        """A new epoch; whatever an instance before this one had open is aborted."""
+        """Gets a new epoch. An open transaction of an earlier instance is aborted."""
         request = InitProducerIdRequest(
             transactional_id=self.transactional_id, transaction_timeout_ms=TRANSACTION_TIMEOUT_MS
         )
@@ -98,7 +99,7 @@ class TransactionSession:
                         coordinator, request, InitProducerIdResponse, purpose="transaction"
                     )
                     if not response.error_code:
-                        self._go_on_as((response.producer_id, response.producer_epoch))
+                        self._adopt_identity((response.producer_id, response.producer_epoch))
                         return
                     self.client.kernel.counts[f"init: {ErrorCode(response.error_code).name}"] += 1
                 except PeerUnreachable:
@@ -107,13 +108,11 @@ class TransactionSession:
             await self.client.back_off()
 
     async def add(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._until_done("could not add partitions", lambda: self.once_add(self.identity, partitions))
+        await self._retry("could not add partitions", lambda: self.add_once(self.identity, partitions))
 
     async def produce(self, partition: TopicPartition, value: bytes) -> None:
         sequence = self.sequence(partition)
-        await self._until_done(
-            "could not produce", lambda: self.once_produce(self.identity, partition, sequence, value)
-        )
+        await self._retry("could not produce", lambda: self.produce_once(self.identity, partition, sequence, value))
         self._sequences[partition] = sequence + 1
 
     async def add_offsets(self, group: str) -> None:
@@ -124,7 +123,7 @@ class TransactionSession:
             group_id=group,
         )
 
-        async def once() -> ErrorCode | None:
+        async def attempt() -> ErrorCode | None:
             coordinator = await self._coordinator()
             if coordinator is None:
                 return None
@@ -135,27 +134,27 @@ class TransactionSession:
                 return None
             return ErrorCode(response.error_code)
 
-        await self._until_done("could not add offsets", once)
+        await self._retry("could not add offsets", attempt)
 
     async def commit_offset(self, group: str, partition: TopicPartition, offset: int) -> None:
-        await self._until_done(
-            "could not commit offsets", lambda: self.once_commit_offset(self.identity, group, partition, offset)
+        await self._retry(
+            "could not commit offsets", lambda: self.commit_offset_once(self.identity, group, partition, offset)
         )
 
     async def end(self, *, is_commit: bool) -> None:
         identity = self.identity
 
-        async def once() -> ErrorCode | None:
-            return await self.once_end(identity, is_commit=is_commit, goes_on=True)
+        async def attempt() -> ErrorCode | None:
+            return await self.end_once(identity, is_commit=is_commit, adopts_identity=True)
 
-        await self._until_done("could not end", once)
+        await self._retry("could not end", attempt)
 
-    # -- each once, as whoever -------------------------------------------------------------------------------------
+    # -- single requests, with any producer identity ---------------------------------------------------------------
 
-    async def once_add(
+    async def add_once(
         self, identity: Identity, partitions: Sequence[TopicPartition], *, purpose: str = "transaction"
     ) -> ErrorCode | None:
-        """AddPartitionsToTxn as clients of the first version send it."""
+        """AddPartitionsToTxn in the form of transaction version 1."""
         topics: dict[str, list[int]] = {}
         for partition in partitions:
             topics.setdefault(partition.topic, []).append(partition.partition)
@@ -182,15 +181,15 @@ class TransactionSession:
             for topic in response.results_by_topic_v3_and_below
             for row in topic.results_by_partition
         ]
-        own = [error for error in errors if error and error is not ErrorCode.OPERATION_NOT_ATTEMPTED]
-        return own[0] if own else (ErrorCode.NONE if errors and not any(errors) else None)
+        failures = [error for error in errors if error and error is not ErrorCode.OPERATION_NOT_ATTEMPTED]
+        return failures[0] if failures else (ErrorCode.NONE if errors and not any(errors) else None)
 
-    async def once_produce(
+    async def produce_once(
         self, identity: Identity, partition: TopicPartition, sequence: int, value: bytes, *, purpose: str = "produce"
     ) -> ErrorCode | None:
         client = self.client
-        found = await client.leader(partition)
-        if found is None or partition.topic not in client.topic_ids:
+        leader = await client.leader(partition)
+        if leader is None or partition.topic not in client.topic_ids:
             client.forget_leader(partition)
             return None
         data = build_batch(
@@ -214,11 +213,11 @@ class TransactionSession:
         )
         try:
             response = await client.ask(
-                found[0],
+                leader[0],
                 request,
                 ProduceResponse,
                 purpose=purpose,
-                version_max=ANY_VERSION if self.is_new else OLD_PRODUCE_VERSION,
+                version_max=ANY_VERSION if self.is_version_2 else OLD_PRODUCE_VERSION,
             )
         except PeerUnreachable:
             client.forget_leader(partition)
@@ -228,7 +227,7 @@ class TransactionSession:
             client.forget_leader(partition)
         return ErrorCode.NONE if error is ErrorCode.DUPLICATE_SEQUENCE_NUMBER else error
 
-    async def once_commit_offset(
+    async def commit_offset_once(
         self, identity: Identity, group: str, partition: TopicPartition, offset: int, *, purpose: str = "group"
     ) -> ErrorCode | None:
         coordinator = await self.client.coordinator(group)
@@ -254,7 +253,7 @@ class TransactionSession:
                 request,
                 TxnOffsetCommitResponse,
                 purpose=purpose,
-                version_max=NAMED_OFFSETS_VERSION if self.is_new else OLD_OFFSETS_VERSION,
+                version_max=NAMED_OFFSETS_VERSION if self.is_version_2 else OLD_OFFSETS_VERSION,
             )
         except PeerUnreachable:
             self.client.forget_coordinator(group)
@@ -264,10 +263,10 @@ class TransactionSession:
             self.client.forget_coordinator(group)
         return error
 
-    async def once_end(
-        self, identity: Identity, *, is_commit: bool, goes_on: bool = False, purpose: str = "transaction"
+    async def end_once(
+        self, identity: Identity, *, is_commit: bool, adopts_identity: bool = False, purpose: str = "transaction"
     ) -> ErrorCode | None:
-        """EndTxn; `goes_on` takes the identity of the answer for the next transaction."""
+        """EndTxn. With `adopts_identity` the identity in the answer is used for the next transaction."""
         request = EndTxnRequest(
             transactional_id=self.transactional_id,
             producer_id=identity[0],
@@ -283,13 +282,13 @@ class TransactionSession:
                 request,
                 EndTxnResponse,
                 purpose=purpose,
-                version_max=ANY_VERSION if self.is_new else OLD_END_VERSION,
+                version_max=ANY_VERSION if self.is_version_2 else OLD_END_VERSION,
             )
         except PeerUnreachable:
             self.client.forget_coordinator(self.transactional_id)
             return None
-        if goes_on and not response.error_code and self.is_new and response.producer_id >= 0:
-            self._go_on_as((response.producer_id, response.producer_epoch))
+        if adopts_identity and not response.error_code and self.is_version_2 and response.producer_id >= 0:
+            self._adopt_identity((response.producer_id, response.producer_epoch))
         return ErrorCode(response.error_code)
 
     # -- helpers ---------------------------------------------------------------------------------------------------
@@ -297,19 +296,19 @@ class TransactionSession:
     async def _coordinator(self) -> Endpoint | None:
         return await self.client.coordinator(self.transactional_id, key_type=1)
 
-    async def _until_done(self, what: str, once: Callable[[], Coroutine[Any, Any, ErrorCode | None]]) -> None:
+    async def _retry(self, what: str, attempt: Callable[[], Coroutine[Any, Any, ErrorCode | None]]) -> None:
         for _ in range(ATTEMPTS_MAX):
-            error = await once()
+            error = await attempt()
             if error is ErrorCode.NONE:
                 return
             if error in MOVED:
                 self.client.forget_coordinator(self.transactional_id)
-            if error is not None and error not in PASSING:
+            if error is not None and error not in RETRIABLE:
                 raise TransactionFailed(error.name)
             await self.client.back_off()
         raise TransactionFailed(what)
 
-    def _go_on_as(self, identity: Identity) -> None:
+    def _adopt_identity(self, identity: Identity) -> None:
         if identity != self.identity:
             self.identity = identity
             self._sequences.clear()

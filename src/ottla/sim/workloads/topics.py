@@ -1,4 +1,4 @@
-"""Administration: the topics of the run are created first; others come and go while it lasts."""
+"""Topic administration: the topics of the run are created first, short-lived topics while it lasts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAY_EXIST = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
 class CreateTopics(Workload):
-    """Creates topics, however often it takes."""
+    """Creates topics, with as many retries as necessary."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class CreateTopics(Workload):
 
 
 class ChurnTopics(Workload):
-    """Creates and deletes topics of one name again and again."""
+    """Creates and deletes a topic of one name repeatedly."""
 
     def __init__(self, stage: Stage, name: str, *, replication_factor: int, pause_seconds: float) -> None:
         super().__init__(stage, name)
@@ -102,7 +102,7 @@ class ChurnTopics(Workload):
                     exists = error in MAY_EXIST
                 self.client.kernel.counts[f"topic churn: {error.name}"] += 1
             except PeerUnreachable:
-                # Whether it was done is not known; deleting what is not there does no harm.
+                # The outcome is unknown. Deleting a topic that does not exist is harmless.
                 exists = True
             await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
 

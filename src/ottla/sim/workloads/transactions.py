@@ -1,16 +1,16 @@
-"""A transactional producer of either generation of the protocol, and messages of it that come late.
+"""A transactional producer of transaction version 1 or 2, and its late messages.
 
-Each transaction writes a few records to several partitions and is committed or aborted by chance. Whatever goes wrong
-for good ends in a new InitProducerId, which aborts what is open; only where a commit was asked for and never answered
-is the outcome not known, and then it must be all or nothing.
+Every transaction writes a few records to several partitions and is committed or aborted at random. An error that a
+retry cannot resolve leads to a new InitProducerId, which aborts the open transaction. The outcome is only unknown if a
+commit request was not answered; then the transaction must be committed as a whole or not at all.
 
-A message may be on its way for long, and arrive when its transaction has ended or its producer was replaced (KIP-890):
+A message can be delayed, and arrive when its transaction has ended or its producer was fenced (KIP-890):
 
-- a record of an aborted transaction must not be committed by the next one, nor keep readers waiting for ever;
-- a record that was acknowledged and is sent once more must not be there twice;
-- AddPartitionsToTxn and EndTxn of an earlier transaction must not touch the one that is open (second version only: in
-  the first an epoch lasts for many transactions, and nobody can tell);
-- whoever was replaced by a newer instance must be refused, whatever it asks for.
+- a record of an aborted transaction must not be committed by the next transaction, nor block readers for ever;
+- an acknowledged record that is sent again must not be written twice;
+- AddPartitionsToTxn and EndTxn of an earlier transaction must not change the open transaction (version 2 only: in
+  version 1 an epoch lasts for many transactions, so the coordinator cannot tell the difference);
+- every request of a fenced instance must be refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Transact(Workload):
         name: str,
         partitions: Sequence[TopicPartition],
         *,
-        is_new: bool,
+        is_version_2: bool,
         pause_seconds: float,
         late_share: float = 0.2,
     ) -> None:
@@ -44,13 +44,13 @@ class Transact(Workload):
         stage.transactional_hosts.add(self.client.host)
         self._partitions = partitions
         self._pause_seconds = pause_seconds
-        # How many of the transactions are followed by a message that should have come before.
+        # The share of transactions that are followed by a late message.
         self._late_share = late_share
         self._late = self.client.kernel.random_for(f"{name}, late messages")
-        self._session = TransactionSession(self.client, name, is_new=is_new)
+        self._session = TransactionSession(self.client, name, is_version_2=is_version_2)
         self._number = 0
-        # An epoch that has ended, and a partition it wrote to.
-        self._before: tuple[Identity, TopicPartition] | None = None
+        # The identity of the previous transaction, and a partition that it wrote to.
+        self._previous: tuple[Identity, TopicPartition] | None = None
 
     async def run(self) -> None:
         session = self._session
@@ -69,7 +69,7 @@ class Transact(Workload):
                     transaction.outcome = Outcome.ABORTED
                 await session.begin()
             if self._late.random() < self._late_share / 2:
-                await self._come_back_from_the_dead()
+                await self._act_as_zombie()
             self.client.kernel.counts[f"transaction {transaction.outcome.value}"] += 1
             await sleep(self.client.process, self.random.uniform(0, 2 * self._pause_seconds))
 
@@ -77,88 +77,88 @@ class Transact(Workload):
         session = self._session
         count = self.random.randint(1, min(3, len(self._partitions)))
         chosen = self.random.sample(list(self._partitions), count)
-        if not session.is_new:
+        if not session.is_version_2:
             await session.add(chosen)
         for index, partition in enumerate(chosen * self.random.randint(1, 2)):
             value = f"{self.name}/{transaction.number}/{index}".encode()
             transaction.records.append((partition, value))
             await session.produce(partition, value)
-            if session.is_new and self._late.random() < self._late_share / 2:
-                await self._disturb()
+            if session.is_version_2 and self._late.random() < self._late_share / 2:
+                await self._repeat_earlier_request()
         is_commit = self.random.random() < 0.7
         if is_commit:
-            # From here on it may be committed, whether anybody says so or not.
+            # From here on the transaction may be committed, even if the answer is lost.
             transaction.outcome = Outcome.UNKNOWN
         identity = session.identity
         await session.end(is_commit=is_commit)
         transaction.outcome = Outcome.COMMITTED if is_commit else Outcome.ABORTED
-        self._before = identity, chosen[0]
+        self._previous = identity, chosen[0]
 
-    # -- messages that come late -----------------------------------------------------------------------------------
+    # -- late messages ---------------------------------------------------------------------------------------------
 
     async def _send_late(self, transaction: Transaction, identity: Identity) -> None:
-        """Right after the end: a record that nobody waits for any more, or one that was acknowledged long ago."""
+        """Sends a late record after the end of a transaction: a new one if it was aborted, else an acknowledged one."""
         if self._late.random() >= self._late_share:
             return
         session = self._session
         partition, value = transaction.records[-1]
-        if session.is_new:
-            # The sequence went back to 0 with the new epoch; the last one of the old epoch is known from the records.
-            sequence = sum(each == partition for each, _ in transaction.records)
+        if session.is_version_2:
+            # The new epoch restarted the sequence at 0. The records show the last sequence of the old epoch.
+            sequence = sum(written == partition for written, _ in transaction.records)
         else:
             sequence = session.sequence(partition)
         if transaction.outcome is Outcome.COMMITTED:
-            # What comes of it is in the count of the record.
-            error = await session.once_produce(identity, partition, sequence - 1, value, purpose=LATE)
+            # The checker counts how often the record was written.
+            error = await session.produce_once(identity, partition, sequence - 1, value, purpose=LATE)
             self._count("acknowledged record again", error)
             return
         value = f"{self.name}/{transaction.number}/late".encode()
-        error = await session.once_produce(identity, partition, sequence, value, purpose=LATE)
+        error = await session.produce_once(identity, partition, sequence, value, purpose=LATE)
         self._count("record of an aborted transaction", error)
-        if session.is_new or error is not None:
-            # Without an answer it may still come, and in the first version go for one of the next transaction.
+        if session.is_version_2 or error is not None:
+            # Without an answer the record may still arrive and, in version 1, become part of the next transaction.
             self.history.late.append(Late(partition=partition, value=value, what="a record of an aborted transaction"))
-        if not session.is_new:
-            # Nobody knows whether its sequence number is taken now.
+        if not session.is_version_2:
+            # It is unknown whether the sequence number of the late record is in use now.
             await session.begin()
 
-    async def _disturb(self) -> None:
-        """In the middle of a transaction: the coordinator hears again what it was told in the one before."""
-        if self._before is None or self._before[0][0] != self._session.identity[0]:
+    async def _repeat_earlier_request(self) -> None:
+        """Within a transaction: sends a request of the previous transaction to the coordinator again."""
+        if self._previous is None or self._previous[0][0] != self._session.identity[0]:
             return
-        identity, partition = self._before
+        identity, partition = self._previous
         if self._late.random() < 0.5:
-            error = await self._session.once_end(identity, is_commit=self._late.random() < 0.5, purpose=LATE)
-            self._must_be_refused("EndTxn of an earlier transaction", error, identity)
+            error = await self._session.end_once(identity, is_commit=self._late.random() < 0.5, purpose=LATE)
+            self._expect_refusal("EndTxn of an earlier transaction", error, identity)
         else:
-            error = await self._session.once_add(identity, [partition], purpose=LATE)
-            self._must_be_refused("AddPartitionsToTxn of an earlier transaction", error, identity)
+            error = await self._session.add_once(identity, [partition], purpose=LATE)
+            self._expect_refusal("AddPartitionsToTxn of an earlier transaction", error, identity)
 
-    async def _come_back_from_the_dead(self) -> None:
-        """A newer instance takes over, and the older one goes on as if nothing had happened."""
+    async def _act_as_zombie(self) -> None:
+        """A newer instance takes over, and the fenced instance sends a request as if it were still active."""
         session = self._session
-        if self._before is None:
+        if self._previous is None:
             return
-        identity, partition = session.identity, self._before[1]
+        identity, partition = session.identity, self._previous[1]
         sequence = session.sequence(partition)
         await session.begin()
         kind = self._late.choice(("produce", "add", "end"))
         if kind == "produce":
             value = f"{self.name}/zombie/{self._number}".encode()
             self.history.late.append(Late(partition=partition, value=value, what="a record of a replaced producer"))
-            error = await session.once_produce(identity, partition, sequence, value, purpose=LATE)
+            error = await session.produce_once(identity, partition, sequence, value, purpose=LATE)
         elif kind == "add":
-            error = await session.once_add(identity, [partition], purpose=LATE)
+            error = await session.add_once(identity, [partition], purpose=LATE)
         else:
-            error = await session.once_end(identity, is_commit=True, purpose=LATE)
-        self._must_be_refused(f"{kind} of a replaced producer", error, identity)
+            error = await session.end_once(identity, is_commit=True, purpose=LATE)
+        self._expect_refusal(f"{kind} of a replaced producer", error, identity)
 
-    def _must_be_refused(self, what: str, error: ErrorCode | None, identity: Identity) -> None:
+    def _expect_refusal(self, what: str, error: ErrorCode | None, identity: Identity) -> None:
         self._count(what, error)
         if error is ErrorCode.NONE:
-            self.history.contradict(
+            self.history.report_violation(
                 "late messages",
-                f"{what} was accepted: {self.name} in epoch {identity[1]}, which is {self._session.identity[1]} now",
+                f"{what} was accepted: {self.name} in epoch {identity[1]}, current epoch {self._session.identity[1]}",
             )
 
     def _count(self, what: str, error: ErrorCode | None) -> None:

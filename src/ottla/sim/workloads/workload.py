@@ -1,4 +1,4 @@
-"""What every workload has: a client, a stage to act on, and a way to be asked to end."""
+"""The base class of workloads: a client, the state that workloads share, and a request to end."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["Stage", "Workload"]
 
 @dataclass(slots=True, kw_only=True)
 class Stage:
-    """What workloads share: the cluster, the evidence, the partitions that live for the whole run."""
+    """State that workloads share: the cluster, the history, the partitions that exist for the whole run."""
 
     cluster: SimCluster
     history: History
     partitions: Sequence[TopicPartition] = ()
-    # Nothing new is begun; what was begun is finished.
+    # Set when workloads must finish what they have begun and begin nothing new.
     is_ending: bool = False
     clients: int = 0
-    # Where clients with transactions are.
+    # The hosts of transactional clients.
     transactional_hosts: set[str] = field(default_factory=set)
 
     def client(self, name: str) -> SimClient:
@@ -34,7 +34,7 @@ class Stage:
 
 
 class Workload:
-    """One client with something to do."""
+    """One client with a task."""
 
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage
@@ -56,7 +56,7 @@ class Workload:
         return self._task is not None and self._task.is_done
 
     def start(self) -> None:
-        self._task = Task(self.client.process, self.name, self.run(), self.stage.cluster.found_defect)
+        self._task = Task(self.client.process, self.name, self.run(), self.stage.cluster.report_defect)
 
     def close(self) -> None:
         if self._task is not None:
