@@ -1,1 +1,1 @@
-"""Metrics: one table of what is told, how each is read, and the text that Prometheus takes. See README.md."""
+"""Metrics: one table of all metrics and how to read them, and the text format of Prometheus. See README.md."""

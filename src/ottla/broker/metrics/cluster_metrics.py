@@ -1,7 +1,7 @@
 """Metrics of the controller, the metadata and the quorum.
 
-The figures about the whole cluster are told by the active controller; every other node tells 0 for them, so that a sum
-over all nodes is right.
+The active controller reports the metrics of the whole cluster. All other nodes report 0 for them, so that the sum over
+all nodes is right.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _voter_lags(scrape: Scrape) -> Iterator[Row]:
         return
     end_offset = scrape.broker.quorum.log.end_offset
     for kind, replicas in (("voter", described.voters), ("observer", described.observers)):
-        for each in replicas:
-            yield (each.replica_id, kind), max(end_offset - max(each.log_end_offset, 0), 0)
+        for replica in replicas:
+            yield (replica.replica_id, kind), max(end_offset - max(replica.log_end_offset, 0), 0)
 
 
 def _controller_metric(name: str) -> str:
@@ -77,13 +77,13 @@ def _raft_metric(name: str) -> str:
 # fmt: off
 CLUSTER_METRICS: Final = (
     Metric("kafka_controller_kafkacontroller_activecontrollercount", GAUGE, (),
-           "1 on the node whose controller is the active one; the sum over all nodes must be 1.",
+           "1 on the node with the active controller, 0 elsewhere; the sum over all nodes must be 1.",
            _controller_metric("ActiveControllerCount"), lambda scrape: int(scrape.is_active_controller)),
     Metric("kafka_controller_kafkacontroller_activebrokercount", GAUGE, (),
            "Brokers that are registered and not fenced.",
            _controller_metric("ActiveBrokerCount"), _if_active(lambda scrape: _brokers(scrape, fenced=False))),
     Metric("kafka_controller_kafkacontroller_fencedbrokercount", GAUGE, (),
-           "Brokers that are registered and fenced: stopped, cut off, or still starting.",
+           "Brokers that are registered and fenced: stopped, unreachable, or still starting.",
            _controller_metric("FencedBrokerCount"), _if_active(lambda scrape: _brokers(scrape, fenced=True))),
     Metric("kafka_controller_kafkacontroller_globaltopiccount", GAUGE, (),
            "Topics of the cluster.",
@@ -95,11 +95,11 @@ CLUSTER_METRICS: Final = (
            "Partitions of the cluster without a leader.",
            _controller_metric("OfflinePartitionsCount"), _if_active(lambda scrape: scrape.cluster.without_leader)),
     Metric("kafka_controller_kafkacontroller_preferredreplicaimbalancecount", GAUGE, (),
-           "Partitions of the cluster that are not led by their preferred replica.",
+           "Partitions of the cluster whose leader is not the preferred replica.",
            _controller_metric("PreferredReplicaImbalanceCount"),
            _if_active(lambda scrape: scrape.cluster.not_on_preferred)),
     Metric("kafka_controller_kafkacontroller_metadataerrorcount", GAUGE, (),
-           "1 when the controller's metadata log has failed.",
+           "1 if the controller's metadata log has failed, else 0.",
            _controller_metric("MetadataErrorCount"),
            _controller(lambda controller: int(controller.has_failed))),
     Metric("kafka_controller_kafkacontroller_lastappliedrecordoffset", GAUGE, (),
@@ -110,16 +110,16 @@ CLUSTER_METRICS: Final = (
            _controller_metric("LastAppliedRecordTimestamp"),
            _controller(lambda controller: controller.image.timestamp_ms)),
     Metric("kafka_controller_kafkacontroller_lastcommittedrecordoffset", GAUGE, (),
-           "Offset of the last metadata record that is committed, as far as this controller knows.",
+           "Offset of the last committed metadata record that this controller knows of.",
            _controller_metric("LastCommittedRecordOffset"), _quorum(lambda quorum: quorum.log.committed_offset - 1)),
     Metric("ottla_controller_uncommitted_decisions", GAUGE, (),
-           "Decisions of the active controller that wait to be committed: its queue.",
+           "Uncommitted decisions of the active controller (its event queue).",
            "", _controller(lambda controller: controller.uncommitted_decisions)),
     Metric("ottla_controller_snapshots_total", COUNTER, (),
-           "Snapshots of the metadata that were written here.", "",
+           "Metadata snapshots that this node has written.", "",
            _controller(lambda controller: controller.snapshots.written)),
     Metric("kafka_server_brokermetadatametrics_last_applied_record_offset", GAUGE, (),
-           "Offset of the last metadata record that this node has taken up.",
+           "Offset of the last metadata record that this node has applied.",
            "kafka.server:type=broker-metadata-metrics; last-applied-record-offset",
            lambda scrape: scrape.broker.metadata.image.offset),
     Metric("kafka_server_brokermetadatametrics_last_applied_record_timestamp", GAUGE, (),
@@ -127,30 +127,30 @@ CLUSTER_METRICS: Final = (
            "kafka.server:type=broker-metadata-metrics; last-applied-record-timestamp",
            lambda scrape: scrape.broker.metadata.image.timestamp_ms),
     Metric("kafka_server_brokermetadatametrics_last_applied_record_lag_ms", GAUGE, (),
-           "Milliseconds since that time; it grows while nothing changes, since there are no idle records.",
+           "Milliseconds since that time. It grows while the metadata does not change: there are no no-op records.",
            "kafka.server:type=broker-metadata-metrics; last-applied-record-lag-ms", _applied_lag_ms),
     Metric("kafka_server_brokermetadatametrics_metadata_apply_error_count", GAUGE, (),
-           "How often a part of this node could not follow the metadata; the log says which and why.",
+           "Errors while this node applied metadata; the log has the component and the cause.",
            "kafka.server:type=broker-metadata-metrics; metadata-apply-error-count",
            lambda scrape: scrape.broker.metadata.failures),
     Metric("kafka_server_raftmetrics_current_state", GAUGE, ("state",),
-           "1 for what this node is in the quorum.", _raft_metric("current-state"), _role),
+           "1 for the current role of this node in the quorum.", _raft_metric("current-state"), _role),
     Metric("kafka_server_raftmetrics_current_leader", GAUGE, (),
-           "The node that leads the quorum, as far as this one knows; -1 for none.",
+           "Node id of the quorum leader that this node knows of; -1 for none.",
            _raft_metric("current-leader"), _quorum(lambda quorum: quorum.news.leader_id)),
     Metric("kafka_server_raftmetrics_current_epoch", GAUGE, (),
            "The quorum's epoch.", _raft_metric("current-epoch"), _quorum(lambda quorum: quorum.machine.epoch)),
     Metric("kafka_server_raftmetrics_high_watermark", GAUGE, (),
-           "Where the committed part of the metadata log ends.",
+           "High watermark of the metadata log.",
            _raft_metric("high-watermark"), _quorum(lambda quorum: quorum.log.committed_offset)),
     Metric("kafka_server_raftmetrics_log_end_offset", GAUGE, (),
-           "Where the metadata log ends on this node.",
+           "End offset of the metadata log on this node.",
            _raft_metric("log-end-offset"), _quorum(lambda quorum: quorum.log.end_offset)),
     Metric("kafka_server_raftmetrics_number_of_voters", GAUGE, (),
            "Voters of the quorum.", _raft_metric("number-of-voters"),
            _quorum(lambda quorum: len(quorum.log.voter_ids))),
     Metric("ottla_quorum_lag", GAUGE, ("replica", "kind"),
-           "Records of the metadata log that a voter or observer has not fetched yet; told by the leader.",
+           "Records of the metadata log that a voter or observer has not fetched yet; reported by the leader.",
            "", _voter_lags),
 )
 # fmt: on

@@ -1,4 +1,4 @@
-"""Metrics of groups, of their lag, and of transactions; also what coordinating costs this broker."""
+"""Metrics of groups, of their lag, of transactions, and of the load that the coordinators put on this broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OFFSET_COMMIT, _TXN_OFFSET_COMMIT = 8, 28
 
 
 def _groups(scrape: Scrape) -> GroupCoordinator | None:
-    """Asking does not make a coordinator."""
+    """The group coordinator; None if it does not exist yet. Reading metrics does not create it."""
     return scrape.broker.group_coordination.existing
 
 
@@ -65,23 +65,23 @@ def _counts_of_groups(scrape: Scrape) -> Iterator[Row]:
 
 
 def _lags(scrape: Scrape) -> Iterator[Row]:
-    """Where another broker leads the partition but this one follows it, its own high watermark stands in."""
+    """The lag of every group. If this broker only follows a partition, the follower's high watermark is used."""
     replicas = scrape.broker.replicas
     for lag in scrape.lags():
-        for each in lag.partitions:
-            known = each.lag
-            if known is None:
-                partition = replicas.get(each.topic, each.partition)
+        for row in lag.partitions:
+            records_behind = row.lag
+            if records_behind is None:
+                partition = replicas.get(row.topic, row.partition)
                 if partition is None:
                     continue
-                known = max(partition.high_watermark - each.committed_offset, 0)
-            yield (lag.group_id, each.topic, each.partition), known
+                records_behind = max(partition.high_watermark - row.committed_offset, 0)
+            yield (lag.group_id, row.topic, row.partition), records_behind
 
 
 def _committed(scrape: Scrape) -> Iterator[Row]:
     for lag in scrape.lags():
-        for each in lag.partitions:
-            yield (lag.group_id, each.topic, each.partition), each.committed_offset
+        for row in lag.partitions:
+            yield (lag.group_id, row.topic, row.partition), row.committed_offset
 
 
 def _commit_requests(scrape: Scrape) -> int:
@@ -110,32 +110,32 @@ def _ended(scrape: Scrape) -> Iterator[Row]:
 # fmt: off
 COORDINATOR_METRICS: Final = (
     Metric("kafka_consumergroup_lag", GAUGE, ("consumergroup", "topic", "partition"),
-           "Records between a group's committed offset and the end of the partition, told by the group's coordinator "
-           "where it has a replica of the partition; the name is that of kafka-exporter.", "", _lags),
+           "Records between a group's committed offset and the end of the partition. Reported by the coordinator of "
+           "the group if it has a replica of the partition; named as in kafka-exporter.", "", _lags),
     Metric("kafka_consumergroup_current_offset", GAUGE, ("consumergroup", "topic", "partition"),
-           "The offset that a group has committed, told by its coordinator; the name is that of kafka-exporter.", "",
+           "The committed offset of a group, reported by its coordinator; named as in kafka-exporter.", "",
            _committed),
     Metric("kafka_server_group_coordinator_metrics_group_count", GAUGE, ("protocol", "state"),
-           "Groups that are coordinated here, by kind and state.",
+           "Groups of this coordinator, by type and state.",
            "kafka.server:type=group-coordinator-metrics,name=group-count,protocol=*,state=*", _counts_of_groups),
     Metric("kafka_coordinator_group_groupmetadatamanager_numoffsets", GAUGE, (),
-           "Committed offsets that are kept here.",
+           "Committed offsets that this coordinator stores.",
            "kafka.coordinator.group:type=GroupMetadataManager,name=NumOffsets",
            lambda scrape: sum(state.offsets.count_of_group(group) for state in _group_states(scrape)
                               for group in state.offsets.groups())),
     Metric("ottla_group_rebalances_total", COUNTER, (),
-           "Rebalances of groups that are coordinated here: generations and epochs that have begun.",
+           "Rebalances of groups of this coordinator: new generations and group epochs.",
            "kafka.server:type=group-coordinator-metrics; group-completed-rebalance-count and "
            "consumer-group-rebalance-count",
            lambda scrape: 0 if (groups := _groups(scrape)) is None else groups.context.rebalances),
     Metric("ottla_offset_commit_requests_total", COUNTER, (),
-           "Requests to commit offsets, in transactions or not.", "", _commit_requests),
+           "OffsetCommit and TxnOffsetCommit requests.", "", _commit_requests),
     Metric("ottla_coordinator_partitions", GAUGE, ("coordinator", "state"),
-           "Partitions of the state topics that are coordinated here, by how far they are.",
+           "Partitions of the coordinators' topics that this broker leads, by loading state.",
            "kafka.server:type=group-coordinator-metrics,name=num-partitions,state=*", _shards),
     Metric("ottla_coordinator_batches_total", COUNTER, ("coordinator",),
-           "Batches appended to the state topics: each costs what a produce request with acks=all does.", "",
-           _load(lambda s: s.batches)),
+           "Batches appended to the coordinators' topics. A batch costs as much as a produce request with acks=all.",
+           "", _load(lambda s: s.batches)),
     Metric("ottla_coordinator_records_total", COUNTER, ("coordinator",),
            "Records in these batches.", "", _load(lambda s: s.records)),
     Metric("ottla_coordinator_bytes_total", COUNTER, ("coordinator",),
@@ -143,17 +143,17 @@ COORDINATOR_METRICS: Final = (
     Metric("ottla_coordinator_failed_batches_total", COUNTER, ("coordinator",),
            "Batches that could not be appended.", "", _load(lambda s: s.failed_batches)),
     Metric("ottla_coordinator_commit_wait_seconds_total", COUNTER, ("coordinator",),
-           "Time that batches waited for followers.", "", _load(lambda s: s.commit_wait_seconds)),
+           "Time for which batches waited for followers.", "", _load(lambda s: s.commit_wait_seconds)),
     Metric("ottla_coordinator_answers_waiting", GAUGE, ("coordinator",),
-           "Answers that wait for their records to be committed.", "", _waiting),
+           "Responses that wait until their records are committed.", "", _waiting),
     Metric("ottla_coordinator_loads_total", COUNTER, ("coordinator",),
-           "Partitions of the state topics that were loaded.", "", _load(lambda s: s.loads)),
+           "Partitions of the coordinators' topics that were loaded.", "", _load(lambda s: s.loads)),
     Metric("ottla_coordinator_load_seconds_total", COUNTER, ("coordinator",),
-           "Time that took.",
+           "Time that these loads took.",
            "kafka.server:type=group-coordinator-metrics and transaction-coordinator-metrics; partition-load-time-avg",
            _load(lambda s: s.load_seconds)),
     Metric("ottla_transactional_ids", GAUGE, ("state",),
-           "Transactional ids that are coordinated here, by state; Ongoing ones are open.", "", _transaction_states),
+           "Transactional ids of this coordinator, by state; Ongoing means open.", "", _transaction_states),
     Metric("ottla_transactions_ended_total", COUNTER, ("result",),
            "Transactions that were committed or aborted.", "", _ended),
 )

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["LOG_METRICS"]
 
 
-def _each(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: (((each.topic, each.index), number(each)) for each in scrape.partitions)
+def _per_partition(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (((partition.topic, partition.index), number(partition)) for partition in scrape.partitions)
 
 
-def _led(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: (((each.topic, each.index), number(each)) for each in scrape.partitions if each.is_leader)
+def _per_led_partition(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
+    return lambda scrape: (
+        ((partition.topic, partition.index), number(partition))
+        for partition in scrape.partitions
+        if partition.is_leader
+    )
 
 
 def _flushes_ms(scrape: Scrape) -> Iterator[DistributionRow]:
@@ -41,7 +45,7 @@ def _volumes(scrape: Scrape, which: int) -> Iterator[Row]:
             try:
                 yield (directory.path,), files.free_bytes(directory.path)[which]
             except OSError:
-                # The directory goes out of service with the next write; there is no size to tell.
+                # The volume has failed. The next write takes the directory offline; until then it has no size.
                 continue
 
 
@@ -56,57 +60,60 @@ def _log_metric(name: str) -> str:
 # fmt: off
 LOG_METRICS: Final = (
     Metric("kafka_log_log_size", GAUGE, ("topic", "partition"),
-           "Bytes of a partition's log on this broker.", _log_metric("Size"), _each(lambda one: one.log.size_bytes)),
+           "Bytes of a partition's log on this broker.", _log_metric("Size"),
+           _per_partition(lambda partition: partition.log.size_bytes)),
     Metric("kafka_log_log_numlogsegments", GAUGE, ("topic", "partition"),
-           "Segments of a partition's log.", _log_metric("NumLogSegments"), _each(lambda one: len(one.log.segments))),
+           "Segments of a partition's log.", _log_metric("NumLogSegments"),
+           _per_partition(lambda partition: len(partition.log.segments))),
     Metric("kafka_log_log_logstartoffset", GAUGE, ("topic", "partition"),
            "First offset of a partition's log.", _log_metric("LogStartOffset"),
-           _each(lambda one: one.log.log_start_offset)),
+           _per_partition(lambda partition: partition.log.log_start_offset)),
     Metric("kafka_log_log_logendoffset", GAUGE, ("topic", "partition"),
            "Offset of the next record of a partition's log.", _log_metric("LogEndOffset"),
-           _each(lambda one: one.log.log_end_offset)),
+           _per_partition(lambda partition: partition.log.log_end_offset)),
     Metric("kafka_topic_partition_current_offset", GAUGE, ("topic", "partition"),
-           "High watermark of a partition, told by its leader; the name is that of kafka-exporter.", "",
-           _led(lambda one: one.high_watermark)),
+           "High watermark of a partition, reported by its leader; named as in kafka-exporter.", "",
+           _per_led_partition(lambda partition: partition.high_watermark)),
     Metric("kafka_log_logflushstats_logflushrateandtimems", SUMMARY, (),
-           "How long flushes of logs took, in milliseconds; quantiles of the last minute or two.",
+           "Duration of log flushes in milliseconds; quantiles of the last minute or two.",
            "kafka.log:type=LogFlushStats,name=LogFlushRateAndTimeMs", _flushes_ms),
-    Metric("ottla_log_flush_seconds", HISTOGRAM, (), "How long flushes of logs took.", "", _flushes),
+    Metric("ottla_log_flush_seconds", HISTOGRAM, (), "Duration of log flushes.", "", _flushes),
     Metric("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (),
-           "Log directories that are out of service.", "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
-           lambda scrape: sum(each.is_offline for each in scrape.broker.logs.directories)),
+           "Log directories that are offline.", "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
+           lambda scrape: sum(directory.is_offline for directory in scrape.broker.logs.directories)),
     Metric("kafka_log_logmanager_logdirectoryoffline", GAUGE, ("logdirectory",),
-           "1 for a log directory that is out of service.",
+           "1 for a log directory that is offline, else 0.",
            "kafka.log:type=LogManager,name=LogDirectoryOffline,logDirectory=*",
-           lambda scrape: (((each.path,), int(each.is_offline)) for each in scrape.broker.logs.directories)),
+           lambda scrape: (((directory.path,), int(directory.is_offline))
+                           for directory in scrape.broker.logs.directories)),
     Metric("ottla_log_directory_size_bytes", GAUGE, ("logdirectory",),
            "Size of the volume that holds a log directory.", "", lambda scrape: _volumes(scrape, 0)),
     Metric("ottla_log_directory_usable_bytes", GAUGE, ("logdirectory",),
-           "What is left of it.", "", lambda scrape: _volumes(scrape, 1)),
+           "Free bytes on the volume that holds a log directory.", "", lambda scrape: _volumes(scrape, 1)),
     Metric("ottla_log_files_open", GAUGE, (),
-           "Files of logs that are open.", "", lambda scrape: len(scrape.broker.logs.pool)),
+           "Open log files.", "", lambda scrape: len(scrape.broker.logs.pool)),
     Metric("kafka_log_logcleanermanager_max_dirty_percent", GAUGE, (),
-           "Dirty part of the log that needs compaction most, in percent.",
+           "Dirty percentage of the dirtiest log.",
            "kafka.log:type=LogCleanerManager,name=max-dirty-percent", _cleaner(lambda s: 100 * s.dirtiest_ratio)),
     Metric("kafka_log_logcleanermanager_time_since_last_run_ms", GAUGE, (),
-           "Milliseconds since the cleaner last looked for work.",
+           "Milliseconds since the last run of the cleaner.",
            "kafka.log:type=LogCleanerManager,name=time-since-last-run-ms",
            lambda scrape: max(scrape.broker.world.clock.now_ms() - scrape.cleaner.last_run_ms, 0)),
     Metric("kafka_log_logcleanermanager_uncleanable_partitions_count", GAUGE, (),
-           "Logs that the cleaner has given up.",
+           "Logs that the cleaner has marked as uncleanable.",
            "kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
            _cleaner(lambda s: s.uncleanable)),
     Metric("kafka_log_logcleaner_max_buffer_utilization_percent", GAUGE, (),
-           "How full the map of keys was in the last cleaning, in percent.",
+           "Utilization of the key map in the last cleaning, in percent.",
            "kafka.log:type=LogCleaner,name=max-buffer-utilization-percent",
            _cleaner(lambda s: 100 * s.last_map_utilization)),
     Metric("kafka_log_logcleaner_cleaner_recopy_percent", GAUGE, (),
-           "How much of what was read had to be written again, in percent.",
+           "Bytes that cleanings have written, in percent of the bytes that they have read.",
            "kafka.log:type=LogCleaner,name=cleaner-recopy-percent",
            _cleaner(lambda s: 100 * s.bytes_kept / s.bytes_read if s.bytes_read else 0)),
-    Metric("ottla_log_cleanings_total", COUNTER, (), "Logs that have been compacted.", "",
+    Metric("ottla_log_cleanings_total", COUNTER, (), "Completed log cleanings.", "",
            _cleaner(lambda s: s.cleanings)),
-    Metric("ottla_log_cleanings_running", GAUGE, (), "Logs that are being compacted.", "",
+    Metric("ottla_log_cleanings_running", GAUGE, (), "Running log cleanings.", "",
            _cleaner(lambda s: s.running)),
 )
 # fmt: on

@@ -1,8 +1,8 @@
-"""What a metric is: its name, its kind, its labels, what it stands for in JMX, and how it is read.
+"""The definition of a metric: its name, kind, labels and help, its counterpart in JMX, and how it is read.
 
-`read` is called once per scrape. A metric without labels is read as a number; one with labels as rows, each the values
-of its labels (None leaves one out) and a number; a histogram or a summary as rows of label values and a
-`Distribution`. Rows may come from a generator: a scrape stops between them to let the node work.
+`read` is called once per scrape. A metric without labels is read as a number. A metric with labels is read as rows of
+label values (None omits a label) and a number. A histogram or summary is read as rows of label values and a
+`Distribution`. Rows may come from a generator: a scrape pauses between them to let the node work.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ COUNTER, GAUGE, HISTOGRAM, SUMMARY = Kind.COUNTER, Kind.GAUGE, Kind.HISTOGRAM, K
 class Distribution(NamedTuple):
     """Counts by the highest bit of a value (see `ottla.broker.statistics`), and the sum of all values.
 
-    `unit` is what one of the counted units is of the unit that is told: 0.001 where microseconds are told as
-    milliseconds. The quantiles of a summary are those of `recent`.
+    `unit` converts a counted value to the reported unit: 0.001 if microseconds are reported as milliseconds. The
+    quantiles of a summary are those of `recent`.
     """
 
     places: Sequence[int]
@@ -51,6 +51,6 @@ class Metric(NamedTuple):
     kind: Kind
     labels: tuple[str, ...]
     help: str
-    # The object, and where it has several the attribute, of Apache Kafka that this stands for; empty for our own.
+    # The counterpart in Apache Kafka's JMX: the object and, if it has several, the attribute. Empty if there is none.
     jmx: str
     read: Callable[[Scrape], float | Iterable[Row] | Iterable[DistributionRow] | None]

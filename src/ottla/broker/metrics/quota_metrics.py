@@ -1,6 +1,6 @@
-"""Metrics of quotas: what users and clients use that share one, and for how long they are throttled.
+"""Metrics of quotas: the usage of clients that share a quota, and their throttle times.
 
-Only those are told that have a quota of the kind and have used something within the last hour.
+A quota is reported if its clients have used something within the last hour.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _tokens(scrape: Scrape) -> Iterator[Row]:
 
 
 def _throttle_times(kind: str) -> Callable[[Scrape], Iterator[Row]]:
-    """The mean of the last minute or two."""
+    """The mean throttle time of the last minute or two."""
 
     def read(scrape: Scrape) -> Iterator[Row]:
         def number(meter: Meter, now: float) -> float:  # noqa: ARG001
@@ -69,29 +69,30 @@ def _of(kind: str, attribute: str) -> str:
     return f"kafka.server:type={kind},user=*,client-id=*; {attribute}"
 
 
-_HELD = "Mean throttle time of those who share a quota, in milliseconds, of the last minute or two"
+_THROTTLE_HELP = "Mean throttle time of the clients of a quota in the last minute or two, in milliseconds"
 
 # fmt: off
 QUOTA_METRICS: Final = (
     Metric("kafka_server_produce_byte_rate", GAUGE, _LABELS,
-           "Bytes a second that are produced, by those who share a quota.",
+           "Bytes per second that the clients of a quota produce.",
            _of("Produce", "byte-rate"), _rates("produce")),
     Metric("kafka_server_produce_throttle_time", GAUGE, _LABELS,
-           f"{_HELD}, for producing.", _of("Produce", "throttle-time"), _throttle_times("produce")),
+           f"{_THROTTLE_HELP}, for producing.", _of("Produce", "throttle-time"), _throttle_times("produce")),
     Metric("kafka_server_fetch_byte_rate", GAUGE, _LABELS,
-           "Bytes a second that are fetched, by those who share a quota.",
+           "Bytes per second that the clients of a quota fetch.",
            _of("Fetch", "byte-rate"), _rates("fetch")),
     Metric("kafka_server_fetch_throttle_time", GAUGE, _LABELS,
-           f"{_HELD}, for fetching.", _of("Fetch", "throttle-time"), _throttle_times("fetch")),
+           f"{_THROTTLE_HELP}, for fetching.", _of("Fetch", "throttle-time"), _throttle_times("fetch")),
     Metric("kafka_server_request_request_time", GAUGE, _LABELS,
-           "The node's time that is used, in percent, by those who share a quota.",
+           "Percentage of the node's time that the clients of a quota use.",
            _of("Request", "request-time"), _rates("request")),
     Metric("kafka_server_request_throttle_time", GAUGE, _LABELS,
-           f"{_HELD}, for the node's time.", _of("Request", "throttle-time"), _throttle_times("request")),
+           f"{_THROTTLE_HELP}, for request time.", _of("Request", "throttle-time"), _throttle_times("request")),
     Metric("kafka_server_controllermutation_tokens", GAUGE, _LABELS,
-           "Partitions that may be created or deleted at once, by those who share a quota; below 0 they have to wait.",
+           "Partitions that the clients of a quota may create or delete at once; below 0 they are throttled.",
            _of("ControllerMutation", "tokens"), _tokens),
     Metric("kafka_server_controllermutation_throttle_time", GAUGE, _LABELS,
-           f"{_HELD}, for changes of topics.", _of("ControllerMutation", "throttle-time"), _throttle_times("mutation")),
+           f"{_THROTTLE_HELP}, for topic changes.",
+           _of("ControllerMutation", "throttle-time"), _throttle_times("mutation")),
 )
 # fmt: on

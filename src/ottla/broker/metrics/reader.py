@@ -1,4 +1,4 @@
-"""The text of a scrape, portion by portion. Imported with the first scrape, and all tables with it."""
+"""The text of a scrape in portions. This module and all tables are imported with the first scrape."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MetricsReader"]
 
 
 class MetricsReader:
-    """Kept from scrape to scrape."""
+    """Renders scrapes. One object serves all scrapes of a node, because it keeps the counts of recent ones."""
 
     def __init__(self, broker: Broker, figures: Callable[[], HostFigures]) -> None:
         self._broker = broker
@@ -24,7 +24,7 @@ class MetricsReader:
         self._recent = Recent(broker.world.clock.monotonic())
 
     def portions(self) -> Iterator[str]:
-        """The whole text; whoever sends it may let the node work between two portions."""
+        """The whole text. The caller may let the node work between two portions."""
         scrape = Scrape(self._broker, self._figures(), self._recent)
         yield from scrape.prepare()
         yield from render(METRICS, scrape)

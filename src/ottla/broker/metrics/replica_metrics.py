@@ -17,14 +17,14 @@ __all__ = ["REPLICA_METRICS"]
 
 
 def _by_topic(
-    all_topics: Callable[[ReplicaStatistics], int], one: Callable[[PartitionCounters], int]
+    of_broker: Callable[[ReplicaStatistics], int], of_partition: Callable[[PartitionCounters], int]
 ) -> Callable[[Scrape], Iterator[Row]]:
-    """First the broker's sum, without the label, then each topic that has partitions here."""
+    """The broker's total, without the label, and then every topic with partitions on this broker."""
 
     def read(scrape: Scrape) -> Iterator[Row]:
-        yield (None,), all_topics(scrape.replicas)
+        yield (None,), of_broker(scrape.replicas)
         for topic in list(scrape.broker.replicas.by_name.values()):
-            yield (topic.name,), sum(one(partition.counters) for partition in topic.partitions.values())
+            yield (topic.name,), sum(of_partition(partition.counters) for partition in topic.partitions.values())
 
     return read
 
@@ -34,7 +34,9 @@ def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape],
 
 
 def _where(holds: Callable[[Partition], bool]) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: (((each.topic, each.index), 1) for each in scrape.partitions if holds(each))
+    return lambda scrape: (
+        ((partition.topic, partition.index), 1) for partition in scrape.partitions if holds(partition)
+    )
 
 
 def _is_under_replicated(partition: Partition) -> bool:
@@ -89,95 +91,97 @@ def _manager_metric(name: str) -> str:
 # fmt: off
 REPLICA_METRICS: Final = (
     Metric("kafka_server_brokertopicmetrics_messagesin_total", COUNTER, ("topic",),
-           "Records that producers have written; without a topic, all of them.",
-           _topic_metric("MessagesIn"), _by_topic(lambda all_: all_.messages_in, lambda one: one.messages_in)),
+           "Records that producers have written; without a topic label, the total.",
+           _topic_metric("MessagesIn"),
+           _by_topic(lambda broker: broker.messages_in, lambda counters: counters.messages_in)),
     Metric("kafka_server_brokertopicmetrics_bytesin_total", COUNTER, ("topic",),
-           "Bytes of records that were written to leaders here.",
-           _topic_metric("BytesIn"), _by_topic(lambda all_: all_.bytes_in, lambda one: one.bytes_in)),
+           "Bytes of records written to partitions that this broker leads.",
+           _topic_metric("BytesIn"), _by_topic(lambda broker: broker.bytes_in, lambda counters: counters.bytes_in)),
     Metric("kafka_server_brokertopicmetrics_bytesout_total", COUNTER, ("topic",),
-           "Bytes of records that consumers have been given.",
-           _topic_metric("BytesOut"), _by_topic(lambda all_: all_.bytes_out, lambda one: one.bytes_out)),
+           "Bytes of records sent to consumers.",
+           _topic_metric("BytesOut"), _by_topic(lambda broker: broker.bytes_out, lambda counters: counters.bytes_out)),
     Metric("kafka_server_brokertopicmetrics_replicationbytesin_total", COUNTER, ("topic",),
            "Bytes of records copied from leaders on other brokers.", _topic_metric("ReplicationBytesIn"),
-           _by_topic(lambda all_: all_.replica_bytes_in, lambda one: one.replica_bytes_in)),
+           _by_topic(lambda broker: broker.replica_bytes_in, lambda counters: counters.replica_bytes_in)),
     Metric("kafka_server_brokertopicmetrics_replicationbytesout_total", COUNTER, ("topic",),
-           "Bytes of records that followers have been given.", _topic_metric("ReplicationBytesOut"),
-           _by_topic(lambda all_: all_.replica_bytes_out, lambda one: one.replica_bytes_out)),
+           "Bytes of records sent to followers.", _topic_metric("ReplicationBytesOut"),
+           _by_topic(lambda broker: broker.replica_bytes_out, lambda counters: counters.replica_bytes_out)),
     Metric("kafka_server_brokertopicmetrics_failedproducerequests_total", COUNTER, ("topic",),
            "Partitions of produce requests that were answered with an error.", _topic_metric("FailedProduceRequests"),
-           _by_topic(lambda all_: all_.failed_produce_requests, lambda one: one.failed_produces)),
+           _by_topic(lambda broker: broker.failed_produce_requests, lambda counters: counters.failed_produces)),
     Metric("ottla_duplicate_batches_total", COUNTER, ("topic",),
-           "Batches of idempotent producers that came again: dropped, and answered as the first time.",
-           "", _by_topic(lambda all_: all_.duplicates, lambda one: one.duplicates)),
+           "Duplicate batches of idempotent producers: dropped, and answered as the first time.",
+           "", _by_topic(lambda broker: broker.duplicates, lambda counters: counters.duplicates)),
     Metric("kafka_server_brokertopicmetrics_failedfetchrequests_total", COUNTER, ("topic",),
            "Partitions of fetch requests that were answered with an error.", _topic_metric("FailedFetchRequests"),
-           _by_topic(lambda all_: all_.failed_fetch_requests, lambda one: one.failed_fetches)),
+           _by_topic(lambda broker: broker.failed_fetch_requests, lambda counters: counters.failed_fetches)),
     Metric("kafka_server_brokertopicmetrics_totalproducerequests_total", COUNTER, ("topic",),
            "Partitions of produce requests, answered with success or with an error.",
            _topic_metric("TotalProduceRequests"),
-           _by_topic(lambda all_: all_.produces + all_.failed_produce_requests,
-                     lambda one: one.produces + one.failed_produces)),
+           _by_topic(lambda broker: broker.produces + broker.failed_produce_requests,
+                     lambda counters: counters.produces + counters.failed_produces)),
     Metric("kafka_server_brokertopicmetrics_totalfetchrequests_total", COUNTER, ("topic",),
            "Partitions of fetch requests, those of followers included, answered with records or with an error.",
            _topic_metric("TotalFetchRequests"),
-           _by_topic(lambda all_: all_.fetches + all_.failed_fetch_requests,
-                     lambda one: one.fetches + one.failed_fetches)),
+           _by_topic(lambda broker: broker.fetches + broker.failed_fetch_requests,
+                     lambda counters: counters.fetches + counters.failed_fetches)),
     Metric("kafka_server_replicamanager_partitioncount", GAUGE, (),
-           "Partitions with a replica here.", _manager_metric("PartitionCount"), _statistic(lambda s: s.partitions)),
+           "Partitions with a replica on this broker.", _manager_metric("PartitionCount"),
+           _statistic(lambda s: s.partitions)),
     Metric("kafka_server_replicamanager_leadercount", GAUGE, (),
            "Partitions that this broker leads.", _manager_metric("LeaderCount"), _statistic(lambda s: s.leaders)),
     Metric("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, (),
-           "Partitions led here with replicas that are not in sync.",
+           "Partitions led by this broker with replicas that are not in sync.",
            _manager_metric("UnderReplicatedPartitions"), _statistic(lambda s: s.under_replicated)),
     Metric("kafka_server_replicamanager_underminisrpartitioncount", GAUGE, (),
-           "Partitions led here with fewer in sync than min.insync.replicas: they refuse acks=all.",
+           "Partitions led by this broker with fewer than min.insync.replicas in sync: they refuse acks=all.",
            _manager_metric("UnderMinIsrPartitionCount"), _statistic(lambda s: s.under_min_isr)),
     Metric("kafka_server_replicamanager_atminisrpartitioncount", GAUGE, (),
-           "Partitions led here with exactly min.insync.replicas in sync: the next loss stops acks=all.",
+           "Partitions led by this broker with exactly min.insync.replicas in sync: the next loss stops acks=all.",
            _manager_metric("AtMinIsrPartitionCount"), _statistic(lambda s: s.at_min_isr)),
     Metric("kafka_server_replicamanager_offlinereplicacount", GAUGE, (),
-           "Replicas that should be here and whose directory is out of service.",
+           "Replicas of this broker whose log directory is offline.",
            _manager_metric("OfflineReplicaCount"), _statistic(lambda s: s.offline)),
     Metric("kafka_server_replicamanager_reassigningpartitions", GAUGE, (),
-           "Partitions led here that are being moved.",
+           "Partitions led by this broker that are being reassigned.",
            _manager_metric("ReassigningPartitions"), lambda scrape: scrape.cluster.reassigning_here),
     Metric("kafka_server_replicamanager_partitionswithlatetransactionscount", GAUGE, (),
-           "Partitions led here with a transaction that nobody ends (hanging).",
+           "Partitions led by this broker with a hanging transaction.",
            _manager_metric("PartitionsWithLateTransactionsCount"), _statistic(lambda s: s.late_transactions)),
     Metric("kafka_server_replicamanager_isrshrinks_total", COUNTER, (),
-           "Times that a follower was taken out of an in-sync set.",
+           "Removals of a follower from an in-sync set.",
            _manager_metric("IsrShrinksPerSec"), _statistic(lambda s: s.isr_shrinks)),
     Metric("kafka_server_replicamanager_isrexpands_total", COUNTER, (),
-           "Times that a follower was let into an in-sync set.",
+           "Additions of a follower to an in-sync set.",
            _manager_metric("IsrExpandsPerSec"), _statistic(lambda s: s.isr_expansions)),
     Metric("kafka_cluster_partition_underreplicated", GAUGE, ("topic", "partition"),
-           "Which partitions led here are under-replicated: 1 for each of them, nothing for the others.",
+           "1 for a partition led by this broker that is under-replicated; other partitions have no row.",
            "kafka.cluster:type=Partition,name=UnderReplicated,topic=*,partition=*", _where(_is_under_replicated)),
     Metric("kafka_cluster_partition_underminisr", GAUGE, ("topic", "partition"),
-           "Which partitions led here have fewer in sync than they need: 1 for each of them.",
+           "1 for a partition led by this broker with fewer than min.insync.replicas in sync; no row for the others.",
            "kafka.cluster:type=Partition,name=UnderMinIsr,topic=*,partition=*", _where(_is_under_min)),
     Metric("ottla_replica_max_lag", GAUGE, ("replica",),
-           "Records by which a follower was behind this leader at its last fetch, in the partition where it was most; "
-           "by the follower's node id.", "", _follower_lags),
+           "Lag of a follower in records at its last fetch, in the partition with the largest lag; by the node id of "
+           "the follower.", "", _follower_lags),
     Metric("kafka_server_replicafetchermanager_failedpartitionscount", GAUGE, (),
-           "Followed partitions that nobody tries to fetch any more.",
+           "Followed partitions whose fetching has failed and is not retried.",
            "kafka.server:type=ReplicaFetcherManager,name=FailedPartitionsCount,clientId=Replica",
            _statistic(lambda s: s.failed_fetches)),
     Metric("kafka_server_delayedoperationpurgatory_purgatorysize", GAUGE, ("delayedoperation",),
-           "Requests that wait: for followers, for data, for a deletion everywhere.",
+           "Requests that wait for followers, for data, or for the deletion of records on all replicas.",
            "kafka.server:type=DelayedOperationPurgatory,name=PurgatorySize,delayedOperation=*", _purgatories),
     Metric("ottla_parked_timeouts_total", COUNTER, (),
-           "Waiting requests whose time was over.", "", _statistic(lambda s: s.parked_timeouts)),
+           "Waiting requests that have timed out.", "", _statistic(lambda s: s.parked_timeouts)),
     Metric("kafka_server_fetchsessioncache_numincrementalfetchsessions", GAUGE, (),
-           "Fetch sessions that are kept.",
+           "Cached fetch sessions.",
            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchSessions",
            _statistic(lambda s: s.fetch_sessions)),
     Metric("kafka_server_fetchsessioncache_numincrementalfetchpartitionscached", GAUGE, (),
-           "Partitions in all fetch sessions.",
+           "Partitions in all cached fetch sessions.",
            "kafka.server:type=FetchSessionCache,name=NumIncrementalFetchPartitionsCached",
            _statistic(lambda s: s.fetch_session_partitions)),
     Metric("kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", COUNTER, (),
-           "Fetch sessions that had to make room.",
+           "Fetch sessions evicted from the cache.",
            "kafka.server:type=FetchSessionCache,name=IncrementalFetchSessionEvictionsPerSec",
            _statistic(lambda s: s.fetch_session_evictions)),
 )

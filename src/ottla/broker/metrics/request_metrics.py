@@ -1,10 +1,10 @@
 """Metrics of requests and connections.
 
-Kafka measures a request in six phases of its threads. Here a request is handled in the turn of the loop that read it:
-before that it waits for the loop, like everything else, and its answer goes to the socket in the turn that makes it,
-unless one of an earlier request is still to come. Local and remote are measured for each request, the wait for earlier
-answers and for the socket only where there is one. A client that is throttled has its answer at once: its throttle time
-is how long it is not heard after that.
+Kafka measures a request in six phases of its threads. Ottla handles a request in the turn of the loop that read it.
+Before that turn the request waits for the loop. Its answer is written to the socket in the turn that makes it, unless
+an answer to an earlier request is pending. Local and remote time are measured for every request. The wait for earlier
+answers and the wait for the socket are measured only if they occur. A throttled client gets its answer at once; its
+throttle time is the time for which its connection is not read afterwards.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["REQUEST_METRICS"]
 _MILLISECONDS, _SECONDS = 1e-3, 1e-6
 
 
-def _each(number: Callable[[ApiStatistics], float]) -> Callable[[Scrape], Iterator[Row]]:
+def _per_api(number: Callable[[ApiStatistics], float]) -> Callable[[Scrape], Iterator[Row]]:
     return lambda scrape: (((name,), number(statistics)) for name, statistics in scrape.apis())
 
 
@@ -36,7 +36,7 @@ def _errors(scrape: Scrape) -> Iterator[Row]:
 
 
 def _total_seconds(statistics: ApiStatistics) -> float:
-    # What is still parked has been handled in part; that is too little to matter.
+    # Parked requests have a handled time but no waited time yet. The error is negligible.
     return statistics.handled_seconds + statistics.waited_seconds
 
 
@@ -52,7 +52,7 @@ def _times(phase: str) -> Callable[[Scrape], Iterator[DistributionRow]]:
 
 
 def _queue_times(scrape: Scrape) -> Iterator[DistributionRow]:
-    """What the loop's watch has seen stands for every request: nobody knows when the bytes of one came."""
+    """The delay of the loop stands for every request, because the arrival time of a request's bytes is unknown."""
     places = scrape.host.loop_delays
     recent = scrape.recent.growth("loop delays", places)
     looks = sum(places)
@@ -123,62 +123,63 @@ def _request_metric(name: str) -> str:
 # fmt: off
 REQUEST_METRICS: Final = (
     Metric("kafka_network_requestmetrics_requests_total", COUNTER, ("request",),
-           "Requests that came, by API; FetchConsumer and FetchFollower are parts of Fetch.",
-           _request_metric("RequestsPerSec"), _each(lambda api: api.requests)),
+           "Received requests, by API; FetchConsumer and FetchFollower are parts of Fetch.",
+           _request_metric("RequestsPerSec"), _per_api(lambda api: api.requests)),
     Metric("kafka_network_requestmetrics_errors_total", COUNTER, ("request", "error"),
-           "Errors that whole requests were answered with; those of single partitions are in brokertopicmetrics.",
+           "Error responses to whole requests; errors of single partitions are in brokertopicmetrics.",
            "kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*", _errors),
     Metric("kafka_network_requestmetrics_totaltimems", SUMMARY, ("request",),
-           "From a request's arrival to its answer, in milliseconds; quantiles of the last minute or two.",
+           "Time from the arrival of a request to its answer, in milliseconds; quantiles of the last minute or two.",
            _request_metric("TotalTimeMs"), _times("total")),
     Metric("kafka_network_requestmetrics_localtimems", SUMMARY, ("request",),
-           "Time a request was worked on, in milliseconds; quantiles of the last minute or two.",
+           "Handling time of a request, in milliseconds; quantiles of the last minute or two.",
            _request_metric("LocalTimeMs"), _times("handled")),
     Metric("kafka_network_requestmetrics_remotetimems", SUMMARY, ("request",),
-           "Time a request waited for followers, for data or for a disk, in milliseconds; quantiles as above.",
+           "Time that a request waited for followers, data or a disk, in milliseconds; quantiles as above.",
            _request_metric("RemoteTimeMs"), _times("waited")),
     Metric("kafka_network_requestmetrics_requestqueuetimems", SUMMARY, ("request",),
-           "Time until the loop comes to a request, in milliseconds: that of the loop as a whole, for all APIs.",
+           "Time that a request waits for the event loop, in milliseconds: the loop's delay, the same for all APIs.",
            _request_metric("RequestQueueTimeMs"), _queue_times),
     Metric("kafka_network_requestmetrics_throttletimems", SUMMARY, ("request",),
-           "Time for which clients were throttled because of a request, in milliseconds; 0 for most.",
+           "Time for which a client was throttled after a request, in milliseconds; 0 for most requests.",
            _request_metric("ThrottleTimeMs"), _throttle_times),
     Metric("kafka_network_requestmetrics_responsequeuetimems", SUMMARY, ("request",),
-           "Time an answer waited for those of earlier requests of its connection, in milliseconds; 0 for most.",
+           "Time that an answer waited for earlier answers of its connection, in milliseconds; 0 for most requests.",
            _request_metric("ResponseQueueTimeMs"), _response_queue_times),
     Metric("kafka_network_requestmetrics_responsesendtimems", SUMMARY, ("request",),
-           "Time an answer waited for the client's socket, in milliseconds; 0 where that took it at once.",
+           "Time that an answer waited for the client's socket, in milliseconds; 0 if the socket took it at once.",
            _request_metric("ResponseSendTimeMs"), _send_times),
     Metric("kafka_network_requestmetrics_requestbytes", SUMMARY, ("request",),
            "Size of requests; quantiles of the last minute or two.",
            _request_metric("RequestBytes"), _sizes),
     Metric("ottla_request_seconds", HISTOGRAM, ("request", "phase"),
-           "How long requests took: handled, waited, and in total.", "", _all_times),
+           "Duration of requests by phase: handled, waited, total.", "", _all_times),
     Metric("ottla_response_bytes_total", COUNTER, ("request",),
-           "Bytes of answers, by API.", "", _each(lambda api: api.response_bytes)),
+           "Bytes of answers, by API.", "", _per_api(lambda api: api.response_bytes)),
     Metric("ottla_requests_parked_total", COUNTER, ("request",),
-           "Requests whose answer had to wait.", "", _each(lambda api: api.parked)),
+           "Requests that were parked, because their answer was not ready at once.", "",
+           _per_api(lambda api: api.parked)),
     Metric("ottla_requests_failed_total", COUNTER, ("request",),
-           "Requests whose handler gave up as a whole.", "", _each(lambda api: api.errors)),
+           "Requests whose handler raised an error for the whole request.", "", _per_api(lambda api: api.errors)),
     Metric("kafka_server_socket_server_metrics_connection_count", GAUGE, ("listener",),
-           "Connections that are open, by listener.",
+           "Open connections, by listener.",
            "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; connection-count",
            lambda scrape: (((name,), count) for name, count in sorted(scrape.host.connections.items()))),
     Metric("kafka_server_socket_server_metrics_connection_creation_total", COUNTER, (),
-           "Connections that were let in.",
+           "Accepted connections.",
            "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; connection-creation-total",
            lambda scrape: scrape.broker.statistics.connections_accepted),
     Metric("ottla_connections_refused_total", COUNTER, (),
-           "Connections that were turned away because their address had too many.", "",
+           "Connections that were refused because their address had too many.", "",
            lambda scrape: scrape.broker.statistics.connections_refused),
     Metric("ottla_connections_closed_by_node_total", COUNTER, (),
-           "Connections that the node ended because of what came on them.", "",
+           "Connections that the node closed because of an invalid frame or request.", "",
            lambda scrape: scrape.broker.statistics.frames_refused),
     Metric("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", GAUGE, (),
-           "The part of the last minute or two, from 0 to 1, in which the node's one thread had nothing to do.",
+           "Idle share of the node's thread in the last minute or two, from 0 to 1.",
            "kafka.server:type=KafkaRequestHandlerPool,name=RequestHandlerAvgIdlePercent", _idle),
     Metric("kafka_network_socketserver_networkprocessoravgidle_percent", GAUGE, (),
-           "The same figure: one thread does the work of both pools.",
+           "The same value: one thread does the work of both pools.",
            "kafka.network:type=SocketServer,name=NetworkProcessorAvgIdlePercent", _idle),
 )
 # fmt: on

@@ -1,6 +1,6 @@
-"""One scrape: the node as the table's readers see it, with what several of them need computed once.
+"""One scrape: the node as the readers of the table see it. Values that several readers need are computed once.
 
-`Recent` is kept from scrape to scrape, for the figures that are about the last minute.
+`Recent` is kept from scrape to scrape, for metrics of the last minute.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterCounts", "HostFigures", "Recent", "Scrape"]
 
-# What is recent: at least this long, at most twice as long.
+# Recent values cover at least this time and at most twice this time.
 RECENT_SECONDS = 60.0
 
-# Partitions looked at between two chances for the node to work.
+# The number of partitions that are counted before the node gets to work again.
 PARTITIONS_PER_STEP = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFigures:
-    """What only the edge of the node knows; the times are counted like those of requests."""
+    """Values that only `host` knows. Times are counted like those of requests."""
 
     connections: dict[str, int]
     loop_delays: Sequence[int]
     loop_delay_seconds: float
     loop_idle_ratio: float
-    # How long scrapes have held the loop at a time.
+    # The durations for which steps of scrapes have blocked the loop.
     scrape_steps: Sequence[int]
     scrape_step_seconds: float
     worker_tasks: int
@@ -54,7 +54,7 @@ class HostFigures:
 
 
 class ClusterCounts(NamedTuple):
-    """What the metadata says of all partitions of the cluster."""
+    """Counts of all partitions of the cluster, from the metadata."""
 
     topics: int
     partitions: int
@@ -64,13 +64,13 @@ class ClusterCounts(NamedTuple):
 
 
 class Scrape:
-    """Made anew for every scrape; the readers in the tables take what they need from it."""
+    """The state of one scrape. The readers of the tables take their values from it."""
 
     def __init__(self, broker: Broker, host: HostFigures, recent: Recent) -> None:
         self.broker = broker
         self.host = host
         self.recent = recent
-        # Counted in `prepare`, before anybody reads it.
+        # Set by `prepare`, before any reader is called.
         self.replicas: ReplicaStatistics
         self.cleaner: CleanerStatistics = broker.logs.cleaner.statistics()
         self.partitions: list[Partition] = list(broker.replicas.partitions())
@@ -78,7 +78,7 @@ class Scrape:
         self._lags: list[GroupLag] | None = None
 
     def prepare(self) -> Iterator[str]:
-        """Counts the partitions here and of the whole cluster, stopping now and then."""
+        """Counts the partitions of this broker and of the whole cluster, in steps."""
         counting = replica_statistics(self.broker.replicas)
         while True:
             try:
@@ -110,7 +110,7 @@ class Scrape:
         return controller is not None and controller.is_active
 
     def apis(self) -> Iterator[tuple[str, ApiStatistics]]:
-        """By the names that Kafka has for them: fetches come thrice, as a whole and by who has sent them."""
+        """The counters by Kafka's names of the APIs. Fetch appears three times: in total and by kind of sender."""
         counted = self.broker.statistics
         for api_key, statistics in sorted(counted.apis.items()):
             if api_key == ApiKey.FETCH:
@@ -122,35 +122,35 @@ class Scrape:
                 yield API_SPECS[ApiKey(api_key)].name, statistics
 
     def lags(self) -> Iterator[GroupLag]:
-        """Computed by the first who asks, one group at a time, and kept for the others."""
+        """The lags of all groups. The first reader computes them, one group at a time; later readers reuse them."""
         if self._lags is not None:
             yield from self._lags
             return
-        known = []
+        lags = []
         for lag in self.broker.group_coordination.lags():
-            known.append(lag)
+            lags.append(lag)
             yield lag
-        self._lags = known
+        self._lags = lags
 
 
 class Recent:
-    """What has been counted over the last minute or two, for figures that should not look back for ever."""
+    """Counts of the last minute or two, for metrics that must not cover the whole life of the node."""
 
     def __init__(self, now: float) -> None:
-        # (when, by name) of the counts that recent figures are measured from, and of those that will follow them.
-        self._before: tuple[float, dict[str, list[int]]] = (now, {})
-        self._next = self._before
+        # The time and the counts by name from which recent values are measured, and those that replace them next.
+        self._base: tuple[float, dict[str, list[int]]] = (now, {})
+        self._next = self._base
         self._seen: dict[str, list[int]] = {}
 
     def growth(self, name: str, places: Sequence[int]) -> list[int]:
-        """How much the counts of this name have grown."""
+        """The growth of the counts of this name in the recent time."""
         self._seen[name] = list(places)
-        before = self._before[1].get(name)
-        if before is None:
+        base = self._base[1].get(name)
+        if base is None:
             return list(places)
-        return [now - then for now, then in zip(places, before, strict=True)]
+        return [now - then for now, then in zip(places, base, strict=True)]
 
     def end_scrape(self, now: float) -> None:
         seen, self._seen = self._seen, {}
         if now - self._next[0] >= RECENT_SECONDS:
-            self._before, self._next = self._next, (now, seen)
+            self._base, self._next = self._next, (now, seen)

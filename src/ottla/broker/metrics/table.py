@@ -1,4 +1,4 @@
-"""Every metric of a node, put together from the tables by subject, in the order in which they are told."""
+"""Every metric of a node: the tables of all subjects, in the order of the text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The text format of Prometheus (version 0.0.4), made in portions.
 
-Each step of `render` gives at most some hundred lines, so that whoever sends them can let the node work in between.
+Each step of `render` yields at most some hundred lines, so that the sender can let the node work in between.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["CONTENT_TYPE", "PLACES", "QUANTILES", "escaped", "quantile", "render
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# As the exporter for JMX writes them.
+# The quantiles of the JMX exporter, by their label.
 QUANTILES = {"0.50": 0.5, "0.75": 0.75, "0.95": 0.95, "0.98": 0.98, "0.99": 0.99, "0.999": 0.999}
 
 LINES_PER_PORTION = 250
 
-# The buckets of every histogram, the same for all so that they can be added up: every second power of two from 64
-# microseconds to 17 seconds.
+# The buckets of every histogram: every second power of two from 64 microseconds to 17 seconds. All histograms have the
+# same buckets, so that they can be added.
 PLACES = range(6, 26, 2)
 
 
@@ -47,7 +47,7 @@ def render(metrics: Iterable[Metric], scrape: Scrape) -> Iterator[str]:
 
 
 def _portions(head: str, lines: Iterable[str]) -> Iterator[str]:
-    """A metric without a single row is not mentioned."""
+    """The lines in portions, with the head before the first. A metric without rows has no head either."""
     collected = [head]
     for line in lines:
         collected.append(line)
@@ -80,24 +80,24 @@ def _histogram_lines(metric: Metric, rows: Iterable[tuple[tuple[LabelValue, ...]
 def _summary_lines(metric: Metric, rows: Iterable[tuple[tuple[LabelValue, ...], Distribution]]) -> Iterator[str]:
     name = metric.name
     for values, distribution in rows:
-        for shown, each in QUANTILES.items():
-            labels = _labels((*metric.labels, "quantile"), (*values, shown))
-            yield f"{name}{labels} {_number(quantile(distribution.recent, each) * distribution.unit)}\n"
+        for label, probability in QUANTILES.items():
+            labels = _labels((*metric.labels, "quantile"), (*values, label))
+            yield f"{name}{labels} {_number(quantile(distribution.recent, probability) * distribution.unit)}\n"
         labels = _labels(metric.labels, values)
         yield f"{name}_sum{labels} {_number(distribution.total)}\n{name}_count{labels} {sum(distribution.places)}\n"
 
 
-def quantile(places: Sequence[int], wanted: float) -> float:
-    """The value that so large a part of all values does not exceed, evenly spread within its place; nan without any."""
+def quantile(places: Sequence[int], probability: float) -> float:
+    """The quantile of a histogram, if values are evenly spread within a place; nan for an empty histogram."""
     count = sum(places)
     if not count:
         return float("nan")
-    left = wanted * count
+    remaining = probability * count
     for place, number in enumerate(places):
-        if number and left <= number:
+        if number and remaining <= number:
             low = (1 << place) >> 1
-            return low + ((1 << place) - low) * left / number
-        left -= number
+            return low + ((1 << place) - low) * remaining / number
+        remaining -= number
     return float(1 << (len(places) - 1))
 
 
@@ -111,7 +111,7 @@ def _labels(names: Sequence[str], values: Sequence[LabelValue]) -> str:
 
 
 def escaped(text: str) -> str:
-    """For the value of a label."""
+    """The text escaped for use as a label's value."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
