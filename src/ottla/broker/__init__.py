@@ -1,1 +1,1 @@
-"""Where the machines meet: requests are dispatched, handled and answered here. See README.md."""
+"""The node: connects the machines, and dispatches, handles and answers requests. See README.md."""

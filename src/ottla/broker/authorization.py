@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CLUSTER_NAME", "AllowAll", "Authorizer", "DecisionCache", "Operation", "ResourceType"]
 
-# The one name that resources of type CLUSTER have.
+# The name of the only resource of type CLUSTER.
 CLUSTER_NAME = "kafka-cluster"
 
 # Decisions that are cached for a connection; with more resources than this the cache is emptied.
@@ -27,7 +27,7 @@ CACHED_DECISIONS_MAX = 1_000
 
 
 class Operation(IntEnum):
-    """What is done to a resource; the numbers travel in ACL requests and in `authorized_operations` bit fields."""
+    """An operation on a resource. The numbers are those of ACL requests and of `authorized_operations` bit fields."""
 
     UNKNOWN = 0
     ANY = 1
@@ -65,15 +65,15 @@ class Authorizer(Protocol):
     def authorize(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
-        """Whether the principal of the request may do this to the named resource."""
+        """True if the principal of the request may perform the operation on the named resource."""
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is any resource of that type to which the principal may do this."""
+        """True if the principal may perform the operation on at least one resource of the type."""
 
     def authorized_operations(self, context: RequestContext, resource_type: ResourceType, resource_name: str) -> int:
-        """The bit field (bit n = operation n) that Metadata and DescribeCluster answer when a client asks for it."""
+        """The bit field (bit n for operation n) that Metadata and DescribeCluster return on request."""
 
 
 class AllowAll:
@@ -134,7 +134,7 @@ class DecisionCache:
         return decision
 
 
-# Which operations mean anything for a resource of each type: what "all operations" comes to in a bit field.
+# The operations that exist for each resource type. In a bit field they stand for "all operations".
 SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
     ResourceType.TOPIC: (
         Operation.READ,

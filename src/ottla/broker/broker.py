@@ -1,6 +1,6 @@
-"""The broker: one value that holds every machine of a node, handed to each request handler.
+"""The broker: one object that holds every machine of a node. Every request handler gets it.
 
-It owns nothing but the references: who starts and stops what, and in which order, is in `lifecycle`.
+It only holds references. `lifecycle` starts and stops the machines.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["Broker"]
 
 
 class Broker:
-    """Where the machines meet."""
+    """References to all machines of a node."""
 
     __slots__ = (
         "_transactional_appends",
@@ -87,55 +87,55 @@ class Broker:
         self.world = world
         self.node_id = node_id
         self.cluster_id = cluster_id
-        # `metadata.image` is the newest committed image: take it once per request, it is replaced as a whole.
+        # `metadata.image` is the newest committed image. Read it once per request, because it is replaced as a whole.
         self.metadata = metadata
         self.logs = logs
         self.replicas = replicas
-        # The active controller, wherever it runs.
+        # The active controller, in this process or on another node.
         self.controller = controller
-        # The controller of this process, active or not, and its part in the quorum; None where there is none.
+        # The controller of this process, active or not, and its quorum node; None without the controller role.
         self.local_controller = local_controller
         self.quorum = quorum
-        # Answers what comes in an Envelope; set together with the controller's listener.
+        # Answers requests in an Envelope. Set together with the controller's listener.
         self.controller_dispatcher: Dispatcher | None = None
-        # Requests to other nodes; None where nobody else can be reached.
+        # Sends requests to other nodes; None if the node has no network, as in tests.
         self.peers = peers
         self.producer_ids = ProducerIds(controller, metadata, node_id)
-        # Feature name -> lowest and highest level this software knows (KIP-584).
+        # The lowest and highest supported level of every feature, by its name (KIP-584).
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
-        # What clients may use; follows the metadata.
+        # The client quotas. They follow the metadata.
         self.quota = Quotas(config, world.clock)
         self.statistics = NodeStatistics()
-        # The level of that feature: it is in the log beside the metadata, for the quorum alone.
+        # The level of the feature `kraft.version`. It is kept in the log of the quorum, not in the metadata image.
         self.kraft_version: Callable[[], int] = lambda: 0
-        # Whether others may lead by now what we think that we lead: the controller has not been heard for so long.
+        # True if other brokers may lead this broker's partitions, because the controller has been silent for too long.
         self.may_be_replaced: Callable[[], bool] = lambda: False
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
         # Called with the new configuration when dynamic settings have changed it.
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
-        # Topics that the controller was asked to create because a client wants them, and that are not there yet.
+        # Topics for which an automatic creation is pending.
         self.topics_in_creation: set[str] = set()
-        # What clients are told of large topics.
+        # Cached Metadata answers for large topics.
         self.topic_answers = TopicAnswers()
         self._transactional_appends: TransactionalAppends | None = None
-        # By listener name; filled in when the sockets are bound.
+        # The listeners by name; set when their sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}
 
     @property
     def groups(self) -> GroupCoordinator:
-        """Consumer groups and their offsets, as far as this broker leads their topic; made when first asked for."""
+        """The coordinator of consumer groups. It is created on first use."""
         return self.group_coordination.coordinator
 
     @property
     def transactions(self) -> TransactionCoordinator:
-        """Transactional producers, as far as this broker leads the topic of their states; made when first asked for."""
+        """The coordinator of transactions. It is created on first use."""
         return self.transaction_coordination.coordinator
 
     @property
     def transactional_appends(self) -> TransactionalAppends:
-        """Batches of transactions, which their coordinators have to confirm; made with the first of them."""
+        """Appends transactional batches after their coordinator has verified them. Created on first use."""
         if self._transactional_appends is None:
             from ottla.broker.transaction_verifier import CoordinatorQuestions
             from ottla.replica.transactional import TransactionalAppends

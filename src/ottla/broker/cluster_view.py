@@ -1,4 +1,4 @@
-"""The image as a client on one listener sees it: which brokers it can reach, and what it is told of a partition."""
+"""The image as a client of one listener sees it: reachable brokers, and the state of partitions."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ NO_ID = -1
 
 
 def endpoint_of(image: MetadataImage, broker_id: int, listener_name: str) -> Endpoint | None:
-    """Where a registered broker is reached on this listener, fenced or not."""
+    """The endpoint of a registered broker, fenced or not, on this listener."""
     broker = image.brokers.get(broker_id)
     return None if broker is None else broker.endpoints.get(listener_name)
 
 
 def alive_brokers(image: MetadataImage, listener_name: str) -> list[BrokerImage]:
-    """Brokers that clients of this listener may be sent to, by id."""
+    """The brokers that clients of this listener can use, in the order of their ids."""
     return [
         broker for _, broker in sorted(image.brokers.items()) if not broker.fenced and listener_name in broker.endpoints
     ]
 
 
 def any_alive_broker(alive: list[BrokerImage], random: Random) -> int:
-    """Clients take the "controller" for a broker that answers administrative requests, and every broker does."""
+    """A random broker as "controller": clients send administrative requests to it, and every broker answers them."""
     return random.choice(alive).broker_id if alive else NO_ID
 
 
@@ -54,7 +54,7 @@ def reachable(image: MetadataImage, replicas: Iterable[int], listener_name: str)
 
 
 def offline_replicas(image: MetadataImage, partition: PartitionImage, listener_name: str) -> list[int]:
-    """Replicas whose broker is gone, fenced or not on this listener, or whose directory went offline (KIP-858)."""
+    """Replicas on a broker that is missing, fenced or not on this listener, or in an offline directory (KIP-858)."""
     offline = []
     for replica in partition.replicas:
         broker = image.brokers.get(replica)
@@ -68,7 +68,7 @@ def offline_replicas(image: MetadataImage, partition: PartitionImage, listener_n
 
 
 def missing_topic_code(name: str) -> ErrorCode:
-    """What is said of a topic that is not there: whether it could be at all."""
+    """The error for a topic that does not exist: INVALID_TOPIC_EXCEPTION if its name is invalid."""
     try:
         check_topic_name(name)
     except KafkaError as error:

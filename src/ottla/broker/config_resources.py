@@ -1,4 +1,4 @@
-"""What the APIs about configuration share: who may ask about which resource, and changing levels of loggers."""
+"""Common code of the configuration APIs: authorization per resource, and changes of logger levels."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _REFUSALS = {
 
 
 def check_authorized(context: RequestContext, operation: Operation, resource: _Resource) -> None:
-    """Topics and groups have configurations of their own to guard; everything else belongs to the cluster."""
+    """Topics and groups are authorized by their own resources, everything else by the cluster."""
     if resource.resource_type == ResourceType.TOPIC:
         kind, name = AclResourceType.TOPIC, resource.resource_name
     elif resource.resource_type == ResourceType.GROUP:
@@ -65,28 +65,29 @@ def check_authorized(context: RequestContext, operation: Operation, resource: _R
 
 
 def check_own_id(name: str, node_id: int) -> None:
-    """A node answers for itself only: clients send such a request to the broker it is about."""
+    """Checks that the request names this broker: clients send it to the broker whose configuration they want."""
     if not is_number(name, at_most=INT_MAX):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"A broker is named by its number, not by {name[:40]!r}.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The name of a broker resource must be its id, not {name[:40]!r}.")
     if int(name) != node_id:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"The request is about broker {name}, but it came to broker {node_id}."
+            ErrorCode.INVALID_REQUEST,
+            f"The request is for broker {name}, but broker {node_id} received it. Send it to broker {name}.",
         )
 
 
 def check_named(resource: _Resource) -> None:
-    """Only brokers have a configuration for all of them together, under an empty name."""
+    """Checks that the resource has a name. Only brokers have a default configuration, under the empty name."""
     if not resource.resource_name and resource.resource_type != ResourceType.BROKER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Only brokers can be configured all at once; name the resource.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Missing resource name: only brokers have a default configuration.")
 
 
 def check_on_this_broker(
     resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
 ) -> None:
-    """Holds a change for this broker, or for all, against what only this node knows: its properties file.
+    """Validates a change for this broker, or for all brokers, against the properties file of this node.
 
-    The controller has a file of its own. What it cannot judge would be accepted, shown, and never applied here.
-    `change` makes the new set of a resource from the present one.
+    The controller only knows its own file. It would accept a value that is then described but never applied here.
+    `change` returns the new configuration of a resource for its present one.
     """
     target = ConfigResource(resource.resource_type, resource.resource_name)
     present = broker.metadata.image.configs.by_resource.get(target) or {}
@@ -98,17 +99,17 @@ A = TypeVar("A")
 
 
 class Triage(NamedTuple, Generic[R]):
-    """The resources of a request, in its order: those that are done with here, and those the controller decides."""
+    """The resources of a request in its order: those that this node has handled, and those for the controller."""
 
-    # None where the resource is done or forwarded without complaint.
+    # The error of each resource; None if the resource was handled or is forwarded.
     refusals: list[KafkaError | None]
-    # Whether the controller decides about the resource at the same place.
+    # For each resource: True if it is forwarded to the controller.
     is_forwarded: list[bool]
     forwarded: list[R]
 
 
 def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
-    """`settle` says whether it has dealt with a resource itself, or raises why the resource is refused."""
+    """`settle` returns True if it has handled a resource, False to forward it, or raises the reason for refusing it."""
     repeated = _repeated(resources)
     outcome: Triage[R] = Triage([], [], [])
     for resource in resources:
@@ -129,7 +130,7 @@ def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
 def answers(
     resources: Sequence[R], outcome: Triage[R], decided: Sequence[A], answer_class: Callable[..., A]
 ) -> list[A]:
-    """One answer for each resource of the request, in its order: the controller's, or what was found out here."""
+    """The answer for each resource of the request, in its order: from the controller, or from this node."""
     decisions = iter(decided)
     return [
         next(decisions)
@@ -167,15 +168,15 @@ def _repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
 
 
 def alter_loggers(changes: Sequence[_LoggerChange], *, validate_only: bool) -> None:
-    """Sets levels at once, for this node and until it stops (KIP-412); nothing is changed when anything is wrong."""
-    known = logger_levels()
+    """Sets logger levels of this node until it stops (KIP-412). If one change is invalid, none is applied."""
+    existing = logger_levels()
     levels: dict[str, str | None] = {}
     for change in changes:
         if change.name in levels:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The logger {change.name} is given more than once.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request names the logger {change.name} more than once.")
         levels[change.name] = _wanted_level(change)
-        if change.name not in known:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"There is no logger {change.name}.")
+        if change.name not in existing:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"The logger {change.name} does not exist.")
     if not validate_only:
         for name, level in levels.items():
             set_logger_level(name, level)
@@ -184,15 +185,15 @@ def alter_loggers(changes: Sequence[_LoggerChange], *, validate_only: bool) -> N
 def _wanted_level(change: _LoggerChange) -> str | None:
     if change.config_operation == _DELETE:
         if change.name == ROOT:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "The root logger must have a level.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The level of the root logger cannot be deleted.")
         return None
     if change.config_operation != _SET:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The level of a logger can be set or deleted, nothing else.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The level of a logger can only be set or deleted.")
     if change.value is None:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The logger {change.name} is given no level.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"The request has no level for the logger {change.name}.")
     if change.value not in LEVELS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{change.value} is no level for the logger {change.name}: it must be one of {', '.join(LEVELS)}.",
+            f"Invalid level {change.value} for the logger {change.name}: it must be one of {', '.join(LEVELS)}.",
         )
     return change.value

@@ -303,7 +303,7 @@ class ControllerRole:
         except OSError:
             # The quorum retries.
             raise
-        except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
+        except Exception as error:  # noqa: BLE001 - even after a defect: a node must not continue without its metadata
             self.stop()
             self.on_fatal(error)
 

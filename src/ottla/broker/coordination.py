@@ -1,6 +1,6 @@
-"""When a node begins to coordinate: with the topic that holds the coordinator's state, or with the first request.
+"""Creates a coordinator when the topic of its state exists, or with the first request.
 
-A node that never sees a group or a transaction never pays for its coordinator, neither in memory nor at its start.
+A node without groups or transactions has no cost for their coordinators, neither in memory nor at its start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Coordination", "Coordinator"]
 
 
 class Coordinator(Protocol):
-    """What all coordinators are to the node."""
+    """The interface of a coordinator to the node."""
 
     def start(self, image: MetadataImage) -> None: ...
 
@@ -32,7 +32,7 @@ C = TypeVar("C", bound=Coordinator)
 
 
 class Coordination(Generic[C]):
-    """Follows the metadata in the coordinator's name, and makes it when it is needed."""
+    """Creates the coordinator when it is needed, and passes the metadata to it."""
 
     __slots__ = ("_broker", "_coordinator", "_is_closed")
 
@@ -44,7 +44,7 @@ class Coordination(Generic[C]):
         self._is_closed = False
 
     def _make(self, image: MetadataImage) -> C:
-        """The coordinator as of this image; imports it, too, since most of its code is not needed before."""
+        """Creates the coordinator for this image. Imports its code, which is not needed earlier."""
         raise NotImplementedError
 
     @property
@@ -53,11 +53,11 @@ class Coordination(Generic[C]):
 
     @property
     def existing(self) -> C | None:
-        """The coordinator, if there is one: asking does not make it."""
+        """The coordinator; None if it does not exist yet. Unlike `coordinator`, this does not create it."""
         return self._coordinator
 
     def start(self, image: MetadataImage) -> None:
-        """Called after the replicas have taken up the image."""
+        """Called after the replicas have applied the image."""
         if self._coordinator is None and self.TOPIC in image.topics.by_name:
             self._begin()
 

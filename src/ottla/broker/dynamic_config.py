@@ -1,9 +1,9 @@
 """Broker settings that change while the node runs (KIP-226).
 
-A publisher: when the metadata says that the settings of this broker, or the default of all brokers, have changed, a
-new `BrokerConfig` is made of the static file and the two dynamic layers, and everybody who holds one is given it. A
-value that cannot be used (it was checked before it was written, but perhaps by a newer release) is logged and left out
-rather than stopping the node.
+A publisher: when the dynamic settings of this broker, or the defaults of all brokers, change in the metadata, a new
+`BrokerConfig` is made of the static file and the two dynamic layers, and passed to every component with a
+configuration. A value that cannot be used is logged and ignored, so that it does not stop the node. Values are
+validated before they are written, but perhaps by a newer release.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class DynamicConfig:
         self._broker = broker
 
     def follow(self) -> None:
-        """Takes over what was set in earlier runs, and what is set from now on."""
+        """Applies the settings of the current image, and every later change."""
         self.start(self._broker.metadata.image)
         self._broker.metadata.add(self)
 
     def start(self, image: MetadataImage) -> None:
-        """Takes over what was set in earlier runs."""
+        """Applies the settings of an image."""
         self._apply(image)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -50,7 +50,7 @@ class DynamicConfig:
             return
         config, problems = usable_dynamic(broker.config, dynamic=own, dynamic_defaults=of_all)
         for problem in problems:
-            logger.error("a dynamic broker setting is not applied: %s", problem)
+            logger.error("ignoring an invalid dynamic broker setting: %s", problem)
         broker.config = config
         if broker.local_controller is not None:
             broker.local_controller.config = config

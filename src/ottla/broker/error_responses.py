@@ -1,9 +1,9 @@
 """The error response of an API that has no `error_response` of its own.
 
-Kafka's responses carry their errors in one of a few shapes: an `error_code` at the top, or one per topic, resource or
-partition that mirrors the request. This fills the code in at the top when there is a field for it; otherwise it walks
-request and response side by side, and for every array that both have under the same name, answers each element with
-its key fields copied and the error set. An API of another shape needs an `Api.error_response`.
+Kafka's responses have an `error_code` at the top level, or one per topic, resource or partition of the request. This
+module sets the top-level field if there is one. Otherwise it compares the fields of request and response: for every
+array that both have under the same name, it answers each element of the request with its key fields and the error. An
+API with another layout needs an `Api.error_response`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["generic_error_response"]
 
 
 def generic_error_response(api_key: int, request: Any, error: KafkaError) -> Any:
-    """A response of this API with the error in every field for it."""
+    """A response of this API with the error in every error field."""
     response = API_SPECS[ApiKey(api_key)].response_class()
     _fill(response, request, error)
     return response
@@ -48,7 +48,7 @@ def _element(element_class: Any, element: Any, error: KafkaError) -> Any:
     if _slots(element):
         _fill(answered, element, error)
     else:
-        # An array of plain values in the request (names, partition numbers) becomes the first field of the answer.
+        # An element that is a plain value (a name, a partition number) is set as the first field of the answer.
         setattr(answered, element_class.FIELDS[0][0], element)
         if "error_code" in element_class.__slots__:
             answered.error_code = int(error.code)

@@ -1,4 +1,4 @@
-"""Where the coordinator of consumer groups meets the node."""
+"""Connects the coordinator of consumer groups to the node."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GroupCoordination(Coordination["GroupCoordinator"]):
     TOPIC = OFFSETS_TOPIC
 
     def lags(self) -> Iterator[GroupLag]:
-        """How far groups are behind; asking does not make a coordinator."""
+        """The lags of all groups; empty if the coordinator does not exist yet."""
         return iter(()) if self._coordinator is None else self._coordinator.lags()
 
     def _make(self, image: MetadataImage) -> GroupCoordinator:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["automatic_topic"]
 
-# In CreateTopics, for a number of partitions or of replicas.
+# In CreateTopics: the controller's default for the number of partitions or replicas.
 CONTROLLERS_DEFAULT = -1
 
 

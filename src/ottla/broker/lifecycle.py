@@ -1,19 +1,21 @@
-"""How a node comes to life and how it ends: which machine starts when, and why in this order.
+"""Start and stop of a node: the order of its machines, and the reasons for it.
 
 Start:
-1. the data directories are identified (and formatted when they are new: a node with the controller role begins a
-   cluster, another asks its controller which cluster it is to join), locked, and their logs recovered;
-2. the metadata log is opened and replayed into an image, which says what should be on this disk; a node without the
-   controller role first catches up with the controller;
-3. the broker registers with the controller, and waits until it has replayed its own registration: in an older image it
-   may still lead what it has lost the end of;
-4. partitions take up what the image says, and follow it from then on (retention and compaction begin only now, for only
-   now are all settings known); then the fence is lifted.
-Only then are clients let in, so that the first answer is a true one. A controller's listener opens earlier, after step
-2: the other nodes need it for all of this.
 
-Stop is the reverse: leaderships are handed over if somebody can take them (`leave`), the logs are flushed and closed
-and marked as cleanly shut down, the metadata log is closed, the locks go last (`stop`).
+1. The data directories are identified and locked, and their logs are recovered. New directories are formatted: a node
+   with the controller role begins a cluster, any other node asks its controller for the cluster id.
+2. The metadata log is opened and replayed into an image, which shows what should be on this disk. A node without the
+   controller role first catches up with the controller.
+3. The broker registers with the controller and waits until it has replayed its own registration. In an older image it
+   may still lead partitions whose newest records it has lost.
+4. Partitions apply the image and follow it from then on. Retention and compaction begin now, because only now are all
+   settings known. Then the broker is unfenced.
+
+The client listeners open after step 4, so that the first answer is right. A controller's listener opens earlier, after
+step 2, because the other nodes need it for their start.
+
+Stop is the reverse: leaderships move to other brokers if there are any (`leave`), the logs are flushed, closed and
+marked as cleanly shut down, the metadata log is closed, and the locks are released last (`stop`).
 """
 
 from __future__ import annotations
@@ -55,12 +57,12 @@ __all__ = ["NodeLifecycle", "StartError"]
 logger = logging.getLogger("ottla.broker.lifecycle")
 
 
-# How often a leaving node looks whether there are still enough controllers to let it go.
+# The interval at which a node in controlled shutdown checks whether enough controllers are left to agree to it.
 LEAVE_CHECK_SECONDS = 0.2
 
 
 class NodeLifecycle:
-    """Starts and stops all machines of one node, whatever its roles."""
+    """Starts and stops all machines of one node, for every combination of roles."""
 
     def __init__(
         self,
@@ -83,17 +85,17 @@ class NodeLifecycle:
         self._session: BrokerSession | None = None
         self._broker: Broker | None = None
         self._stopped = False
-        # Whether the start waits for a controller on another node: it may be given up by `stop`.
+        # True while the start waits for a controller on another node. `stop` may cancel such a start.
         self.waits_for_controller = False
-        # Called once the directories are ours.
+        # Called when the directories are locked.
         self.on_locked: Callable[[], object] | None = None
-        # Called with the broker once the controller may be spoken to, on a node that has one.
+        # Called with the broker when the controller of this node can serve requests. Only with the controller role.
         self.on_controller: Callable[[Broker], object] | None = None
-        # Called when the node cannot go on, e.g. because its metadata log failed.
+        # Called when the node cannot continue, for example because its metadata log failed.
         self.on_fatal: Callable[[BaseException], object] | None = None
 
     def start(self) -> Deferred[Broker]:
-        """Resolves with the broker when clients may be let in, or fails with StartError."""
+        """Resolves with the broker when the client listeners may open, or fails with StartError."""
         started: Deferred[Broker] = Deferred()
         try:
             self._check_supported()
@@ -101,16 +103,16 @@ class NodeLifecycle:
                 self._open(None, started)
             else:
                 self._join(started)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+        except Exception as error:  # noqa: BLE001 - every error fails the start
             started.fail(start_error(error))
         return started
 
     def leave(self) -> Deferred[None]:
-        """Hands over what this broker leads, while it still serves; resolves when nothing is left to hand over."""
+        """Moves this broker's leaderships while it still serves. Resolves when it leads no partition any more."""
         if self._session is None or self._session.epoch < 0:
             return Deferred.resolved(None)
         if not self._config.controlled_shutdown_enable:
-            # The others shall find out by themselves.
+            # Without controlled shutdown, the controller moves the leaderships when the session ends.
             self._session.close()
             return Deferred.resolved(None)
         assert self._metadata is not None
@@ -118,17 +120,17 @@ class NodeLifecycle:
             is_last=self._config.is_controller and not self._has_successors(),
             may_have_other_controller=self._metadata.waits_for_others,
         )
-        self._watch_leaving(left)
+        self._watch_shutdown_consent(left)
         return left
 
-    def _watch_leaving(self, left: Deferred[None]) -> None:
-        """A controller whose fellows are gone already cannot agree to anything."""
+    def _watch_shutdown_consent(self, left: Deferred[None]) -> None:
+        """Ends the wait for consent if too few controllers are left: then no controller can commit a decision."""
 
         def on_known(is_cut_off: Deferred[bool]) -> None:
             if is_cut_off.result() and self._session is not None:
                 self._session.leave_at_once()
             else:
-                self._watch_leaving(left)
+                self._watch_shutdown_consent(left)
 
         def look() -> None:
             if not left.done and self._metadata is not None:
@@ -137,7 +139,7 @@ class NodeLifecycle:
         self._world.scheduler.call_later(LEAVE_CHECK_SECONDS, look)
 
     def stop(self) -> Deferred[None]:
-        """Ends everything in order; resolves when the clean-shutdown marker is durable."""
+        """Stops all machines in order. Resolves when the clean-shutdown marker is durable."""
         self._stopped = True
         if self._session is not None:
             self._session.close()
@@ -152,18 +154,17 @@ class NodeLifecycle:
         for name in config.controller_listener_names:
             if config.security_protocols[name] != "PLAINTEXT":
                 raise StartError(
-                    f"The controller's listener {name} asks for {config.security_protocols[name]}, "
-                    "but so far only PLAINTEXT can be spoken."
+                    f"The controller listener {name} uses {config.security_protocols[name]}, "
+                    "but only PLAINTEXT is supported."
                 )
         for listener in self._listeners:
             if listener.security_protocol != "PLAINTEXT":
                 raise StartError(
-                    f"The listener {listener.name} asks for {listener.security_protocol}, "
-                    "but so far only PLAINTEXT can be served."
+                    f"The listener {listener.name} uses {listener.security_protocol}, but only PLAINTEXT is supported."
                 )
 
     def _begins_cluster(self) -> bool:
-        """Whether new directories mean a new cluster: the only controller begins one, all others join."""
+        """True if new directories mean a new cluster. A single controller begins one; all other nodes join one."""
         config = self._config
         if not config.is_controller:
             return False
@@ -175,7 +176,7 @@ class NodeLifecycle:
         return set(own).issuperset(config.quorum_bootstrap_servers)
 
     def _first_voters(self, directory_id: Uuid) -> VoterSet:
-        """Without voters in the configuration the node that begins a cluster is the first; others may join it."""
+        """The voters of a new cluster without voters in the configuration: this node. Others may join later."""
         return VoterSet([Voter(ReplicaKey(self._config.node_id, directory_id), own_endpoints(self._listeners))])
 
     def _is_formatted(self) -> bool:
@@ -183,7 +184,7 @@ class NodeLifecycle:
         return any(read_meta_properties(self._world.files, directory) is not None for directory in directories)
 
     def _join(self, started: Deferred[Broker]) -> None:
-        """New directories of a node without the controller role: they belong to the cluster of its controller."""
+        """Formats the new directories of a broker for the cluster of its controller."""
 
         def on_learnt(learnt: Deferred[str]) -> None:
             if self._stopped:
@@ -191,7 +192,7 @@ class NodeLifecycle:
             self.waits_for_controller = False
             try:
                 self._open(learnt.result(), started)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+            except Exception as error:  # noqa: BLE001 - every error fails the start
                 started.fail(start_error(error))
 
         self.waits_for_controller = True
@@ -205,7 +206,7 @@ class NodeLifecycle:
     def _open(self, cluster_id: str | None, started: Deferred[Broker]) -> None:
         self._storage = self._identify_storage(cluster_id)
         if self._metadata_directory.rstrip("/") not in [path.rstrip("/") for path in self._config.log_dirs]:
-            # The log manager locks only what is its own.
+            # The log manager only locks the log directories.
             self._metadata_lock = lock_directory(self._world.files, self._metadata_directory)
         self._logs = LogManager(
             self._world, self._config, cluster_id=self._storage.cluster_id, open_files_max=self._open_files_max
@@ -237,7 +238,7 @@ class NodeLifecycle:
         return directory
 
     def _topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """A topic's own settings, asked for while its log is opened: the directories are locked by then."""
+        """The settings of a topic. Called when its log is opened, after the directories were locked."""
         return self._opened_metadata().publishers.image.configs.of_topic(topic)
 
     def _opened_metadata(self) -> MetadataSource:
@@ -274,7 +275,7 @@ class NodeLifecycle:
             opened.result()
             metadata = self._opened_metadata()
             broker, session = self._assemble(metadata)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+        except Exception as error:  # noqa: BLE001 - every error fails the start
             started.fail(start_error(error))
             return
         if self.on_locked is not None:
@@ -303,10 +304,10 @@ class NodeLifecycle:
                 self._give_up(registered.error, started)
                 return
             try:
-                # The image has the registration, so it has everything before it, the first records of a new cluster
-                # included, and whoever leads now what this broker led before it crashed.
-                self._take_up_partitions(broker)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the start has failed with it
+                # The image has the registration and therefore every earlier record: the first records of a new cluster,
+                # and the present leaders of partitions that this broker led before it crashed.
+                self._start_partitions(broker)
+            except Exception as error:  # noqa: BLE001 - every error fails the start
                 started.fail(start_error(error))
             else:
                 session.unfence().when_done(on_unfenced)
@@ -321,11 +322,11 @@ class NodeLifecycle:
         metadata.start().when_done(on_current)
 
     def _give_up(self, error: BaseException, started: Deferred[Broker]) -> None:
-        """The cluster does not take us. Nothing was written yet, so the logs are left as cleanly as they were found."""
+        """The node could not join the cluster. Nothing was written yet, so the logs are closed as they were."""
 
         def on_stopped(stopped: Deferred[None]) -> None:
             if stopped.error is not None:
-                logger.warning("could not close the logs: %s", stopped.error)
+                logger.warning("could not close the logs after a failed start: %s", stopped.error)
             started.fail(start_error(error))
 
         self.stop().when_done(on_stopped)
@@ -366,67 +367,67 @@ class NodeLifecycle:
         session.on_superseded = self._on_superseded
         broker.may_be_replaced = session.may_be_replaced
         logs = self._logs
-        session.cordoned_directories = lambda: [each.directory_id for each in logs.cordoned_directories()]
+        session.cordoned_directories = lambda: [directory.directory_id for directory in logs.cordoned_directories()]
         return broker, session
 
-    def _take_up_partitions(self, broker: Broker) -> None:
-        """Holds what is on disk against the metadata, and follows the metadata from here on."""
+    def _start_partitions(self, broker: Broker) -> None:
+        """Sets aside logs that the metadata does not place here, starts the replicas, and follows the metadata."""
         image = broker.metadata.image
         DynamicConfig(broker).follow()
         for topic_partition, topic_id in broker.logs.partitions():
             topic = image.topics.by_name.get(topic_partition.topic)
             partition = None if topic is None else topic.partitions.get(topic_partition.partition)
-            is_ours = partition is not None and broker.node_id in partition.replicas
-            if topic is None or not is_ours or (topic_id and topic_id != topic.topic_id):
-                logger.warning("set aside the log of %s: the metadata knows nothing of it here", topic_partition)
+            is_replica = partition is not None and broker.node_id in partition.replicas
+            if topic is None or not is_replica or (topic_id and topic_id != topic.topic_id):
+                logger.warning("set aside the stray log of %s: the metadata has no such replica here", topic_partition)
                 broker.logs.set_aside_stray(topic_partition)
         session = self._session
         assert session is not None
         broker.replicas.connect(peers=self._peers, controller=broker.controller, broker_epoch=lambda: session.epoch)
         broker.replicas.start(image)
-        # Not earlier: what a node knew before it caught up may be settings from long ago, and never has those of all
-        # brokers. Retention and compaction by them would take away what is to be kept.
+        # Not earlier: before a node has caught up, its settings may be outdated and lack the dynamic defaults of all
+        # brokers. With such settings retention and compaction would delete records that must be kept.
         broker.logs.begin_upkeep()
         broker.group_coordination.start(image)
         broker.transaction_coordination.start(image)
         broker.metadata.add(broker.replicas)
-        # After the replicas, which know by then what they lead.
+        # After the replicas, which then know the partitions that they lead.
         broker.metadata.add(broker.group_coordination)
         broker.metadata.add(broker.transaction_coordination)
 
     # -- failing and stopping --------------------------------------------------------------------------------------
 
-    def _on_directory_failure(self, directory: LogDirectory, gone: list[TopicPartition]) -> None:
+    def _on_directory_failure(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         logger.error(
-            "the log directory %s is out of service, and with it %d partitions: %s",
+            "the log directory %s is offline, with %d partitions: %s",
             directory.path,
-            len(gone),
+            len(lost),
             directory.error,
         )
         if self._session is not None:
             self._session.offline_directories.add(directory.directory_id)
         if self._broker is not None:
-            self._broker.replicas.on_directory_failed(gone)
+            self._broker.replicas.on_directory_failed(lost)
         assert self._logs is not None
         if self._broker is not None and (
             not self._logs.online_directories() or directory.path == self._metadata_directory
         ):
-            self._fatal(StartError(f"The log directory {directory.path} failed, and the node cannot go on without it."))
+            self._fatal(StartError(f"The log directory {directory.path} failed. The node cannot run without it."))
 
     def _on_metadata_failure(self, error: BaseException) -> None:
         if not isinstance(error, START_FAILURES):
-            logger.error("a defect stops this node's metadata, and the node with it", exc_info=error)
+            logger.error("the node stops, because a defect has stopped its metadata", exc_info=error)
         self._fatal(StartError(f"The metadata log failed: {error}."))
 
     def _on_superseded(self) -> None:
-        self._fatal(StartError(f"Another process has become broker {self._config.node_id}: this one ends."))
+        self._fatal(StartError(f"Another process has registered as broker {self._config.node_id}; this process ends."))
 
     def _fatal(self, error: BaseException) -> None:
         if self.on_fatal is not None:
             self.on_fatal(error)
 
     def _has_successors(self) -> bool:
-        """Whether there is another broker that could take over what this one leads."""
+        """True if another active broker could take over leaderships of this one."""
         assert self._broker is not None
         own_id = self._config.node_id
         brokers = self._broker.metadata.image.brokers
@@ -440,7 +441,7 @@ class NodeLifecycle:
         if self._broker is not None:
             self._broker.group_coordination.close()
             self._broker.transaction_coordination.close()
-            # What is still on its way from other brokers must not come to a log that is closed.
+            # Responses from other brokers that are still in flight must not be appended to a closed log.
             self._broker.replicas.close()
 
         def on_closed(outcome: Deferred[None]) -> None:
@@ -449,7 +450,7 @@ class NodeLifecycle:
                 try:
                     self._metadata.close()
                 except OSError as error:
-                    # Nothing is lost: what anybody was told of was durable before.
+                    # Nothing is lost: every acknowledged record was durable before.
                     failure = failure or error
             if self._metadata_lock is not None:
                 self._metadata_lock.release()
@@ -458,13 +459,13 @@ class NodeLifecycle:
             else:
                 closed.resolve(None)
 
-        self._logs.close(broker_epoch=self._epoch_to_leave_behind(self._logs)).when_done(on_closed)
+        self._logs.close(broker_epoch=self._clean_shutdown_epoch(self._logs)).when_done(on_closed)
         return closed
 
-    def _epoch_to_leave_behind(self, logs: LogManager) -> int:
-        """The epoch that says on the next start that nothing was lost since (KIP-966).
+    def _clean_shutdown_epoch(self, logs: LogManager) -> int:
+        """The epoch that shows at the next start that nothing was lost (KIP-966).
 
-        A run that was never registered has written nothing: it is as whole as it was left by the run before.
+        A run that was never registered has written nothing, so the epoch of the previous run stays valid.
         """
         if self._session is not None and self._session.epoch >= 0:
             return self._session.epoch

@@ -1,4 +1,4 @@
-"""Requests of this broker to a broker of its cluster. A request to itself is a call of the handler, without network."""
+"""Requests from this broker to a broker of its cluster. A request to itself calls the handler, without a connection."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ __all__ = ["ask_broker"]
 
 
 def ask_broker(broker: Broker, node_id: int, request: Message, *, purpose: str) -> Deferred[Message]:
-    """The response of a broker of this cluster, in the newest version both speak; fails with PeerUnreachable alone.
+    """The broker's response, in the newest version that both support. Fails only with PeerUnreachable.
 
-    The request must not be changed afterwards: a broker that asks itself hands over the object.
+    The request must not be changed afterwards, because a call within this broker passes the object itself.
     """
     if node_id == broker.node_id:
         return _ask_itself(broker, request)
     endpoint = endpoint_of(broker.metadata.image, node_id, broker.config.inter_broker_listener_name)
     if endpoint is None or broker.peers is None:
-        return Deferred.failed(PeerUnreachable(f"broker {node_id} is not known"))
+        return Deferred.failed(PeerUnreachable(f"broker {node_id} is not registered"))
     return broker.peers.send(
         Endpoint(endpoint.host, endpoint.port),
         request,
@@ -44,7 +44,7 @@ def _ask_itself(broker: Broker, request: Message) -> Deferred[Message]:
     api = load(request.API_KEY, spec)
     listener = broker.listeners.get(broker.config.inter_broker_listener_name)
     if listener is None:
-        return Deferred.failed(PeerUnreachable("this broker does not listen yet"))
+        return Deferred.failed(PeerUnreachable("this broker has no open listener yet"))
     context = RequestContext(
         request.API_KEY,
         spec.max_version,

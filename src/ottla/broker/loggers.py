@@ -1,7 +1,7 @@
-"""Levels of loggers while the node runs, under Kafka's names for them (KIP-412).
+"""Logger levels of a running node, with Kafka's names for levels (KIP-412).
 
-A logger is a module's (`ottla.host.connection`) or a package's; `root` is all of them, and `kafka.request.logger` is
-the log of requests. Setting a level is never written down: after a restart the node logs as it was started.
+A logger belongs to a module (`ottla.host.connection`) or a package. `root` is the parent of all loggers, and
+`kafka.request.logger` is the request log. Levels are not persisted: a restart resets them.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _NAMES = {number: name for name, number in LEVELS.items()}
 
 
 def logger_levels() -> dict[str, str]:
-    """The effective level of every logger of ours, `root` included."""
+    """The effective level of every logger of Ottla, with `root`."""
     levels = {ROOT: level_name(logging.getLogger().level)}
     for name, logger in sorted(logging.root.manager.loggerDict.items()):
-        is_ours = name.partition(".")[0] == "ottla" or name == REQUEST_LOGGER_NAME
-        if isinstance(logger, logging.Logger) and is_ours:
+        is_own = name.partition(".")[0] == "ottla" or name == REQUEST_LOGGER_NAME
+        if isinstance(logger, logging.Logger) and is_own:
             levels[name] = level_name(logger.getEffectiveLevel())
     return levels
 
 
 def set_logger_level(name: str, level: str | None) -> None:
-    """Sets one logger's level; None makes it follow its parent again (the root logger falls back to INFO)."""
+    """Sets the level of a logger. None resets it to the level of its parent, and the root logger to INFO."""
     if name == ROOT:
         logging.getLogger().setLevel(LEVELS[level or "INFO"])
     elif name == REQUEST_LOGGER_NAME:
-        # It never follows its parent, or everybody who wants to see more of the node would see every request.
+        # The request log never takes the level of its parent. Otherwise DEBUG on `root` would log every request.
         logging.getLogger(name).setLevel(LEVELS[level or "WARN"])
     else:
         logging.getLogger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])

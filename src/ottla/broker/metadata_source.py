@@ -203,7 +203,7 @@ class RemoteMetadata:
         except OSError:
             # The observer retries.
             raise
-        except Exception as error:  # noqa: BLE001 - be it a defect: without its metadata the node must not go on
+        except Exception as error:  # noqa: BLE001 - even after a defect: a node must not continue without its metadata
             self._observer.close()
             self.on_fatal(error)
 

@@ -76,10 +76,10 @@ class ProducerIds:
         block = outcome.result()
         self._reserve = (block.producer_id_start, block.producer_id_start + block.producer_id_len)
         waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
-            self.next_id().pass_to(each)
+        for deferred in waiting:
+            self.next_id().pass_to(deferred)
 
     def _fail(self, error: BaseException) -> None:
         waiting, self._waiting = self._waiting, deque()
-        for each in waiting:
-            each.fail(error)
+        for deferred in waiting:
+            deferred.fail(error)

@@ -1,4 +1,4 @@
-"""What may stand in the way of a node, and how it is said to whoever started it."""
+"""Errors that prevent a node from starting or running, as messages for the operator."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["START_FAILURES", "StartError", "start_error"]
 
 
 class StartError(Exception):
-    """The node cannot run; the message is one sentence for whoever started it."""
+    """The node cannot start or continue. The message is a sentence for the operator."""
 
 
-# What is no defect; each says in its message what is wrong.
+# Errors of operation, not defects. Their messages say what is wrong.
 START_FAILURES: Final = (
     StartError,
     CorruptMetadataError,
@@ -32,7 +32,7 @@ START_FAILURES: Final = (
 
 
 def start_error(error: BaseException) -> BaseException:
-    """The sentence for whoever started the node; anything unexpected stays what it is."""
+    """A StartError with a message for the operator. An unexpected error is returned unchanged."""
     if isinstance(error, StartError) or not isinstance(error, START_FAILURES):
         return error
     sentence = error.message if isinstance(error, KafkaError) else str(error)

@@ -1,8 +1,8 @@
-"""What Metadata says of a topic; for topics with many partitions it is kept for as long as it is true.
+"""The part of a Metadata answer for one topic. Answers for topics with many partitions are cached while they are valid.
 
-Every client that starts asks for its topics, and every few minutes again. For a thousand partitions it takes
-milliseconds to put the answer together, and nobody else is served meanwhile. It changes only with the topic and with
-the brokers, and images are never changed but replaced: an answer is good while both are the very same objects.
+Every client asks for its topics when it starts, and again every few minutes. The answer for a thousand partitions takes
+milliseconds to build, in which no other client is served. It depends only on the topic and on the brokers. Images are
+never changed but replaced, so a cached answer is valid while both are the same objects.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicAnswers"]
 
-# Answers with fewer partitions are put together in no time; one with more would take too much memory.
+# Smaller answers are built fast enough without a cache; larger answers would take too much memory.
 PARTITIONS_MIN = 32
 PARTITIONS_MAX = 10_000
 ANSWERS_MAX = 16
 
 
 class TopicAnswers:
-    """One for a broker. Nobody may change what it gives."""
+    """The cached answers of a broker. Callers must not change an answer."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_cached",)
 
     def __init__(self) -> None:
-        # By topic, listener and version; with what they were made of, the oldest first.
-        self._kept: dict[tuple[Uuid, str, int], tuple[TopicImage, ClusterImage, MetadataResponseTopic]] = {}
+        # Answers by topic, listener and version, with the images they were built from; the oldest answer comes first.
+        self._cached: dict[tuple[Uuid, str, int], tuple[TopicImage, ClusterImage, MetadataResponseTopic]] = {}
 
     def of(self, topic: TopicImage, image: MetadataImage, listener: str, version: int) -> MetadataResponseTopic:
         if not PARTITIONS_MIN <= len(topic.partitions) <= PARTITIONS_MAX:
             return _topic_answer(topic, image, listener, version)
         key = (topic.topic_id, listener, version)
-        kept = self._kept.get(key)
-        if kept is not None and kept[0] is topic and kept[1] is image.cluster:
-            return kept[2]
+        cached = self._cached.get(key)
+        if cached is not None and cached[0] is topic and cached[1] is image.cluster:
+            return cached[2]
         answer = _topic_answer(topic, image, listener, version)
-        self._kept.pop(key, None)
-        if len(self._kept) >= ANSWERS_MAX:
-            del self._kept[next(iter(self._kept))]
-        self._kept[key] = (topic, image.cluster, answer)
+        self._cached.pop(key, None)
+        if len(self._cached) >= ANSWERS_MAX:
+            del self._cached[next(iter(self._cached))]
+        self._cached[key] = (topic, image.cluster, answer)
         return answer
 
 

@@ -1,6 +1,6 @@
-"""Where the coordinator of transactions meets the node and the rest of the cluster.
+"""Connects the coordinator of transactions to the node and to the cluster.
 
-That is leaders of partitions, to whom markers go, and the controller, who gives out producer ids.
+It sends markers to the leaders of partitions, and gets producer ids from the controller.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TransactionCoordination"]
 
-# Markers have a connection of their own, for they may wait for followers.
+# Markers have their own connection, because their answers may have to wait for followers.
 _PURPOSE = "markers"
 
 
@@ -45,7 +45,7 @@ class TransactionCoordination(Coordination["TransactionCoordinator"]):
 
 
 class _Leaders:
-    """Who takes markers."""
+    """The leaders of partitions, which receive markers."""
 
     __slots__ = ("_broker",)
 

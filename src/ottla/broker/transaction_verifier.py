@@ -1,7 +1,8 @@
-"""Asks transaction coordinators whether partitions belong to transactions, or has them added (KIP-890).
+"""Asks transaction coordinators to verify that partitions belong to a transaction, or to add them (KIP-890).
 
-Questions of one turn of the loop to one coordinator share a request (AddPartitionsToTxn from version 4 on); while that
-is under way, further questions collect for the next one. So a thousand producers cost one request per round trip.
+All questions of one turn of the loop to one coordinator share a request (AddPartitionsToTxn from version 4 on). While
+that request is in flight, further questions collect for the next one. So a thousand producers cost one request per
+round trip.
 """
 
 from __future__ import annotations
@@ -30,20 +31,20 @@ __all__ = ["CoordinatorQuestions"]
 
 _PURPOSE = "transactions"
 
-# Transactional ids in one request; what is more goes with the next one. A coordinator is not kept busy for long by it,
-# and its answer stays far below what a frame may be.
+# The number of transactional ids in one request; more go with the next request. So the coordinator is not busy for
+# long, and its answer stays far below the size limit of a frame.
 TRANSACTIONS_PER_REQUEST_MAX = 1_000
 
 
 class CoordinatorQuestions:
-    """What this broker wants to know of all coordinators."""
+    """The pending questions of this broker to all transaction coordinators."""
 
     __slots__ = ("_broker", "_by_node", "failures", "questions")
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._by_node: dict[int, _Coordinator] = {}
-        # Counted for metrics.
+        # Counters for metrics.
         self.questions = 0
         self.failures = 0
 
@@ -56,13 +57,13 @@ class CoordinatorQuestions:
     ) -> Deferred[ErrorCode]:
         answer: Deferred[ErrorCode] = Deferred()
         question = _Question(transaction, producer_id, producer_epoch, (topic, index), answer)
-        question.deadline = self._broker.world.clock.monotonic() + self._patience_ms / 1000
+        question.deadline = self._broker.world.clock.monotonic() + self._retry_timeout_ms / 1000
         self.questions += 1
         self._put(question)
         return answer
 
     @property
-    def _patience_ms(self) -> int:
+    def _retry_timeout_ms(self) -> int:
         config = self._broker.config
         return min(config.add_partitions_to_txn_retry_backoff_max_ms, config.request_timeout_ms)
 
@@ -86,19 +87,19 @@ class CoordinatorQuestions:
         return None if broker is None or broker.fenced else leader
 
     def settle(self, question: _Question, code: ErrorCode) -> None:
-        """The coordinator has spoken, or cannot be asked."""
+        """Resolves a question with the coordinator's answer or an error; retries while another transaction ends."""
         transaction = question.transaction
         if code is ErrorCode.CONCURRENT_TRANSACTIONS and transaction.adds_partitions:
             world = self._broker.world
             if world.clock.monotonic() < question.deadline:
-                # The markers of the transaction before this one are on their way: they seldom take longer.
+                # The markers of the previous transaction are being written. They rarely take longer than this delay.
                 delay_ms = self._broker.config.add_partitions_to_txn_retry_backoff_ms
                 world.scheduler.call_later(delay_ms / 1000, self._put, question)
                 return
         if code is not ErrorCode.NONE:
             self.failures += 1
         if code is ErrorCode.PRODUCER_FENCED:
-            # What producers expect to hear in answer to a batch.
+            # The error that producers expect in a produce response.
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         elif code is ErrorCode.TRANSACTION_ABORTABLE and not transaction.knows_abortable:
             code = ErrorCode.INVALID_TXN_STATE
@@ -125,7 +126,7 @@ class _Question:
 
 
 class _Coordinator:
-    """One broker that coordinates transactions: what is to be asked next, and whether it is being asked."""
+    """One broker that coordinates transactions: the waiting questions, and whether a request is in flight."""
 
     __slots__ = ("_broker", "_is_busy", "_is_planned", "_node_id", "_questions", "_waiting")
 
@@ -133,15 +134,15 @@ class _Coordinator:
         self._questions = questions
         self._broker = broker
         self._node_id = node_id
-        # By transactional id, which a request may name once.
+        # Questions by transactional id, because a request may contain a transactional id only once.
         self._waiting: dict[str, list[_Question]] = {}
         self._is_planned = False
         self._is_busy = False
 
     def put(self, question: _Question) -> None:
         same = self._waiting.setdefault(question.transaction.transactional_id, [])
-        if same and not _goes_with(same[0], question):
-            # Two instances of one producer: the older one is fenced, here already.
+        if same and not _is_same_producer(same[0], question):
+            # Two instances of one producer. The older instance is fenced here, without asking the coordinator.
             fenced = same if _is_newer(question, same[0]) else [question]
             if fenced is same:
                 self._waiting[question.transaction.transactional_id] = [question]
@@ -179,15 +180,15 @@ class _Coordinator:
         if done.error is None:
             response = cast(AddPartitionsToTxnResponse, done.result())
             if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                # A matter between brokers, which a client could make nothing of.
+                # The brokers are misconfigured. A client could not handle this error, so it gets another one.
                 missing = ErrorCode.INVALID_TXN_STATE
             elif response.error_code:
                 missing = ErrorCode.told(response.error_code)
             for result in response.results_by_transaction:
                 for topic in result.topic_results:
-                    for each in topic.results_by_partition:
-                        codes[result.transactional_id, topic.name, each.partition_index] = ErrorCode.told(
-                            each.partition_error_code
+                    for row in topic.results_by_partition:
+                        codes[result.transactional_id, topic.name, row.partition_index] = ErrorCode.told(
+                            row.partition_error_code
                         )
         for transactional_id, questions in asked.items():
             for question in questions:
@@ -195,7 +196,7 @@ class _Coordinator:
         self._plan()
 
 
-def _goes_with(first: _Question, second: _Question) -> bool:
+def _is_same_producer(first: _Question, second: _Question) -> bool:
     return (
         first.producer_id == second.producer_id
         and first.producer_epoch == second.producer_epoch
