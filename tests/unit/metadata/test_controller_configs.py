@@ -167,7 +167,7 @@ class Quorum:
         self.calls: list[tuple[int, bool]] = []
         self.upgraded: Deferred[None] = Deferred.resolved(None)
 
-    def upgrade(self, level: int, *, validate_only: bool = False) -> Deferred[None]:
+    def upgrade(self, level: int, *, validate_only: bool) -> Deferred[None]:
         self.calls.append((level, validate_only))
         if level > 1:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "there is no such level"))

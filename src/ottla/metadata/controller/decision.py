@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from random import Random
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.decisions import Decision as BaseDecision
 from ottla.metadata.controller.liveness import Liveness
@@ -26,6 +26,7 @@ __all__ = [
     "DecisionContext",
     "KraftVersion",
     "RECORDS_PER_DECISION_MAX",
+    "UpgradeKraftVersion",
     "default_directory",
     "ensure_bounded",
     "repeated",
@@ -43,12 +44,17 @@ RECORDS_PER_DECISION_MAX = 10_000
 DECISION_BYTES_MAX = 32 << 20
 
 
+class UpgradeKraftVersion(Protocol):
+    """Raises the level of `kraft.version`; with `validate_only` it only checks, and the answer is there at once."""
+
+    def __call__(self, level: int, *, validate_only: bool) -> Deferred[None]: ...
+
+
 class KraftVersion(NamedTuple):
     """The feature `kraft.version`, which the quorum keeps in its own control records."""
 
     level: Callable[[], int]
-    # upgrade(level, validate_only=...); with `validate_only` the answer is there at once.
-    upgrade: Callable[..., Deferred[None]]
+    upgrade: UpgradeKraftVersion
 
 
 class DecisionContext(NamedTuple):

@@ -65,7 +65,9 @@ def decide_update_features(
     if kraft_version is None or not of_quorum:
         return Decision(records, response)
     level, upgrade = of_quorum[0].max_version_level, kraft_version.upgrade
-    return Decision(records, response, after_commit=lambda: upgrade(level).then(lambda _: response))
+    return Decision(
+        records, response, after_commit=lambda: upgrade(level, validate_only=False).then(lambda _: response)
+    )
 
 
 def _level_records(updates: Sequence[FeatureUpdateKey], context: DecisionContext) -> list[Any]:
