@@ -217,10 +217,11 @@ class Journal:
         if self._segments:
             self._segments[-1].file.sync()
 
-    def begin_sync(self) -> list[File]:
-        """The files to sync now; `end_sync` must follow."""
+    def begin_sync(self) -> tuple[bool, list[File]]:
+        """Whether to sync the directory, and the files to sync now; `end_sync` must follow."""
+        has_new_names, self.has_new_names = self.has_new_names, False
         self._syncing, self.unsynced = self.unsynced, []
-        return self._syncing
+        return has_new_names, self._syncing
 
     def end_sync(self) -> None:
         self._syncing = []

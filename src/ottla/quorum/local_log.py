@@ -279,6 +279,11 @@ class LocalMetadataLog:
             appended += 1
         return appended
 
+    def invariants(self) -> None:
+        """Holds between any two steps of the node; checked by the simulator and by model tests."""
+        assert self.start_offset <= self.committed_offset <= self.end_offset, "committed entries are in the log"
+        assert self._epochs.latest_start_offset <= self.end_offset, "an epoch begins within the log, or at its end"
+
     def commit_to(self, high_watermark: int) -> None:
         """The leader has committed everything below the offset. Missing entries are committed once they are here."""
         offset = min(high_watermark, self._journal.end_offset)

@@ -181,6 +181,13 @@ class RaftNode:
             chosen = next((endpoint for endpoint in endpoints if endpoint.name in names), endpoints[0])
             self._endpoints[node_id] = Endpoint(chosen.host, chosen.port)
 
+    def invariants(self) -> None:
+        """Holds between any two steps of the node; checked by the simulator and by model tests."""
+        self.machine.invariants()
+        self.log.invariants()
+        assert not self._events, "every event has been handled"
+        assert self._leading_epoch <= self.machine.epoch, "a node leads no epoch that has not begun"
+
     # -- the machine ------------------------------------------------------------------------------------------------
 
     def step(self, event: e.Event) -> e.Answer | None:

@@ -122,6 +122,13 @@ class VoterLog(LocalMetadataLog):
 
     # -- roles ------------------------------------------------------------------------------------------------------
 
+    def invariants(self) -> None:
+        super().invariants()
+        assert 0 <= self.synced_offset <= self.end_offset, "nothing beyond the end is durable"
+        assert self._syncing_to is None or self._syncing_to <= self.end_offset
+        ends = [end_offset for end_offset, _ in self._waiting]
+        assert ends == sorted(ends), "appends are committed in their order"
+
     def lead(self, *, epoch: int) -> None:
         """This node leads: takes appends in this epoch."""
         self._leader_id, self._leader_epoch = self._node_id, epoch
@@ -251,9 +258,8 @@ class VoterLog(LocalMetadataLog):
 
     def _sync(self) -> None:
         self._syncing_to = self._journal.end_offset
-        directories = [self._directory] if self._journal.has_new_names else []
-        self._journal.has_new_names = False
-        dirty = self._journal.begin_sync()
+        has_new_names, dirty = self._journal.begin_sync()
+        directories = [self._directory] if has_new_names else []
         done = self._world.workers.lane(Lane.METADATA).submit(_sync_files, self._world.files, directories, dirty)
         done.when_done(self._on_synced)
 

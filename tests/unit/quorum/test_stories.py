@@ -167,6 +167,8 @@ class Story(Quorum):
         self.steps.append(what.__name__)
         what()
         self.run(self.chance.choice((0, 1, 5, 50, 700, 3000)))
+        for node in self.replicas.values():
+            node.invariants()
 
 
 def state_of(log: VoterLog) -> list[bytes]:

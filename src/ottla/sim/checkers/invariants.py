@@ -1,10 +1,10 @@
-"""Calls `invariants()` of partitions and fetch sessions after the events of every node.
+"""Calls `invariants()` of partitions, fetch sessions and the Raft node after the events of every node.
 
 Checking every partition after every event would take longer than the events themselves. So an event is followed by the
-next few partitions in turn, and a round over all partitions by the fetch sessions. A broken invariant is found on its
-node within a few dozen events, and the trace shows which events these were.
+next few partitions in turn, and a round over all partitions by the fetch sessions and the Raft node. A broken invariant
+is found on its node within a few dozen events, and the trace shows which events these were.
 
-The machine of the quorum checks itself in every step.
+The machine of the quorum also checks itself in every step.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class _Rounds:
 
     def __init__(self, broker: Broker, on_broken: Callable[[str], object]) -> None:
         self._replicas = broker.replicas
+        self._quorum = broker.quorum
         self._on_broken = on_broken
         self._round: Iterator[Partition] = iter(())
 
@@ -55,10 +56,15 @@ class _Rounds:
         for _ in range(PARTITIONS_PER_EVENT):
             partition = next(self._round, None)
             if partition is None:
-                self._round = iter(list(self._replicas.partitions()))
-                self._check("fetch sessions", self._replicas.sessions.invariants)
+                self._begin_round()
                 return
             self._check(partition, partition.invariants)
+
+    def _begin_round(self) -> None:
+        self._round = iter(list(self._replicas.partitions()))
+        self._check("fetch sessions", self._replicas.sessions.invariants)
+        if self._quorum is not None and not self._quorum.is_closed:
+            self._check("quorum", self._quorum.invariants)
 
     def _check(self, checked: object, invariants: Callable[[], None]) -> None:
         try:
