@@ -140,5 +140,5 @@ class Broker:
             from ottla.broker.transaction_verifier import CoordinatorQuestions
             from ottla.replica.transactional import TransactionalAppends
 
-            self._transactional_appends = TransactionalAppends(CoordinatorQuestions(self), self.world.workers)
+            self._transactional_appends = TransactionalAppends(CoordinatorQuestions(self), self.replicas.validations)
         return self._transactional_appends

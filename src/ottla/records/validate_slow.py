@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import islice
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.build import assemble_batch, build_batch, set_checksum
@@ -18,6 +18,10 @@ from ottla.records.header import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
     HEADER_SIZE,
+    LEGACY_OVERHEAD,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
     MAX_TIMESTAMP_POSITION,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_BIT,
@@ -36,7 +40,7 @@ from ottla.records.validate import (
 )
 from ottla.records.varint import append_varint, read_varint
 
-__all__ = ["STEP_RECORDS", "validate_in_steps", "validate_slowly"]
+__all__ = ["STEP_RECORDS", "DecodingWork", "Steps", "decoding_work", "validate_in_steps", "validate_slowly"]
 
 T = TypeVar("T")
 
@@ -56,8 +60,60 @@ LEGACY_MESSAGES_MAX = 1_000_000
 Steps = Generator[None, None, T]
 
 
+class DecodingWork(NamedTuple):
+    """Upper bounds of the work that the validation of a batch takes besides its header and checksum."""
+
+    records: int
+    decompressed_bytes: int
+    compressed_bytes: int
+    """The bytes that have to be compressed with another codec."""
+
+
+_NO_WORK = DecodingWork(0, 0, 0)
+
+
+def decoding_work(records: memoryview, *, settings: ProduceSettings, now_ms: int) -> DecodingWork:
+    """The work of `validate_slowly`, computed from the header. It is 0 for a batch that is refused unopened."""
+    size = len(records)
+    if size <= HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
+        return _legacy_work(records, settings)
+    header = read_header(records)
+    codec = header.attributes & CODEC_MASK
+    if codec > Codec.ZSTD or header.size > size or size > settings.max_message_bytes:
+        return _NO_WORK
+    is_recompressed = settings.compression is not None and settings.compression != codec
+    if not settings.is_compacted and not is_recompressed and _is_plausible(header, settings, now_ms):
+        return _NO_WORK
+    if codec == Codec.NONE:
+        count = min(max(0, header.record_count), size // RECORD_SIZE_MIN)
+        return DecodingWork(count, 0, size if is_recompressed else 0)
+    try:
+        _check_count(records, header, settings)
+    except InvalidRecords:
+        return _NO_WORK
+    bound = min(decompressed_size_bound(Codec(codec), records[HEADER_SIZE:]), settings.decompressed_bytes_max)
+    is_recompressed = is_recompressed and settings.compression != Codec.NONE
+    return DecodingWork(max(0, header.record_count), bound, bound if is_recompressed else 0)
+
+
+def _legacy_work(records: memoryview, settings: ProduceSettings) -> DecodingWork:
+    size = len(records)
+    if size <= LENGTH_OVERHEAD + LEGACY_OVERHEAD:
+        return _NO_WORK
+    # A compressed message is the only one of its partition. Its attributes follow the magic byte.
+    if not records[MAGIC_POSITION + 1] & CODEC_MASK:
+        return DecodingWork(size // (LENGTH_OVERHEAD + LEGACY_OVERHEAD), 0, size if settings.compression else 0)
+    bound = min(decompressed_size_bound(Codec.GZIP, records), settings.decompressed_bytes_max)
+    return DecodingWork(min(size * RECORDS_PER_BYTE_MAX, LEGACY_MESSAGES_MAX), bound, bound)
+
+
 def validate_slowly(
-    records: memoryview, *, settings: ProduceSettings, now_ms: int, api_version: int, origin: AppendOrigin
+    records: memoryview,
+    *,
+    settings: ProduceSettings,
+    now_ms: int,
+    api_version: int,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
 ) -> ValidatedRecords:
     """Has the contract of `validate_produce` and accepts every kind of input."""
     steps = validate_in_steps(records, settings=settings, now_ms=now_ms, api_version=api_version, origin=origin)

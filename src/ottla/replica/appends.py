@@ -1,8 +1,9 @@
 """Appends of producers: validates batches and appends them in order, without blocking the loop.
 
-Most batches are validated by their header and appended at once. A large batch whose records have to be decompressed
-(another codec, or keys on a compacted topic) is validated on a worker. Meanwhile later batches of the same partition
-queue behind it, because sequence numbers and the order of records depend on it.
+Most batches are validated by their header and appended at once. A batch whose records have to be decoded (another
+codec, keys on a compacted topic, an implausible header) is validated on a worker, unless it is small (`validations`).
+Meanwhile later batches of the same partition queue behind it, because sequence numbers and the order of records depend
+on it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,8 @@ from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ports import Workers
-from ottla.records.compression import Codec, decompressed_size_bound
-from ottla.records.header import ATTRIBUTES_LOW_BYTE, CODEC_MASK, HEADER_SIZE, MAGIC, MAGIC_POSITION
-from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_produce
+from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_by_header
+from ottla.replica.validations import VALIDATION_MS_MAX, Validations
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
@@ -27,14 +26,6 @@ __all__ = ["APPENDS_WAITING_MAX", "AppendQueue", "append"]
 # holding all of them.
 APPENDS_WAITING_MAX = 1_000
 
-# Below this size, decompressing a batch costs less than handing it to a worker and back ...
-_COSTLY_BYTES_MIN = 32 * 1024
-
-# ... unless it may decompress to more than this.
-_COSTLY_UNPACKED_BYTES_MIN = 1024 * 1024
-
-# The low byte of the attributes holds the codec.
-
 
 def append(
     partition: Partition,
@@ -43,7 +34,8 @@ def append(
     required_acks: int,
     now_ms: int,
     api_version: int,
-    workers: Workers,
+    validations: Validations,
+    timeout_ms: int = VALIDATION_MS_MAX,
 ) -> AppendResult | Deferred[AppendResult]:
     """Validates and appends the records of one partition. Raises KafkaError if they are refused."""
     if partition.leader_state is None:
@@ -52,33 +44,42 @@ def append(
     assert settings is not None, "a leader has settings"
     queue = partition.append_queue
     if queue is None:
-        if settings.decodes_no_records or not _is_costly(records, settings):
-            validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=api_version)
+        validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
+        if validated is None:
+            validated = validations.validate_on_loop(records, settings=settings, now_ms=now_ms, api_version=api_version)
+        if validated is not None:
             return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
-        queue = AppendQueue(partition, workers)
+        queue = AppendQueue(partition, validations)
         partition.open_append_queue(queue)
-    return queue.add(_PendingAppend(records, required_acks=required_acks, now_ms=now_ms, api_version=api_version))
+    return queue.add(
+        _PendingAppend(
+            records, required_acks=required_acks, now_ms=now_ms, api_version=api_version, timeout_ms=timeout_ms
+        )
+    )
 
 
 class _PendingAppend:
-    __slots__ = ("api_version", "now_ms", "records", "required_acks", "result")
+    __slots__ = ("api_version", "now_ms", "records", "required_acks", "result", "timeout_ms")
 
-    def __init__(self, records: memoryview, *, required_acks: int, now_ms: int, api_version: int) -> None:
+    def __init__(
+        self, records: memoryview, *, required_acks: int, now_ms: int, api_version: int, timeout_ms: int
+    ) -> None:
         self.records = records
         self.required_acks = required_acks
         self.now_ms = now_ms
         self.api_version = api_version
+        self.timeout_ms = timeout_ms
         self.result: Deferred[AppendResult] = Deferred()
 
 
 class AppendQueue:
     """The queued batches of one partition, in order of arrival. The queue is closed when it is empty."""
 
-    __slots__ = ("_in_flight", "_partition", "_waiting", "_workers")
+    __slots__ = ("_in_flight", "_partition", "_validations", "_waiting")
 
-    def __init__(self, partition: Partition, workers: Workers) -> None:
+    def __init__(self, partition: Partition, validations: Validations) -> None:
         self._partition = partition
-        self._workers = workers
+        self._validations = validations
         self._waiting: deque[_PendingAppend] = deque()
         self._in_flight: _PendingAppend | None = None
 
@@ -100,17 +101,33 @@ class AppendQueue:
         # A completed append may bring in the next request, which advances the queue itself.
         while self._waiting and self._in_flight is None:
             pending = self._waiting.popleft()
-            if _is_costly(pending.records, settings):
-                self._in_flight = pending
-                self._workers.submit(_validate, pending, settings).when_done(self._on_validated)
-                return
             try:
-                validated = Deferred.resolved(_validate(pending, settings))
+                validated = self._validate_at_once(pending, settings)
             except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
-                validated = Deferred.failed(error)
-            self._append(pending, validated)
+                pending.result.fail(error)
+                continue
+            if validated is not None:
+                self._append(pending, Deferred.resolved(validated))
+                continue
+            self._in_flight = pending
+            self._validations.validate_on_workers(
+                pending.records,
+                settings=settings,
+                now_ms=pending.now_ms,
+                api_version=pending.api_version,
+                timeout_ms=pending.timeout_ms,
+            ).when_done(self._on_validated)
+            return
         if self._in_flight is None:
             partition.close_append_queue()
+
+    def _validate_at_once(self, pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords | None:
+        """None if the batch needs a worker."""
+        records, now_ms, api_version = pending.records, pending.now_ms, pending.api_version
+        validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
+        if validated is not None:
+            return validated
+        return self._validations.validate_on_loop(records, settings=settings, now_ms=now_ms, api_version=api_version)
 
     def _on_validated(self, validated: Deferred[ValidatedRecords]) -> None:
         pending, self._in_flight = self._in_flight, None
@@ -130,22 +147,3 @@ class AppendQueue:
             pending.result.fail(error)
         else:
             pending.result.resolve(result)
-
-
-def _is_costly(records: memoryview, settings: ProduceSettings) -> bool:
-    """Whether the records have to be decompressed, and are too many for the loop's thread."""
-    if settings.decodes_no_records or len(records) <= HEADER_SIZE:
-        return False
-    codec = records[ATTRIBUTES_LOW_BYTE] & CODEC_MASK
-    if not settings.is_compacted and (settings.compression is None or codec == settings.compression):
-        return False
-    if len(records) >= _COSTLY_BYTES_MIN:
-        return True
-    # Unknown codecs are refused, and older formats are small enough.
-    if not Codec.NONE < codec <= Codec.ZSTD or records[MAGIC_POSITION] != MAGIC:
-        return False
-    return decompressed_size_bound(Codec(codec), records[HEADER_SIZE:]) > _COSTLY_UNPACKED_BYTES_MIN
-
-
-def _validate(pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords:
-    return validate_produce(pending.records, settings=settings, now_ms=pending.now_ms, api_version=pending.api_version)

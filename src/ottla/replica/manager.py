@@ -29,6 +29,7 @@ from ottla.replica.parked import Parking
 from ottla.replica.partition import Partition
 from ottla.replica.statistics import ReplicaStatistics, replica_statistics
 from ottla.replica.throttles import ReplicationThrottles
+from ottla.replica.validations import Validations
 from ottla.replica.views import ClusterView, ControllerChannel, DeltaView, PartitionView, TopicView
 from ottla.storage.errors import StorageError
 
@@ -94,7 +95,7 @@ class ReplicaManager:
         "sessions",
         "slices",
         "throttles",
-        "workers",
+        "validations",
     )
 
     def __init__(self, *, node_id: int, config: BrokerConfig, world: World, logs: LogManager) -> None:
@@ -102,7 +103,7 @@ class ReplicaManager:
         self.config = config
         self.logs = logs
         self.clock = world.clock
-        self.workers = world.workers
+        self.validations = Validations(world)
         self._scheduler = world.scheduler
         self._world = world
         self._create_retry_planned = False
@@ -165,6 +166,7 @@ class ReplicaManager:
     def close(self) -> None:
         """Stops replication. The logs may be closed then."""
         self.openings.clear()
+        self.validations.stop()
         if self.fetchers is not None:
             self.fetchers.close()
         if self.isr_keeper is not None:

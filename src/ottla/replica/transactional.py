@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ports import Workers
 from ottla.records.header import HEADER_SIZE, MAGIC, MAGIC_POSITION, PRODUCER, PRODUCER_POSITION
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
+from ottla.replica.validations import VALIDATION_MS_MAX, Validations
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
@@ -97,11 +97,11 @@ def late_transactions(partitions: Iterable[Partition], now_ms: int, *, timeout_m
 class TransactionalAppends:
     """All transactional batches of a broker that wait for their coordinator."""
 
-    __slots__ = ("_queues", "_verifier", "_workers")
+    __slots__ = ("_queues", "_validations", "_verifier")
 
-    def __init__(self, verifier: TransactionVerifier, workers: Workers) -> None:
+    def __init__(self, verifier: TransactionVerifier, validations: Validations) -> None:
         self._verifier = verifier
-        self._workers = workers
+        self._validations = validations
         self._queues: dict[tuple[Partition, int], _Queue] = {}
 
     def append(
@@ -113,6 +113,7 @@ class TransactionalAppends:
         required_acks: int,
         now_ms: int,
         api_version: int,
+        timeout_ms: int = VALIDATION_MS_MAX,
     ) -> AppendResult | Deferred[AppendResult]:
         """`appends.append` for a transactional batch. Raises KafkaError if it is refused at once."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
@@ -125,7 +126,8 @@ class TransactionalAppends:
                 required_acks=required_acks,
                 now_ms=now_ms,
                 api_version=api_version,
-                workers=self._workers,
+                validations=self._validations,
+                timeout_ms=timeout_ms,
             )
 
         if self.has_begun(partition, records):

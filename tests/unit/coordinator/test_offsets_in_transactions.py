@@ -64,7 +64,9 @@ class Bench:
 
     def prepare(self) -> None:
         self.path.broker.world = self.path.virtual.world
-        self.path.broker.transactional_appends = TransactionalAppends(self.coordinator, self.path.virtual.world.workers)
+        self.path.broker.transactional_appends = TransactionalAppends(
+            self.coordinator, self.path.broker.replicas.validations
+        )
 
     def restart(self) -> None:
         self.path.crash()

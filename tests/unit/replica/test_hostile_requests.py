@@ -20,7 +20,7 @@ from ottla.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from tests.support.data_path import DataPath, batch, values
 
 ROUNDS = 300
@@ -52,6 +52,8 @@ def test_damaged_batches_are_refused_or_whole(node: DataPath, seed: int) -> None
         if random.random() < 0.2:
             del records[random.randrange(len(records)) :]
         answer = settled(node, node.produce(topic, memoryview(records)))
+        if isinstance(answer, ProduceResponse):
+            answer = answer.responses[0].partition_responses[0]
         if answer.error_code == ErrorCode.NONE:
             assert answer.base_offset == accepted[topic]
             accepted[topic] = node.partition(topic).log.log_end_offset

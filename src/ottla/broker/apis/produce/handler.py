@@ -18,6 +18,7 @@ from ottla.replica.defects import error_of
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended, fill_error
 from ottla.replica.transactional import Transaction
+from ottla.replica.validations import VALIDATION_MS_MAX
 from ottla.wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -132,6 +133,7 @@ class _ProduceCall:
         "outcomes",
         "replicas",
         "response",
+        "timeout_ms",
         "transaction",
         "under_way",
         "uses_topic_ids",
@@ -140,6 +142,8 @@ class _ProduceCall:
 
     def __init__(self, request: ProduceRequest, context: RequestContext, broker: Broker) -> None:
         self.acks = request.acks
+        # The time for opening a batch. With acks=0 no client waits for an answer that could time out.
+        self.timeout_ms = request.timeout_ms if request.acks else VALIDATION_MS_MAX
         # Set when records of a transaction are among those of the request.
         self.transaction: Transaction | None = None
         self.context = context
@@ -232,7 +236,8 @@ class _ProduceCall:
             required_acks=self.acks,
             now_ms=self.context.received_ms,
             api_version=self.context.api_version,
-            workers=self.replicas.workers,
+            validations=self.replicas.validations,
+            timeout_ms=self.timeout_ms,
         )
 
     def _append_in_transaction(
@@ -249,6 +254,7 @@ class _ProduceCall:
             required_acks=self.acks,
             now_ms=context.received_ms,
             api_version=context.api_version,
+            timeout_ms=self.timeout_ms,
         )
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:

@@ -8,8 +8,8 @@ the batches (acks=all), the request goes on in `uncommitted`.
 
 Nothing is decided here that `handler` would decide otherwise. `_read` checks the whole frame before anything is
 written, and leaves a request of any other shape, a malformed one and a denied one to the handler. When a batch cannot
-be simply written (it is refused, or it has to wait for a flush), the handler gets the outcomes so far and continues
-behind them. Versions before 9, the first flexible one, are left to the handler, too.
+be simply written (it is refused, has to be opened, or has to wait for a flush), the handler gets the outcomes so far
+and continues behind them. Versions before 9, the first flexible one, are left to the handler, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.broker.apis.produce.uncommitted import UncommittedProduce
 from ottla.broker.authorization import AllowAll, Operation, ResourceType
 from ottla.model.ids import Uuid
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
-from ottla.records.validate import validate_produce
+from ottla.records.validate import validate_by_header
 from ottla.replica.partition import ACKS_ALL
 
 if TYPE_CHECKING:
@@ -127,7 +127,10 @@ def _append(request: ReadRequest, now_ms: int, version: int) -> ShortcutOutcome:
         try:
             settings = partition.produce_settings
             assert settings is not None, "checked by _read_batch"
-            validated = validate_produce(records, settings=settings, now_ms=now_ms, api_version=version)
+            validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=version)
+            if validated is None:
+                # The batch is refused or has to be opened: the handler appends it and the batches behind it.
+                return None, partial(handle, outcomes=outcomes)
             result = partition.append_as_leader(validated, required_acks=acks, now_ms=now_ms)
         except Exception as error:  # noqa: BLE001 - raised again by the handler, where it is answered
             outcomes.append((partition, error))
