@@ -1,6 +1,6 @@
 """What is not our protocol ends its connection, with one line in the log that says who sent what, and why it ended.
 
-A node says five such lines in a second and counts the others, so each test has a node of its own and sends no more.
+A node logs at most five such lines per second, so every test has its own node and causes no more.
 """
 
 from __future__ import annotations

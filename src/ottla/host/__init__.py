@@ -1,1 +1,1 @@
-"""The one broker package that touches the operating system. See README.md."""
+"""The only package of a node that touches the operating system. See README.md."""

@@ -64,7 +64,7 @@ class Admission:
         return self._total
 
     def has_room(self, listener_name: str) -> bool:
-        """Whether the limits allow the listener another connection."""
+        """True if the limits allow the listener another connection."""
         listener_max = self.limits.connections_per_listener_max.get(listener_name, UNLIMITED)
         has_room = listener_name == self._protected_listener or self._total < self.limits.connections_max
         return has_room and self._by_listener.get(listener_name, 0) < listener_max

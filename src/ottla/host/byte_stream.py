@@ -14,15 +14,15 @@ __all__ = ["PLAIN", "ByteStream", "StreamTraits"]
 
 
 class ByteStream(Protocol):
-    """Raises BlockingIOError where bytes cannot be moved now, and any other OSError where they never can be."""
+    """Methods raise BlockingIOError if no bytes can be moved now, and another OSError if the stream has failed."""
 
     def fileno(self) -> int: ...
 
     def recv(self, size: int, flags: int, /) -> bytes:
-        """With MSG_PEEK alone: asks whether the client has closed the connection."""
+        """Only called with MSG_PEEK, to check whether the client has closed the connection."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
-        """0 when the client has closed the connection."""
+        """Returns 0 if the client has closed the connection."""
 
     def recvmsg_into(self, buffers: Iterable[memoryview], /) -> tuple[int, Any, int, Any]: ...
 
@@ -38,9 +38,9 @@ class ByteStream(Protocol):
 class StreamTraits(NamedTuple):
     """What a kind of stream can do."""
 
-    # True if `os.sendfile` may write to the descriptor: what is encrypted has to pass through memory.
+    # True if `os.sendfile` may write to the descriptor. Encrypted bytes have to pass through memory.
     sends_files: bool
-    # True if bytes may be left in the stream although its descriptor is not readable: reads go on until none are left.
+    # True if the stream may hold bytes although its descriptor is not readable. Then reads continue until it is empty.
     keeps_bytes: bool
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.context import ConnectionContext
 from ottla.host.byte_stream import PLAIN, ByteStream, StreamTraits
-from ottla.host.muting import Muting, has_left
+from ottla.host.muting import Muting, is_closed_by_client
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
 from ottla.model.ports import Scheduler, World
@@ -39,7 +39,7 @@ class ConnectionOwner(Protocol):
     """The listener that accepted the connection."""
 
     def connection_closed(self, connection: Connection, reason: str | None) -> None:
-        """`reason` is a sentence for the log when this node ended the connection, None when the client did."""
+        """`reason` is a sentence for the log if this node closed the connection, None if the client did."""
 
 
 class SharedReadState:
@@ -138,11 +138,11 @@ class Connection:
             on_closed()
 
     def mute(self, seconds: float) -> None:
-        """Takes no further requests for so long; requests that were started are answered (KIP-219)."""
+        """Takes no further requests for this time. Requests that were started are answered (KIP-219)."""
         if self._closed:
             return
         if self._muting is None:
-            self._muting = Muting(self._loop, on_look=self._look_whether_alive, on_over=self._on_mute_over)
+            self._muting = Muting(self._loop, on_check=self._close_if_client_left, on_over=self._on_mute_over)
         until = self._loop.time() + seconds
         if self._muting.extend(until):
             # The client was told to be silent, so the connection is not idle.
@@ -154,8 +154,8 @@ class Connection:
         self._machine.unmute()
         self._plan_responses()
 
-    def _look_whether_alive(self) -> None:
-        if not self._machine.frames.unread_bytes and has_left(self._stream):
+    def _close_if_client_left(self) -> None:
+        if not self._machine.frames.unread_bytes and is_closed_by_client(self._stream):
             self.close()
 
     def stop_reading(self) -> None:
@@ -182,7 +182,7 @@ class Connection:
         except OSError:
             self.close()
         except Exception:  # noqa: BLE001 - logged there
-            # A defect costs this client its connection, and no other client anything.
+            # A defect closes this connection and does not affect other clients.
             self._fail()
 
     def _receive(self) -> None:
@@ -197,7 +197,7 @@ class Connection:
                     received = self._stream.recvmsg_into(targets)[0]
             except (BlockingIOError, InterruptedError):
                 return
-            # A view that is alive keeps the frame's buffer from being used for the next one.
+            # A live view would prevent the frame's buffer from being reused for the next frame.
             del targets
             if received == 0:
                 self.close()
@@ -206,10 +206,10 @@ class Connection:
             machine.take_frames()
             if machine.is_paused or not (frames.has_begun_frame or self._keeps_bytes):
                 return
-            # Only the size of a large frame was asked for. The rest has come with it and needs no turn of its own.
+            # Only the size of a large frame was requested. The rest has arrived with it and needs no turn of its own.
 
     def _after_step(self) -> None:
-        """Sends what is ready, then does what the machine asks for."""
+        """Sends the answers that are ready, then pauses, resumes or closes as the machine demands."""
         machine = self._machine
         unanswered = machine.unanswered
         if unanswered and unanswered[0].ready:
@@ -236,7 +236,7 @@ class Connection:
             self._is_reading = True
             self._loop.add_reader(self._fd, self._on_readable)
             if self._keeps_bytes:
-                # The descriptor does not tell of bytes that the stream has read ahead.
+                # The descriptor does not become readable for bytes that the stream has read ahead.
                 self._loop.call_soon(self._read_kept_bytes)
         if not self._outgoing or not self._shared.send_turn.postpones(self):
             self._after_step()
@@ -248,7 +248,7 @@ class Connection:
     # -- answering -------------------------------------------------------------------------------------------------
 
     def _on_answer_ready(self) -> None:
-        """A pending answer got its bytes, or its order to close: called by the machine, on the loop's thread."""
+        """A pending answer is ready, or demands to close. Called by the machine, on the loop's thread."""
         if self._closed:
             return
         if len(self._machine.unanswered) == 1 and not self._flush_planned and not self._machine.is_paused:
@@ -258,17 +258,17 @@ class Connection:
             self._plan_responses()
 
     def send_answers(self) -> None:
-        """Sends what is ready, outside this connection's own turn: called by `SendTurn`, too."""
+        """Sends the answers that are ready, outside this connection's own turn. Also called by `SendTurn`."""
         if self._closed:
             return
         try:
             self._after_step()
         except Exception:  # noqa: BLE001 - logged there
-            # The caller has resolved an answer, and is not to blame for this connection.
+            # The caller has only resolved an answer. An error of this connection must not reach it.
             self._fail()
 
     def outbox_moved(self) -> None:
-        """Bytes left after a wait: called by the outbox."""
+        """Bytes were sent after a wait. Called by the outbox."""
         if self._closed:
             return
         self.last_active = self._loop.time()
@@ -287,7 +287,7 @@ class Connection:
         self.close(reason)
 
     def _fail(self) -> None:
-        """For a defect, while its exception is being handled."""
+        """Closes the connection after a defect. Called while its exception is being handled."""
         logger.exception("connection %s failed", self.context.connection_id)
         self.close("an internal error")
 

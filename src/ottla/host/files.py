@@ -288,5 +288,5 @@ class OsFiles:
 
 
 def _conforms(files: OsFiles, file: OsFile) -> tuple[Files, File]:
-    """Never called: the type checker proves here that the ports are implemented."""
+    """Never called. Makes the type checker verify that the ports are implemented."""
     return files, file

@@ -52,9 +52,9 @@ class FollowedLimits:
         limits = self.limits
         hosts = [host for host in limits.connections_per_address_overrides if address_bytes(host) is None]
         if hosts:
-            self._workers.submit(_addresses_of, hosts).when_done(lambda resolved: self._on_found(limits, resolved))
+            self._workers.submit(_addresses_of, hosts).when_done(lambda resolved: self._on_resolved(limits, resolved))
 
-    def _on_found(self, limits: AdmissionLimits, resolved: Deferred[dict[str, str]]) -> None:
+    def _on_resolved(self, limits: AdmissionLimits, resolved: Deferred[dict[str, str]]) -> None:
         if limits is not self.limits or resolved.error is not None:
             # A newer configuration is being resolved, or the workers' queue is full.
             return

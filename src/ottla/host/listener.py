@@ -169,7 +169,7 @@ class Listener:
     def close_connections(self) -> None:
         """Closes all connections."""
         for held in list(self._held):
-            self._let_go(held)
+            self._close_held(held)
         for connection in list(self._connections):
             connection.close()
 
@@ -179,8 +179,8 @@ class Listener:
         self._admission.release(self.info.name, context.client_host)
         if reason is not None:
             self._broker.statistics.frames_refused += 1
-            if (unsaid := self._refusals.admit()) is not None:
-                more = f" ({unsaid} such lines left out)" if unsaid else ""
+            if (suppressed := self._refusals.admit()) is not None:
+                more = f" ({suppressed} similar lines suppressed)" if suppressed else ""
                 logger.warning("closed the connection %s: %s%s", context.connection_id, reason, more)
 
     # -- accepting -------------------------------------------------------------------------------------------------
@@ -211,8 +211,8 @@ class Listener:
                 return
             except OSError as error:
                 # Out of descriptors or memory: open connections are served, new ones wait in the backlog.
-                if (unsaid := self._refusals.admit()) is not None:
-                    logger.warning("cannot accept connections now: %s (%d such lines left out)", error, unsaid)
+                if (suppressed := self._refusals.admit()) is not None:
+                    logger.warning("cannot accept connections now: %s (%d similar lines suppressed)", error, suppressed)
                 self._pause_accepting()
                 self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume_accepting)
                 return
@@ -223,7 +223,7 @@ class Listener:
             self._admit(accepted, host, int(address[1]))
 
     def _is_held(self, accepted: socket.socket, host: str) -> bool:
-        """Whether the address exceeds its rate (KIP-612): then the connection is held unserved and closed later."""
+        """True if the address exceeds its rate (KIP-612). Then the connection is held unserved and closed later."""
         seconds = self._broker.quota.connected(host)
         if seconds <= 0:
             return False
@@ -232,10 +232,10 @@ class Listener:
             accepted.close()
             return True
         self._held.add(accepted)
-        self._loop.call_later(seconds, self._let_go, accepted)
+        self._loop.call_later(seconds, self._close_held, accepted)
         return True
 
-    def _let_go(self, held: socket.socket) -> None:
+    def _close_held(self, held: socket.socket) -> None:
         self._held.discard(held)
         held.close()
 
@@ -243,11 +243,11 @@ class Listener:
         if not self._admission.admit(self.info.name, host):
             accepted.close()
             self._broker.statistics.connections_refused += 1
-            if (unsaid := self._refusals.admit()) is not None:
+            if (suppressed := self._refusals.admit()) is not None:
                 logger.warning(
-                    "refused a connection from %s: it has max.connections.per.ip already (%d such lines left out)",
+                    "refused a connection from %s: it has max.connections.per.ip already (%d similar lines suppressed)",
                     host,
-                    unsaid,
+                    suppressed,
                 )
             return
         try:

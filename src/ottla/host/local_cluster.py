@@ -89,12 +89,12 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
     files = OsFiles()
     configs = [BrokerConfig(properties) for properties in nodes]
     controllers = [config for config in configs if config.is_controller]
-    known = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
-    chance = random.SystemRandom()
-    cluster_id = next((meta.cluster_id for meta in known if meta is not None), None) or str(Uuid.random(chance))
-    if any(meta is not None for meta in known):
+    existing = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
+    if any(meta is not None for meta in existing):
         # A node of an existing cluster that has lost its directory asks the other controllers.
         return
+    system_random = random.SystemRandom()
+    cluster_id = str(Uuid.random(system_random))
     for config in controllers:
         assert config.metadata_log_dir is not None
         format_storage(
@@ -102,7 +102,7 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
             log_dirs=config.log_dirs,
             metadata_log_dir=config.metadata_log_dir,
             node_id=config.node_id,
-            random=chance,
+            random=system_random,
             now_ms=int(time.time() * 1000),
             cluster_id=cluster_id,
         )

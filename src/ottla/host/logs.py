@@ -37,14 +37,14 @@ def set_up_logging(*, level: str = "INFO", file: str | None = None, line_format:
 class RateLimit:
     """Admits a few lines per second and counts the suppressed ones, for lines that any client can cause."""
 
-    __slots__ = ("_clock", "_left", "_lines_per_second", "_second", "_unsaid")
+    __slots__ = ("_clock", "_left", "_lines_per_second", "_second", "_suppressed")
 
     def __init__(self, clock: Clock, *, lines_per_second: int) -> None:
         self._clock = clock
         self._lines_per_second = lines_per_second
         self._second = -1
         self._left = 0
-        self._unsaid = 0
+        self._suppressed = 0
 
     def admit(self) -> int | None:
         """None if the line is suppressed; otherwise the number of lines suppressed since the last one."""
@@ -53,11 +53,11 @@ class RateLimit:
             self._second = second
             self._left = self._lines_per_second
         if self._left == 0:
-            self._unsaid += 1
+            self._suppressed += 1
             return None
         self._left -= 1
-        unsaid, self._unsaid = self._unsaid, 0
-        return unsaid
+        suppressed, self._suppressed = self._suppressed, 0
+        return suppressed
 
 
 class _LineFormatter(logging.Formatter):

@@ -17,7 +17,7 @@ _UNPACED = b"reno"
 
 
 def is_loopback(bound: socket.socket) -> bool:
-    """Whether the socket is bound to a loopback address."""
+    """True if the socket is bound to a loopback address."""
     address = str(bound.getsockname()[0]).removeprefix("::ffff:")
     return address == "::1" or address.startswith("127.")
 

@@ -40,7 +40,7 @@ class Pages(Protocol):
     def metrics(self) -> tuple[str, Iterator[str]] | None:
         """The content type and the text in portions; None before the node has metrics."""
 
-    def held_up(self, seconds: float) -> None:
+    def count_scrape_step(self, seconds: float) -> None:
         """Reports how long a step of a scrape has occupied the loop."""
 
     def unready(self) -> str | None:
@@ -184,7 +184,7 @@ class _HttpConnection:
     def _answer_metrics(self, *, with_body: bool) -> None:
         begun = time.monotonic()
         page = self._endpoint.pages.metrics()
-        self._endpoint.pages.held_up(time.monotonic() - begun)
+        self._endpoint.pages.count_scrape_step(time.monotonic() - begun)
         if page is None:
             self._send("503 Service Unavailable", "the node is starting\n", with_body=with_body)
             return
@@ -201,7 +201,7 @@ class _HttpConnection:
                 collected.append(portion)
                 seconds = time.monotonic() - begun
                 if seconds >= PORTION_SECONDS_MAX:
-                    self._endpoint.pages.held_up(seconds)
+                    self._endpoint.pages.count_scrape_step(seconds)
                     self._loop.call_soon(self._collect, content_type, portions, collected, with_body)
                     return
         except Exception as defect:  # noqa: BLE001 - logged and answered there

@@ -1,7 +1,8 @@
-"""A connection that is not read from for a while, because its client has used more than its quota.
+"""Muted connections: they are not read for a while, because their client has exceeded its quota.
 
-A throttle may last for hours, and nothing that is not read tells of its end: so once in a while it is looked whether
-the client is still there. One that has left requests behind stays until they are handled, for it was promised so.
+A throttle may last for hours, and a connection that is not read does not show that its client has closed it. So the
+connection is checked at intervals. If the client has left unread requests, the connection stays open until they are
+handled.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
     from ottla.model.ports import Timer
 
-__all__ = ["LOOK_SECONDS", "Muting", "has_left"]
+__all__ = ["CHECK_SECONDS", "Muting", "is_closed_by_client"]
 
-LOOK_SECONDS = 10.0
+CHECK_SECONDS = 10.0
 
 
 class Muting:
-    """`until` is 0 when the client is heard. `on_look` is called from time to time before `on_over` is."""
+    """`until` is 0 if the connection is not muted. `on_check` is called at intervals, `on_over` at the end."""
 
-    __slots__ = ("_is_cancelled", "_loop", "_on_look", "_on_over", "timer", "until")
+    __slots__ = ("_is_cancelled", "_loop", "_on_check", "_on_over", "timer", "until")
 
-    def __init__(self, loop: EventLoop, *, on_look: Callable[[], object], on_over: Callable[[], object]) -> None:
+    def __init__(self, loop: EventLoop, *, on_check: Callable[[], object], on_over: Callable[[], object]) -> None:
         self._loop = loop
-        self._on_look = on_look
+        self._on_check = on_check
         self._on_over = on_over
         self._is_cancelled = False
         self.timer: Timer | None = None
         self.until = 0.0
 
     def extend(self, until: float) -> bool:
-        """Whether that is later than before: the longer silence counts."""
+        """Mutes until this time, unless the present throttle ends later. Returns True if the end has changed."""
         if until <= self.until:
             return False
         self.until = until
@@ -49,7 +50,7 @@ class Muting:
     def _plan(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        self.timer = self._loop.call_at(min(self.until, self._loop.time() + LOOK_SECONDS), self._on_timer)
+        self.timer = self._loop.call_at(min(self.until, self._loop.time() + CHECK_SECONDS), self._on_timer)
 
     def _on_timer(self) -> None:
         if self._loop.time() >= self.until:
@@ -57,13 +58,13 @@ class Muting:
             self.until = 0.0
             self._on_over()
             return
-        self._on_look()
+        self._on_check()
         if not self._is_cancelled:
             self._plan()
 
 
-def has_left(connected: ByteStream) -> bool:
-    """Whether the client has closed the connection, and has left nothing to read behind."""
+def is_closed_by_client(connected: ByteStream) -> bool:
+    """True if the client has closed the connection and no bytes are left to read."""
     try:
         return not connected.recv(1, socket.MSG_PEEK)
     except (BlockingIOError, InterruptedError):

@@ -45,7 +45,7 @@ class NodePages:
             self._reader = MetricsReader(self.broker, self._figures)
         return CONTENT_TYPE, self._reader.portions()
 
-    def held_up(self, seconds: float) -> None:
+    def count_scrape_step(self, seconds: float) -> None:
         self._step_seconds += seconds
         self._step_times[int(seconds * 1e6).bit_length()] += 1
 

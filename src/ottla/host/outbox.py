@@ -1,12 +1,12 @@
-"""What a connection has to send: buffers and regions of files, in order, without ever blocking the loop.
+"""Sends buffers and regions of files in order, without ever blocking the loop.
 
-Small buffers are joined and sent with one call, larger ones gathered. A `FileRegion` goes out by `os.sendfile`, from
-the page cache straight to the socket; a small one is read and joined with what is around it, which is cheaper. Before
-either it is asked whether its pages are in memory; when they are not, a worker reads them first, because a page fault
-inside sendfile would stall every other connection.
+Small buffers are joined and sent with one call; larger buffers are gathered. A `FileRegion` is sent with `os.sendfile`,
+from the page cache straight to the socket. A small region is read and sent together with its neighbours, which is
+cheaper. Before that the outbox checks whether the pages of the region are in memory. If they are not, a worker reads
+them first, because a page fault inside sendfile would stall every other connection.
 
-When the socket takes no more, the outbox waits until it is writable; when the disk has to be waited for, until the
-worker is done. In both cases it goes on by itself and tells its owner.
+When the socket accepts no more bytes, the outbox waits until it is writable. When it needs the disk, it waits for the
+worker. In both cases it resumes by itself and notifies its owner.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ __all__ = ["Outbox", "OutboxOwner"]
 
 logger = logging.getLogger("ottla.host.outbox")
 
-# Answers up to this much are copied together and sent as one buffer.
+# Answers of up to this size together are joined into one buffer.
 JOINED_MAX = 32 * 1024
 
-# Regions up to this size are read and sent along with what is around them; larger ones go by sendfile, which needs
-# four system calls more but no memory.
+# Regions up to this size are read and sent together with their neighbours. Larger regions are sent with sendfile, which
+# takes four more system calls but no memory.
 REGION_COPIED_MAX = 64 * 1024
 
-# So much is collected for one send, and with it held in memory when the socket does not take it.
+# The most bytes that are gathered for one send. They stay in memory if the socket does not accept them.
 GATHERED_BYTES_MAX = 256 * 1024
 
-# Pages are brought in and sent in runs of this size.
+# Pages are read into memory and sent in runs of this size.
 REGION_RUN = 1024 * 1024
 
-# One connection may send this much before the loop turns to the others.
+# The most bytes that a connection sends before the loop serves other connections.
 FLUSH_BYTES_MAX = 4 * 1024 * 1024
 
-# What one sendmsg takes: the kernel's own limit is 1024.
+# The most buffers for one sendmsg. The kernel's limit is 1024.
 BUFFERS_PER_SEND_MAX = 256
 
 
 class OutboxOwner(Protocol):
     def outbox_moved(self) -> None:
-        """Something was sent after a wait; perhaps everything."""
+        """Bytes were sent after a wait, perhaps all of them."""
 
     def outbox_waited(self, seconds: float) -> None:
-        """What was to be sent had to wait so long for the socket."""
+        """Reports how long bytes have waited for the socket."""
 
     def outbox_failed(self, reason: str | None) -> None:
-        """Nothing more can be sent; `reason` is a sentence unless it was the client who went away."""
+        """Nothing more can be sent. `reason` is a sentence, or None if the client has disconnected."""
 
 
 class Outbox:
@@ -97,7 +97,8 @@ class Outbox:
         self._sends_files = sends_files
         self._outgoing = outgoing
         self._parts = outgoing.parts
-        # Of the large region at the head of the queue: what is sent, and up to where its file is known to be in memory.
+        # For the large region at the head of the queue: the bytes sent, and the position up to which its file is in
+        # memory.
         self._region_sent = 0
         self._region_warm_until = -1
         self._waiting_for_writable = False
@@ -106,7 +107,7 @@ class Outbox:
         self._closed = False
 
     def flush(self) -> bool:
-        """Writes as much as the socket accepts. True if that was everything; the rest leaves without another call."""
+        """Writes as much as the socket accepts. True if that was everything; the rest is sent without another call."""
         if self._waiting_for_writable or self._waiting_for_disk:
             return False
         return self._flush()
@@ -125,13 +126,13 @@ class Outbox:
                     if self._sends_files:
                         sent = self._send_region(part)
                     else:
-                        # It is read and sent in pieces.
+                        # The region is read and sent in pieces.
                         self._outgoing.split_first(REGION_COPIED_MAX)
                         continue
                 else:
                     sent = self._send_buffers()
                 if sent == 0:
-                    # Nobody is to tell us that the socket is writable while it is the disk we wait for.
+                    # While the outbox waits for the disk, it must not be called because the socket is writable.
                     self._stop_waiting_for_writable()
                     return False
                 budget -= sent
@@ -154,7 +155,7 @@ class Outbox:
         if not self._waiting_for_writable:
             self._waiting_for_writable = True
             self._waiting_since = self._loop.time()
-            self._loop.add_writer(self._fd, self._go_on)
+            self._loop.add_writer(self._fd, self._resume)
 
     def _stop_waiting_for_writable(self) -> None:
         if self._waiting_for_writable:
@@ -162,19 +163,19 @@ class Outbox:
             self._loop.remove_writer(self._fd)
             self._owner.outbox_waited(self._loop.time() - self._waiting_since)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         try:
             self._flush()
             self._owner.outbox_moved()
         except Exception:
-            # A defect of ours: nobody else would end what neither sends nor is closed.
-            logger.exception("sending failed")
+            # A defect. Without this the connection would neither send nor be closed.
+            logger.exception("a defect in sending answers; the connection is closed")
             self._owner.outbox_failed("an internal error")
 
     # -- buffers ---------------------------------------------------------------------------------------------------
 
     def _send_buffers(self) -> int:
-        """One send of the buffers at the head of the queue; 0 when it has to wait for the disk."""
+        """Sends the buffers at the head of the queue with one call. Returns 0 if it has to wait for the disk."""
         outgoing, parts = self._outgoing, self._parts
         first = parts[0]
         if len(parts) == 1 and not isinstance(first, FileRegion):
@@ -186,7 +187,7 @@ class Outbox:
                 parts[0] = memoryview(first)[sent:]
             return sent
         if not outgoing.has_regions and outgoing.unsent_bytes <= JOINED_MAX:
-            # Copying a few small answers together is cheaper than telling the kernel about each of them.
+            # Joining a few small answers is cheaper than passing each of them to the kernel.
             joined = b"".join(parts)  # type: ignore[arg-type]
             sent = self._stream.send(joined)
             outgoing.unsent_bytes -= sent
@@ -202,7 +203,7 @@ class Outbox:
         return sent
 
     def _gather(self) -> tuple[list[bytes | bytearray | memoryview], int]:
-        """The buffers at the head of the queue, small regions read in; MSG_MORE when a sendfile follows them."""
+        """The buffers at the head of the queue, with the bytes of small regions; MSG_MORE if a sendfile follows."""
         buffers: list[bytes | bytearray | memoryview] = []
         gathered = 0
         for index, part in enumerate(self._parts):
@@ -225,7 +226,7 @@ class Outbox:
         return buffers, 0
 
     def _read_on_worker(self, region: FileRegion) -> None:
-        """A small region whose pages are not in memory: its bytes take its place in the queue."""
+        """Reads a small region that is not in memory. Its bytes replace it in the queue."""
 
         def on_read(deferred: Deferred[bytes]) -> None:
             self._waiting_for_disk = False
@@ -235,7 +236,7 @@ class Outbox:
                 self._owner.outbox_failed(f"cannot read {region}: {deferred.error or 'the file is shorter'}")
                 return
             self._outgoing.replace_first(deferred.result())
-            self._go_on()
+            self._resume()
 
         self._waiting_for_disk = True
         self._world.workers.lane(Lane.READS).submit(region.read).when_done(on_read)
@@ -243,7 +244,7 @@ class Outbox:
     # -- regions of files ------------------------------------------------------------------------------------------
 
     def _send_region(self, region: FileRegion) -> int:
-        """Sends a run of the region at the head of the queue; 0 when it has to wait for the disk."""
+        """Sends a run of the region at the head of the queue. Returns 0 if it has to wait for the disk."""
         file = region.file
         position = start = region.position + self._region_sent
         end = self._region_warm_until
@@ -255,11 +256,11 @@ class Outbox:
             self._region_warm_until = end
         descriptor, file_descriptor = self._fd, file.fileno()
         try:
-            # A client that reads meanwhile has mostly made room for more when a call returns with less.
+            # When a call sends less than asked, a client that reads at the same time has usually made room for more.
             while position < end:
                 sent = os.sendfile(descriptor, file_descriptor, position, end - position)
                 if sent == 0:
-                    # The client was promised these bytes, and they are gone: there is no way to go on in this stream.
+                    # The response has announced these bytes, but the file is too short. The stream cannot continue.
                     self._owner.outbox_failed(f"{region} ends before its announced length")
                     return 0
                 position += sent
@@ -280,17 +281,17 @@ class Outbox:
                 self._owner.outbox_failed(f"cannot read {file.path}: {deferred.error}")
                 return
             self._region_warm_until = position + length
-            self._go_on()
+            self._resume()
 
         self._waiting_for_disk = True
         self._world.workers.lane(Lane.READS).submit(_bring_into_memory, file, position, length).when_done(on_warm)
 
 
 def _is_in_memory(file: File, position: int, length: int) -> bool:
-    """Whether the pages are (most likely) cached: the first, one in the middle and the last are asked for one byte.
+    """True if the pages are most likely cached. Checks one byte of the first, a middle and the last page.
 
-    They come and go by runs and not one by one, but where a region begins and ends somebody has just read a header, and
-    with it what is around. Only the middle tells about a region that nobody has sent yet.
+    The page cache loads and evicts pages in runs. But the beginning and the end of a region are usually cached, because
+    the header of a batch there was just read. Only the middle shows whether the region was sent before.
     """
     return (
         file.read_nowait(position + length // 2, 1) is not None

@@ -28,13 +28,13 @@ __all__ = ["PeerConnections", "PeerSettings"]
 
 logger = logging.getLogger("ottla.host.peers")
 
-# A response is handled before the next is received; several are incomplete at a time where there are several leaders.
+# A response is handled before the next one is received. With several leaders, several responses are incomplete at once.
 _LARGE_BUFFERS_MAX = 4
 
-# By number: to make a member of an enumeration of a number costs more than the lookup.
+# By number, because converting a number to a member of the enumeration costs more than the lookup.
 _SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
-# A peer with so many unanswered requests takes nothing any more: nodes send few requests, and wait for most of them.
+# The most unanswered requests of a peer; more are refused. Nodes send few requests, and wait for most answers.
 REQUESTS_WAITING_MAX = 1000
 
 
@@ -42,7 +42,7 @@ class PeerSettings(NamedTuple):
     """How connections are made."""
 
     setup_timeout_ms: int = 10_000
-    # What that grows to: an attempt after one that failed may take twice as long (KIP-601).
+    # The limit of this timeout, which doubles after every failed attempt (KIP-601).
     setup_timeout_ms_max: int = 30_000
     # SO_RCVBUF of followers' fetches; -1 leaves it to the operating system.
     replica_receive_buffer_bytes: int = -1
@@ -120,7 +120,7 @@ class _PeerConnection:
 
     def send(self, asked: AskedRequest, timeout_ms: int) -> None:
         if self._closed:
-            asked.fail(PeerUnreachable(f"{self.endpoint} cannot be connected to"))
+            asked.fail(PeerUnreachable(f"cannot connect to {self.endpoint}"))
             return
         asked.timer = self._loop.call_later(timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms")
         self._machine.send(asked)
@@ -207,7 +207,7 @@ class _PeerConnection:
             except OSError as error:
                 self.close(str(error))
                 return
-            # A view that is alive keeps the frame's buffer from being used for the next one.
+            # A live view would prevent the frame's buffer from being reused for the next frame.
             del targets
             if not received:
                 self.close("the peer closed the connection")
@@ -221,7 +221,7 @@ class _PeerConnection:
             self._flush()
             if not frames.has_begun_frame:
                 return
-            # Only the size of a large frame was asked for. The rest has come with it and needs no turn of its own.
+            # Only the size of a large frame was requested. The rest has arrived with it and needs no turn of its own.
 
 
 class PeerConnections:
@@ -243,7 +243,7 @@ class PeerConnections:
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
         self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
-        # How long the next attempt may take, where the last one has failed.
+        # The timeout of the next attempt, by endpoint and purpose, if the last attempt has failed.
         self._setup_timeouts_ms: dict[tuple[Endpoint, str], int] = {}
         self._buffers = ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX)
 

@@ -1,9 +1,10 @@
-"""When answers leave: each at once, or those of several connections together at the end of the loop's turn.
+"""Decides when answers are sent: at once, or together with those of other connections at the end of the loop's turn.
 
-Sending to a client that waits wakes it up. With work in between, a machine wakes somebody for every answer, which costs
-more than the answer itself; answers that leave one after another find the client awake. So where connections take
-turns, their answers leave when all that can be read has been read. Where one connection has all the traffic there is
-nobody to wait for, and an end of the turn would have to be planned for it alone: its answers leave at once.
+Sending to a waiting client wakes it up. If the node works between two answers, every answer causes a wake-up, which
+costs more than the answer itself. If answers follow each other closely, the client is still awake. So while several
+connections take turns, their answers are sent when everything readable has been read. If one connection has all the
+traffic, its answers are sent at once: there is nothing to wait for, and the end of the turn would have to be planned
+for this connection alone.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["SendTurn", "Sender"]
 
-# Nobody waits for more connections than these: the first of them should not wait too long.
+# The most connections whose answers are sent together. The first of them must not wait too long.
 SENDERS_MAX = 32
 
 
 class Sender(Protocol):
     def send_answers(self) -> None:
-        """Sends what is ready."""
+        """Sends the answers that are ready."""
 
 
 class SendTurn:
-    """One for all connections of a loop."""
+    """Shared by all connections of a loop."""
 
     __slots__ = ("_is_planned", "_last", "_scheduler", "_senders")
 
@@ -33,11 +34,11 @@ class SendTurn:
         self._scheduler = scheduler
         self._senders: list[Sender] = []
         self._is_planned = False
-        # Who asked last.
+        # The sender of the last call of `postpones`.
         self._last: Sender | None = None
 
     def postpones(self, sender: Sender) -> bool:
-        """Whether the sender is called at the end of the turn, and is not to send now."""
+        """True if the sender must not send now, because it is called at the end of the turn."""
         if sender is self._last and not self._is_planned:
             return False
         self._last = sender

@@ -278,7 +278,7 @@ def test_what_is_not_our_protocol_gets_one_line_each_but_never_many(
     assert len(lines) == 7
     assert all("127.0.0.1" in line and "socket.request.max.bytes" in line for line in lines)
     # Those that were not said are counted in the next line that is, and only there.
-    assert [line.endswith("(45 such lines left out)") for line in lines] == [False] * 5 + [True, False]
+    assert [line.endswith("(45 similar lines suppressed)") for line in lines] == [False] * 5 + [True, False]
     assert not any("left out" in line for line in lines[:5] + lines[6:])
     assert served.statistics.frames_refused == 52
     assert served.echoes(good)

@@ -28,7 +28,7 @@ class Pages:
     def metrics(self) -> tuple[str, Iterator[str]] | None:
         return None if self.text is None else ("text/plain; version=0.0.4", self.text())
 
-    def held_up(self, seconds: float) -> None:
+    def count_scrape_step(self, seconds: float) -> None:
         self.steps.append(seconds)
 
     def unready(self) -> str | None:

@@ -67,7 +67,7 @@ def until(peer: Peer, holds: Callable[[], bool]) -> None:
 
 
 def test_a_client_that_leaves_while_it_is_muted_is_noticed(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muting, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(muting, "CHECK_SECONDS", 0.001)
     peer.dispatcher.mutes[b"be silent"] = 1000.0
     peer.send(b"be silent")
     assert peer.receive() == b"be silent"
@@ -80,10 +80,10 @@ def test_a_client_that_leaves_while_it_is_muted_is_noticed(peer: Peer, monkeypat
 def test_what_it_has_left_behind_is_handled_first(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, *, sent_at_once: bool
 ) -> None:
-    monkeypatch.setattr(muting, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(muting, "CHECK_SECONDS", 0.001)
     looks: list[None] = []
-    look = Connection._look_whether_alive
-    monkeypatch.setattr(Connection, "_look_whether_alive", lambda self: (looks.append(None), look(self)))
+    look = Connection._close_if_client_left
+    monkeypatch.setattr(Connection, "_close_if_client_left", lambda self: (looks.append(None), look(self)))
     peer.dispatcher.mutes[b"be silent"] = 1000.0
     if sent_at_once:
         peer.send(b"be silent", b"without an answer")
