@@ -72,7 +72,7 @@ def test_broker_settings_change_while_it_runs(run: Tool) -> None:
 def test_the_cluster_says_what_it_is(run: Tool) -> None:
     assert re.search(r"Cluster ID: \S{22}$", run("ClusterTool", "cluster-id").stdout.strip())
     versions = run("BrokerApiVersionsCommand").stdout
-    for name in ("Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13", "ApiVersions(18): 0 to 4"):
+    for name in ("Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13", "ApiVersions(18): 0 to 5"):
         assert name in versions
     features = run("FeatureCommand", "describe").stdout
     assert re.search(r"metadata\.version\s.*SupportedMaxVersion: 4\.3-IV0", features)
