@@ -1,0 +1,155 @@
+"""Produce requests that cost a leader as much work per byte as they can, while an honest client goes on.
+
+The test prints the honest client's longest gap and the largest memory of the node.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import ottla.testing
+from ottla.model.errors import ErrorCode
+from ottla.records.build import assemble_batch
+from ottla.records.compression import Codec
+from ottla.records.record import append_contents, record_content
+from ottla.records.validate import RECORDS_PER_BYTE_MAX
+from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.bystander import Bystander
+from tests.support.raw_client import RawClient
+
+pytestmark = pytest.mark.faults
+
+PARTITIONS = 16
+# Machines that run these tests are busy. Before the bounds existed, the gap was between 0.4 and 63 seconds.
+GAP_SECONDS_MAX = 1.0
+ANSWER_SECONDS_MAX = 10.0
+MEMORY_BYTES_MAX = 1024 * 1024 * 1024
+
+# Key, no value, offset delta 0: equal records compress to almost nothing.
+SMALLEST_RECORD = b"\x0c\0\0\0\0\1\0"
+
+
+def claiming(count: int, *, noise: bytes = b"") -> bytes:
+    """A batch with `count` records. With noise it has bytes enough for its records to be accepted."""
+    payload = bytearray()
+    if noise:
+        append_contents(payload, [record_content(b"", noise)], first_offset_delta=0, timestamp_delta=0)
+    payload += SMALLEST_RECORD * (count - bool(noise))
+    now_ms = time.time_ns() // 1_000_000
+    batch = assemble_batch(
+        payload,
+        base_offset=0,
+        last_offset_delta=count - 1,
+        record_count=count,
+        attributes=Codec.ZSTD,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+    )
+    return bytes(batch)
+
+
+def produce(topic: str, batches: list[bytes]) -> ProduceRequest:
+    data = [PartitionProduceData(index=index, records=memoryview(batch)) for index, batch in enumerate(batches)]
+    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
+
+
+def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
+    values = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=values)
+    with RawClient(bootstrap) as client:
+        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+    assert answer.topics[0].error_code == ErrorCode.NONE, answer
+
+
+class Honest:
+    """Asks for API versions without a pause, and measures the longest time between two answers."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.longest_seconds = 0.0
+        self.answers = 0
+
+    def __enter__(self) -> Honest:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Bystander(self._bootstrap) as bystander:
+            last = time.monotonic()
+            while not self._ends.is_set():
+                bystander.asks()
+                now = time.monotonic()
+                self.longest_seconds = max(self.longest_seconds, now - last)
+                self.answers += 1
+                last = now
+
+
+def peak_memory_bytes(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[ottla.testing.Cluster]:
+    with ottla.testing.cluster() as cluster:
+        create(cluster.bootstrap, "plain", PARTITIONS)
+        create(cluster.bootstrap, "compacted", PARTITIONS, cleanup_policy="compact")
+        yield cluster
+
+
+def report(attack: str, honest: Honest, nodes: ottla.testing.Cluster) -> None:
+    memory = peak_memory_bytes(nodes.nodes[0].pid)
+    print(
+        f"\n{attack}: longest gap {honest.longest_seconds * 1000:.0f} ms of {honest.answers} answers, "
+        f"peak memory {memory / 1e6:.0f} MB"
+    )
+    assert honest.longest_seconds < GAP_SECONDS_MAX
+    assert memory < MEMORY_BYTES_MAX
+
+
+@pytest.mark.parametrize("topic", ["plain", "compacted"])
+@pytest.mark.parametrize("count", [100_000, 1_000_000, 8_000_000])
+def test_a_batch_that_claims_more_records_than_it_has_bytes(
+    nodes: ottla.testing.Cluster, topic: str, count: int
+) -> None:
+    batch = claiming(count)
+    request = produce(topic, [batch] * PARTITIONS)
+    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap) as client:
+        begun = time.monotonic()
+        for _ in range(20):
+            answers = client.call(request, 9).responses[0].partition_responses
+            assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_RECORD}
+        assert time.monotonic() - begun < ANSWER_SECONDS_MAX
+    report(f"{count} claimed records in {len(batch)} bytes, {topic}", honest, nodes)
+
+
+def test_the_dearest_batches_that_are_accepted(nodes: ottla.testing.Cluster) -> None:
+    """Topics are created meanwhile, and a small batch for a compacted topic does not wait for the large ones."""
+    noise = random.Random(1).randbytes(100_000)
+    batch = claiming(len(noise) * RECORDS_PER_BYTE_MAX, noise=noise)
+    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap, timeout_seconds=120) as attacker:
+        attacker.send(produce("compacted", [batch] * PARTITIONS), 9)
+        for number in range(5):
+            begun = time.monotonic()
+            create(nodes.bootstrap, f"meanwhile-{number}", cleanup_policy="compact")
+            with RawClient(nodes.bootstrap) as client:
+                small = claiming(2_000, noise=noise[:600])
+                answer = client.call(produce(f"meanwhile-{number}", [small]), 9)
+            assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            assert time.monotonic() - begun < ANSWER_SECONDS_MAX
+        codes = {answer.error_code for answer in attacker.receive().responses[0].partition_responses}
+        assert codes <= {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
+    report(f"{PARTITIONS} x {len(batch)} bytes with {RECORDS_PER_BYTE_MAX} records for each byte", honest, nodes)
