@@ -119,3 +119,37 @@ def test_another_replica_leads_while_a_log_cannot_be_opened() -> None:
         checkpoint.rmdir()
         node.start()
         wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the repaired replica is in sync again")
+
+
+def active_segment(directory: Path) -> Path:
+    return max(directory.glob("*.log"))
+
+
+def test_a_removed_active_segment_of_an_only_replica_gives_no_offset_twice() -> None:
+    with ottla.testing.cluster() as cluster:
+        create(cluster.bootstrap, "t")
+        assert produce(cluster.bootstrap, "t", values(10))[-1] == 9
+        node = cluster.node(1)
+        node.stop()
+        active_segment(directory_of(node, "t")).unlink()
+        node.start()
+        assert "t-0 has lost the records from offset 0 to 9" in node.output
+        assert produce(cluster.bootstrap, "t", values(2, "new")) == [10, 11]
+        assert consume(cluster.bootstrap, "t", 2) == [(10, b"new-0"), (11, b"new-1")]
+
+
+def test_a_removed_active_segment_is_fetched_again_from_the_leader() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3)
+        produce(cluster.bootstrap, "t", values(10))
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        node.stop()
+        segment = active_segment(directory_of(node, "t"))
+        whole = segment.read_bytes()
+        segment.unlink()
+        node.start()
+        wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the replica is in sync again")
+        assert "t-0 has lost the records from offset 0 to 9" in node.output
+        assert segment.read_bytes() == whole
+        assert produce(cluster.bootstrap, "t", values(1)) == [10]

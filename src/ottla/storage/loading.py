@@ -223,7 +223,7 @@ class Loader:
 
     def _load_now(self, job: _Job) -> None:
         try:
-            self._loaded.append(self._open(job))
+            self._keep(self._open(job))
         except Exception as error:  # noqa: BLE001 (as for a log that a worker opens)
             self._refuse(job, error)
 
@@ -245,9 +245,25 @@ class Loader:
 
     def _note(self, job: _Job, outcome: Deferred[LoadedLog]) -> None:
         if outcome.error is None:
-            self._loaded.append(outcome.result())
+            self._keep(outcome.result())
         else:
             self._refuse(job, outcome.error)
+
+    def _keep(self, loaded: LoadedLog) -> None:
+        self._loaded.append(loaded)
+        log, report = loaded.log, loaded.report
+        if report.lost_from >= 0:
+            # The controller removes the replicas of a broker without a clean shutdown from the in-sync sets.
+            self.had_clean_shutdown = False
+            logger.error(
+                "%s has lost the records from offset %d to %d: files are missing or damaged in %s. The log ends at %d. "
+                "If another replica leads, the records are fetched from it again; otherwise they stay missing.",
+                log.topic_partition,
+                report.lost_from,
+                report.lost_to - 1,
+                log.directory,
+                log.log_end_offset,
+            )
 
     def _one_finished(self) -> None:
         self._running -= 1

@@ -142,6 +142,9 @@ class Maintenance:
             for log in self._manager:
                 directory = self._manager.directory_of(log.topic_partition)
                 assert directory is not None
+                if log.doubtful_from is not None:
+                    # The next start has to find the doubt again.
+                    unclean.add(directory)
                 try:
                     unsynced[directory] += log.close()
                 except StorageError as error:

@@ -13,9 +13,6 @@ checkpoint has for the offset, because the checkpoint is written before the firs
 In a compacted log a gap may be valid, even if this node's cleaner did not make it: a follower copies the gaps of its
 leader. Or an offset is damaged, or a segment has lost its end. The log alone cannot tell, and truncating there might
 remove the only copy. So everything is kept, and `PartitionLog.doubtful_from` says where the doubtful part begins.
-
-Unfinished work of the cleaner: `.cleaned` files were incomplete and are removed. `.swap` files were complete, so the
-replacement is finished: they replace the original segments.
 """
 
 from __future__ import annotations
@@ -25,23 +22,18 @@ from typing import NamedTuple
 
 from ottla.model.config import LogConfig
 from ottla.model.ids import TopicPartition
-from ottla.model.ports import Files, World
+from ottla.model.ports import World
 from ottla.records.header import BatchHeader
 from ottla.storage.errors import CorruptLog
 from ottla.storage.failures import LogFailures
+from ottla.storage.found_files import find_files
 from ottla.storage.leader_epochs import EpochStart, LeaderEpochs
 from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import LogFiles
 from ottla.storage.names import (
-    CLEANED_SUFFIX,
-    DELETED_SUFFIX,
     INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SEGMENT_SUFFIXES,
-    SWAP_SUFFIX,
     TIME_INDEX_SUFFIX,
     offset_file_name,
-    offset_of_file,
 )
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producers import ProducerLedger
@@ -53,6 +45,7 @@ __all__ = ["OpenedLog", "RecoveryReport", "open_log"]
 _PRIVATE_OPEN_FILES_MAX = 64
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 _NONE = (1 << 63) - 1
+NOTHING_LOST = -1
 
 
 class RecoveryReport(NamedTuple):
@@ -62,6 +55,10 @@ class RecoveryReport(NamedTuple):
     bytes_cut: int = 0
     segments_dropped: int = 0
     indexes_rebuilt: int = 0
+    lost_from: int = NOTHING_LOST
+    """The first offset of records that were durable and are missing."""
+    lost_to: int = NOTHING_LOST
+    """The offset after the missing records, as far as the remaining files show."""
 
 
 class OpenedLog(NamedTuple):
@@ -85,30 +82,33 @@ def open_log(
 ) -> OpenedLog:
     """Opens the log in a directory, or begins a new one there. May run on a worker: it uses its own open files.
 
-    `cleaned_to` is the offset in the cleaner's checkpoint, if that names the log: there may be gaps, and this node's
-    own cleaner has made those below the offset.
+    `cleaned_to` is the offset in the cleaner's checkpoint, if any: this node's cleaner made the gaps below it.
     """
-    files = world.files
     now_ms = world.clock.now_ms()
-    if not files.is_directory(directory):
-        files.make_directories(directory)
-    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
-    names = _finish_interrupted_work(files, directory)
-    segments = _list_segments(files, directory, names, private, now_ms)
-    epochs = LeaderEpochs.load(files, directory)
+    found = find_files(world.files, directory, OpenFiles(world.files, limit=_PRIVATE_OPEN_FILES_MAX), now_ms)
+    segments = found.segments
+    epochs = LeaderEpochs.load(world.files, directory)
+    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=found.names)
     recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
-    recovery.rebuild_missing_indexes(names)
+    recovery.rebuild_missing_indexes(found.names)
     next_offset = recovery.end_offset(log_start_offset)
     if not segments:
-        segments.append(Segment.create(directory, log_start_offset, private, now_ms=now_ms))
+        found.begin_segment(log_start_offset)
         next_offset = log_start_offset
     start = max(log_start_offset, segments[0].base_offset)
-    epochs.truncate_from_end(next_offset)
-    epochs.truncate_from_start(start)
-    producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms, names=names)
-    producers.remove_strays({segment.base_offset for segment in segments})
+    is_damaged = recovery.has_cut or (not found.had_log_file and bool(epochs.entries))
+    known_end = found.known_end(
+        next_offset, recovery_point, producers.snapshots, is_clean=clean_shutdown, is_damaged=is_damaged
+    )
+    if next_offset < known_end:
+        # No offset is given twice: the log continues where it is known to have ended.
+        recovery.note_loss(next_offset, known_end)
+        found.begin_segment(known_end)
+        next_offset = known_end
+    recovery.doubt_missing_segments(found.missing, start)
+    recovery.truncate_epochs(start, next_offset)
     _rebuild_producers(producers, segments, start, next_offset, now_ms, recovery.checked_from, clean_shutdown)
     for segment in segments:
         segment.use_pool(pool)
@@ -122,7 +122,7 @@ def open_log(
         log_start_offset=start,
         next_offset=next_offset,
         recovery_point=min(recovery_point, next_offset) if not clean_shutdown else next_offset,
-        doubtful_from=None if clean_shutdown else recovery.doubtful_from(start, next_offset),
+        doubtful_from=recovery.doubtful_from(start, next_offset, is_crash=not clean_shutdown),
     )
     _sync_later(log, recovery.checked_from, clean_shutdown)
     return OpenedLog(log, recovery.report())
@@ -140,6 +140,8 @@ class _Recovery:
         self._may_have_gaps = cleaned_to is not None or config.compacts
         self._cleaned_to = 0 if cleaned_to is None else cleaned_to
         self._first_doubt = _NONE
+        self._gap_of_loss = _NONE
+        self._lost = (NOTHING_LOST, NOTHING_LOST)
         self._read_epochs: list[EpochStart] = []
         self._segments_checked = 0
         self._bytes_cut = 0
@@ -148,16 +150,47 @@ class _Recovery:
         self.checked_from = _NONE
         """Base offset of the first segment that was checked."""
 
+    @property
+    def has_cut(self) -> bool:
+        return self._bytes_cut > 0
+
     def report(self) -> RecoveryReport:
-        return RecoveryReport(self._segments_checked, self._bytes_cut, self._segments_dropped, self._indexes_rebuilt)
+        return RecoveryReport(
+            self._segments_checked, self._bytes_cut, self._segments_dropped, self._indexes_rebuilt, *self._lost
+        )
 
-    def doubtful_from(self, log_start_offset: int, log_end_offset: int) -> int | None:
-        """The base offset of the batch before the first gap that this node's cleaner did not make.
+    def doubtful_from(self, log_start_offset: int, log_end_offset: int, *, is_crash: bool) -> int | None:
+        """The first offset of lost records, or the base offset of the batch before the first gap that this node's
+        cleaner did not make.
 
-        Only after a crash: then the replica is out of sync, and may fetch its end again.
+        The gap counts only after a crash: then the replica is out of sync, and may fetch its end again. With lost
+        records the shutdown does not count as clean, so the same is true.
         """
-        offset = max(self._first_doubt, log_start_offset)
+        offset = min(self._first_doubt if is_crash else _NONE, self._gap_of_loss)
+        offset = max(offset, log_start_offset)
         return offset if offset < log_end_offset else None
+
+    def note_loss(self, lost_from: int, lost_to: int) -> None:
+        """Records that were durable are missing at the end of the log."""
+        self._lost = (lost_from, lost_to)
+        self._gap_of_loss = lost_from
+
+    def doubt_missing_segments(self, missing: set[int], log_start_offset: int) -> None:
+        """Log files are missing within the log, or an earlier start has found the end of the log missing.
+
+        In the second case the log was continued with an empty segment.
+        """
+        bases = [segment.base_offset for segment in self._segments]
+        for base_offset in sorted(missing):
+            following = [base for base in bases if base > base_offset]
+            if following and base_offset >= log_start_offset and self._lost[0] == NOTHING_LOST:
+                self._lost = (base_offset, following[0])
+            if following:
+                self._gap_of_loss = min(self._gap_of_loss, base_offset)
+        if len(self._segments) > 1 and self._segments[-1].size == 0 and not self._may_have_gaps:
+            end_before = self._segments[-2].next_offset()
+            if end_before < bases[-1]:
+                self._gap_of_loss = min(self._gap_of_loss, end_before)
 
     def check_from(self, recovery_point: int) -> None:
         """Checks the segment of the recovery point and all later segments, up to the first damage."""
@@ -201,6 +234,10 @@ class _Recovery:
                 if not is_active:
                     raise
                 self._check_segment(segment)
+
+    def truncate_epochs(self, log_start_offset: int, log_end_offset: int) -> None:
+        self._epochs.truncate_from_end(log_end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
 
     def end_offset(self, log_start_offset: int) -> int:
         """The offset after the last batch. Checks the tail even after a clean shutdown."""
@@ -319,6 +356,7 @@ def _rebuild_producers(
     checked_from: int,
     clean_shutdown: bool,
 ) -> None:
+    producers.remove_strays({segment.base_offset for segment in segments})
     if clean_shutdown and not producers.snapshots:
         # There was never a producer with an id, because every roll and shutdown would have written a snapshot. So there
         # is nothing to rebuild from the log.
@@ -342,68 +380,3 @@ def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> N
     for segment in log.segments:
         if segment.base_offset >= checked_from:
             log.files.sync_with_next_flush(*[file.path for file in segment.transaction_index.open_files()])
-
-
-def _list_segments(files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int) -> list[Segment]:
-    """The segments that have a log file. Indexes without a log file are removed."""
-    segments: list[Segment] = []
-    for name in sorted(names):
-        offset = offset_of_file(name)
-        if offset is None:
-            continue
-        if name.endswith(LOG_SUFFIX):
-            path = f"{directory}/{name}"
-            segment = Segment(
-                directory,
-                offset,
-                pool,
-                size=files.size_of(path),
-                created_ms=now_ms,
-                modified_ms=files.modified_ms(path),
-            )
-            segments.append(segment)
-        elif name.endswith(SEGMENT_SUFFIXES) and offset_file_name(offset, LOG_SUFFIX) not in names:
-            files.remove(f"{directory}/{name}")
-    return segments
-
-
-def _finish_interrupted_work(files: Files, directory: str) -> set[str]:
-    """Removes deleted and unfinished files, and completes replacements. Returns the remaining names.
-
-    Files of other programs keep their names and are not returned.
-    """
-    names = set(files.list_directory(directory))
-    swaps: list[int] = []
-    for name in sorted(names):
-        if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
-            continue
-        offset = offset_of_file(name)
-        if files.is_directory(f"{directory}/{name}") or (offset is None and name.endswith(SWAP_SUFFIX)):
-            names.discard(name)
-        elif not name.endswith(SWAP_SUFFIX):
-            files.remove(f"{directory}/{name}")
-            names.discard(name)
-        elif offset is not None and name == offset_file_name(offset, LOG_SUFFIX) + SWAP_SUFFIX:
-            swaps.append(offset)
-    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
-    for offset in swaps:
-        path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
-        swap = Segment(directory, offset, private, size=files.size_of(path), created_ms=0, suffix=SWAP_SUFFIX)
-        end = max((batch.header.next_offset for batch in scan_checked(swap.file, 0, swap.size)), default=offset + 1)
-        for name in sorted(names):
-            old = offset_of_file(name)
-            if old is not None and offset <= old < end and name.endswith(SEGMENT_SUFFIXES):
-                files.remove(f"{directory}/{name}")
-                names.discard(name)
-        swap.discard()
-        for kind in SEGMENT_SUFFIXES:
-            name = offset_file_name(offset, kind)
-            if name + SWAP_SUFFIX in names:
-                files.rename(f"{directory}/{name}{SWAP_SUFFIX}", f"{directory}/{name}")
-                names.discard(name + SWAP_SUFFIX)
-                names.add(name)
-    for name in sorted(names):
-        if name.endswith(SWAP_SUFFIX):
-            files.remove(f"{directory}/{name}")
-            names.discard(name)
-    return names

@@ -360,8 +360,9 @@ class Segment:
                 files.rename(source, target)
 
     def remove_files(self) -> None:
+        """Removes the log file last: indexes without a log file would look like lost records."""
         self.discard()
-        for path in self.paths():
+        for path in reversed(self.paths()):
             if self._pool.files.exists(path):
                 self._pool.files.remove(path)
 

@@ -1,0 +1,148 @@
+"""The files in a partition's directory, when its log is opened.
+
+Unfinished work of the cleaner: `.cleaned` files were incomplete and are removed. `.swap` files were complete, so the
+replacement is finished: they replace the original segments.
+
+A log file that is missing leaves traces: its indexes, its producer snapshot, or a recovery point behind the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ottla.model.ports import Files
+from ottla.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SWAP_SUFFIX,
+    offset_file_name,
+    offset_of_file,
+)
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.scan import scan_checked
+from ottla.storage.segment import Segment
+
+__all__ = ["FoundFiles", "find_files"]
+
+_PRIVATE_OPEN_FILES_MAX = 64
+
+
+class FoundFiles(NamedTuple):
+    """`segments` have a log file. `pool` has their open files."""
+
+    names: set[str]
+    segments: list[Segment]
+    unfinished: set[int]
+    """Offsets of segments whose deletion was not finished."""
+    missing: set[int]
+    """Offsets of segments whose log file was removed: their indexes are there."""
+    had_log_file: bool
+    directory: str
+    pool: OpenFiles
+    now_ms: int
+
+    def begin_segment(self, base_offset: int) -> None:
+        """An empty segment begins at the offset, behind the others."""
+        self.segments.append(Segment.create(self.directory, base_offset, self.pool, now_ms=self.now_ms))
+
+    def known_end(
+        self, end_offset: int, recovery_point: int, snapshots: Collection[int], *, is_clean: bool, is_damaged: bool
+    ) -> int:
+        """An offset that the log had reached, as far as the files show.
+
+        Without damage the recovery point may be that of a truncated log, or of a deleted topic of the same name, if a
+        crash came before the checkpoint was written.
+        """
+        if is_clean:
+            return max(recovery_point, *self.missing, *snapshots, 0)
+        # A roll creates the log file before the snapshot of the same offset, and a truncation removes both.
+        is_cut = any(offset >= end_offset for offset in self.unfinished)
+        misses_last = end_offset in snapshots and self.segments[-1].base_offset != end_offset and not is_cut
+        if is_damaged or misses_last or any(offset >= end_offset for offset in self.missing):
+            return max(recovery_point, *self.missing, 0)
+        return end_offset
+
+
+def find_files(files: Files, directory: str, pool: OpenFiles, now_ms: int) -> FoundFiles:
+    if not files.is_directory(directory):
+        files.make_directories(directory)
+    names, unfinished = _finish_interrupted_work(files, directory)
+    segments, orphans = _list_segments(files, directory, names, pool, now_ms)
+    # A crash while a segment is deleted leaves indexes without their log file.
+    return FoundFiles(names, segments, unfinished, orphans - unfinished, bool(segments), directory, pool, now_ms)
+
+
+def _list_segments(
+    files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int
+) -> tuple[list[Segment], set[int]]:
+    """The segments that have a log file. Indexes without a log file are removed; their offsets are returned."""
+    segments: list[Segment] = []
+    orphans: set[int] = set()
+    for name in sorted(names):
+        offset = offset_of_file(name)
+        if offset is None:
+            continue
+        if name.endswith(LOG_SUFFIX):
+            path = f"{directory}/{name}"
+            segment = Segment(
+                directory,
+                offset,
+                pool,
+                size=files.size_of(path),
+                created_ms=now_ms,
+                modified_ms=files.modified_ms(path),
+            )
+            segments.append(segment)
+        elif name.endswith(SEGMENT_SUFFIXES) and offset_file_name(offset, LOG_SUFFIX) not in names:
+            files.remove(f"{directory}/{name}")
+            orphans.add(offset)
+    return segments, orphans
+
+
+def _finish_interrupted_work(files: Files, directory: str) -> tuple[set[str], set[int]]:
+    """Removes deleted and unfinished files, and completes replacements.
+
+    Returns the remaining names, and the offsets of segments whose deletion was not finished. Files of other programs
+    stay, and are not returned.
+    """
+    names = set(files.list_directory(directory))
+    swaps: list[int] = []
+    unfinished: set[int] = set()
+    for name in sorted(names):
+        if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
+            continue
+        offset = offset_of_file(name)
+        if files.is_directory(f"{directory}/{name}") or (offset is None and name.endswith(SWAP_SUFFIX)):
+            names.discard(name)
+        elif not name.endswith(SWAP_SUFFIX):
+            files.remove(f"{directory}/{name}")
+            names.discard(name)
+            if offset is not None:
+                unfinished.add(offset)
+        elif offset is not None and name == offset_file_name(offset, LOG_SUFFIX) + SWAP_SUFFIX:
+            swaps.append(offset)
+    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
+    for offset in swaps:
+        path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
+        swap = Segment(directory, offset, private, size=files.size_of(path), created_ms=0, suffix=SWAP_SUFFIX)
+        end = max((batch.header.next_offset for batch in scan_checked(swap.file, 0, swap.size)), default=offset + 1)
+        for name in sorted(names):
+            old = offset_of_file(name)
+            if old is not None and offset <= old < end and name.endswith(SEGMENT_SUFFIXES):
+                files.remove(f"{directory}/{name}")
+                names.discard(name)
+        swap.discard()
+        for kind in SEGMENT_SUFFIXES:
+            name = offset_file_name(offset, kind)
+            if name + SWAP_SUFFIX in names:
+                files.rename(f"{directory}/{name}{SWAP_SUFFIX}", f"{directory}/{name}")
+                names.discard(name + SWAP_SUFFIX)
+                names.add(name)
+    for name in sorted(names):
+        if name.endswith(SWAP_SUFFIX):
+            files.remove(f"{directory}/{name}")
+            names.discard(name)
+    return names, unfinished

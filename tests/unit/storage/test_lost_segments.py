@@ -1,0 +1,137 @@
+"""Log files that were removed while the node was stopped: the loss is noticed, and no offset is given twice."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ottla.model.ids import TopicPartition
+from tests.unit.storage.helpers import DIRECTORY, LogBench, offsets_of
+from tests.unit.storage.logs_node import Node
+
+
+def filled(segments: int) -> LogBench:
+    bench = LogBench(segment_bytes=400, index_interval_bytes=1)
+    while len(bench.log.segments) < segments or bench.log.log_end_offset % 3 != 2:
+        bench.append(b"value-%02d" % bench.log.log_end_offset * 5)
+    return bench
+
+
+def log_file(base_offset: int) -> str:
+    return f"{DIRECTORY}/{base_offset:020d}.log"
+
+
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_removed_active_segment_gives_no_offset_twice(segments: int, clean: bool) -> None:
+    bench = filled(segments)
+    log = bench.log
+    log.flush()
+    end, base = log.log_end_offset, log.segments.active.base_offset
+    if clean:
+        log.close()
+    else:
+        log.segments.active.syncable_files()
+    bench.files.remove(log_file(base))
+    log = bench.open(clean=clean, recovery_point=log.recovery_point)
+    assert log.log_end_offset == end
+    assert (bench.report.lost_from, bench.report.lost_to) == (base, end)
+    # A follower fetches the lost records again ...
+    assert log.doubtful_from == base
+    # ... also if a crash or a stop comes before.
+    log.flush()
+    assert bench.open(clean=True, recovery_point=end).doubtful_from == base
+    log = bench.open(clean=False, recovery_point=end)
+    assert (log.doubtful_from, log.log_end_offset) == (base, end)
+    log.truncate_to(base)
+    assert (log.log_end_offset, log.log_start_offset, log.doubtful_from) == (base, 0, None)
+    bench.append(b"again")
+    assert offsets_of(log) == list(range(base + 1))
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_an_only_replica_continues_behind_the_lost_records(clean: bool) -> None:
+    bench = filled(3)
+    log = bench.log
+    log.flush()
+    end, base = log.log_end_offset, log.segments.active.base_offset
+    if clean:
+        log.close()
+    bench.files.remove(log_file(base))
+    log = bench.open(clean=clean, recovery_point=end)
+    log.resolve_doubt()
+    assert bench.append(b"next").first_offset == end
+    assert offsets_of(log) == [*range(base), end]
+    assert bench.restart(clean=True).log_end_offset == end + 1
+
+
+def test_an_orphaned_index_shows_a_removed_segment_without_a_checkpoint() -> None:
+    bench = filled(3)
+    log = bench.log
+    base = log.segments.active.base_offset
+    log.segments.active.syncable_files()
+    bench.files.remove(log_file(base))
+    log = bench.open(clean=False, recovery_point=0)
+    assert log.log_end_offset == base
+
+
+def test_a_removed_closed_segment_is_fetched_again() -> None:
+    bench = filled(4)
+    log = bench.log
+    log.flush()
+    second, third = bench.bases()[1:3]
+    log.close()
+    bench.files.remove(log_file(second))
+    log = bench.open(clean=True, recovery_point=log.log_end_offset)
+    assert (bench.report.lost_from, bench.report.lost_to) == (second, third)
+    assert log.doubtful_from == second
+    log.truncate_to(second)
+    assert log.log_end_offset == second
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_crash_while_segments_are_deleted_is_no_loss(steps: int) -> None:
+    bench = filled(4)
+    log = bench.log
+    log.flush()
+    end = log.log_end_offset
+    for segment in list(log.segments)[:3]:
+        for path in segment.paths():
+            if steps and bench.files.exists(path):
+                bench.files.rename(path, path + ".deleted")
+                steps -= 1
+    log = bench.open(clean=False, recovery_point=end)
+    assert (bench.report.lost_from, log.doubtful_from, log.log_end_offset) == (-1, None, end)
+
+
+def test_the_recovery_point_of_a_former_topic_is_no_loss() -> None:
+    bench = LogBench()
+    bench.append(b"a")
+    log = bench.open(clean=False, recovery_point=1000)
+    assert (bench.report.lost_from, log.doubtful_from, log.log_end_offset) == (-1, None, 1)
+
+
+def test_a_node_with_lost_records_has_no_clean_shutdown(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.start()
+    node.append(node.create("t"), b"a", b"b")
+    node.append(node.create("u"), b"a")
+    node.stop()
+    node.files.remove(f"/d1/t-0/{0:020d}.log")
+    caplog.set_level(logging.ERROR)
+    logs = node.start()
+    assert [
+        record.message for record in caplog.records if "t-0 has lost the records from offset 0 to 1" in record.message
+    ]
+    assert logs.previous_broker_epoch == -1
+    log = logs.get(TopicPartition("t", 0))
+    assert log is not None
+    assert log.log_end_offset == 2
+    # Stopped before a leader was there: the next start doubts the log again.
+    node.stop()
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert (found.doubtful_from, found.log_end_offset) == (0, 2)
+    node.append(found, b"c")
+    assert found.log_end_offset == 3
