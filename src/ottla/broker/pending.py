@@ -112,14 +112,15 @@ class PendingResponse:
 
     def _answer(self, deferred: Deferred[Any], route: Route, context: RequestContext) -> None:
         try:
-            response = deferred.result() if deferred.error is None else None
-            if self.started and context.connection.quota.is_set:
-                response = route.charge(
-                    response, context, handled_seconds=self.handled_seconds, request_bytes=self.request_bytes
-                )
-            if deferred.error is None:
-                self.parts = route.encode(response, context, self._request)
-            else:
-                self.parts = route.answer_error(deferred.error, context, self._request)
+            is_charged = self.started and context.connection.quota.is_set
+            seconds, size_bytes = self.handled_seconds, self.request_bytes
+            if deferred.error is not None:
+                charged = (seconds, size_bytes) if is_charged else None
+                self.parts = route.answer_error(deferred.error, context, self._request, charged=charged)
+                return
+            response = deferred.result()
+            if is_charged:
+                response = route.charge(response, context, handled_seconds=seconds, request_bytes=size_bytes)
+            self.parts = route.encode(response, context, self._request)
         except CloseConnection as order:
             self.close_reason = str(order)

@@ -231,17 +231,25 @@ class Route:
         self, error: BaseException, context: RequestContext, request: Any, started: float, request_bytes: int
     ) -> list[Part] | None:
         """`answer_error` for a request whose handler raised; it is charged and logged, too."""
-        parts = self.answer_error(error, context, request)
         seconds = self._monotonic() - started if started else 0.0
-        if started and context.connection.quota.is_set:
-            # The error response tells no throttle time, but the connection is muted.
-            self.charge(None, context, handled_seconds=seconds, request_bytes=request_bytes)
+        times = (seconds, request_bytes) if started and context.connection.quota.is_set else None
+        parts = self.answer_error(error, context, request, charged=times)
         if REQUEST_LOGGER.level <= DEBUG:
             log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
         return parts
 
-    def answer_error(self, error: BaseException, context: RequestContext, request: Any) -> list[Part] | None:
-        """The error response for an exception of the handler. Raises CloseConnection where there is none."""
+    def answer_error(
+        self,
+        error: BaseException,
+        context: RequestContext,
+        request: Any,
+        *,
+        charged: tuple[float, int] | None = None,
+    ) -> list[Part] | None:
+        """The error response for an exception of the handler. Raises CloseConnection where there is none.
+
+        `charged` is what the request has cost, in seconds and bytes, where its client has quotas.
+        """
         if isinstance(error, CloseConnection):
             raise error
         self.statistics.errors += 1
@@ -264,6 +272,8 @@ class Route:
                 response = self._error_response(request, self.version, answer)
             else:
                 response = generic_error_response(self.api_key, request, answer)
+            if charged is not None:
+                response = self.charge(response, context, handled_seconds=charged[0], request_bytes=charged[1])
             return response_parts(self.api_key, self.version, context.correlation_id, response)
         except CloseConnection:
             raise

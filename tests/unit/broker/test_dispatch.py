@@ -391,3 +391,35 @@ def test_no_answer_and_orders_to_close_pass_through(
     assert parts is None
     with pytest.raises(CloseConnection, match="acks=0"):
         dispatcher.dispatch(frame(20, 5, DeleteTopicsRequest()), connection, Waiter())
+
+
+class Throttling:
+    """A quota that every request exceeds."""
+
+    is_set = True
+    limits_connections = False
+
+    def charge(self, *_: object, **__: object) -> int:
+        return 77
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_throttled_client_is_told_so_with_an_error_too(
+    broker: Any, connection: ConnectionContext, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    waiting: Deferred[Any] = Deferred()
+
+    def handle(*_: object) -> Any:
+        if is_late:
+            return waiting
+        raise KafkaError(ErrorCode.POLICY_VIOLATION)
+
+    handler(monkeypatch, 20, handle)
+    connection.quota = Throttling()  # type: ignore[assignment]
+    request = DeleteTopicsRequest(topic_names=["a"], timeout_ms=1)
+    parts: Any = Dispatcher(broker).dispatch(frame(20, 5, request), connection, Waiter())
+    if is_late:
+        waiting.fail(KafkaError(ErrorCode.POLICY_VIOLATION))
+        parts = parts.parts
+    _, response = answer(parts, DeleteTopicsResponse, 5, flexible=True)
+    assert response.throttle_time_ms == 77

@@ -39,7 +39,9 @@ class RawRoute:
     def encode(self, response: bytes, context: object, request: object) -> list[Part]:
         return framed(response)
 
-    def answer_error(self, error: BaseException, context: object, request: object) -> list[Part]:
+    def answer_error(
+        self, error: BaseException, context: object, request: object, *, charged: object = None
+    ) -> list[Part]:
         raise error
 
 
