@@ -106,14 +106,14 @@ def test_a_half_open_connection_is_noticed_by_whoever_sends() -> None:
     assert pair.closed["a"] == ["connection reset by peer"]
 
 
-def test_a_killed_program_is_told_of_and_a_lost_host_is_not() -> None:
+def test_a_killed_program_notifies_its_peers_and_a_lost_host_does_not() -> None:
     pair = Pair()
-    pair.network.end_process(pair.processes["b"], is_told=True)
+    pair.network.end_process(pair.processes["b"], notifies_peers=True)
     pair.run(1)
     assert pair.closed["a"] == ["the peer closed the connection"]
     pair = Pair()
     pair.network.host("b").is_up = False
-    pair.network.end_process(pair.processes["b"], is_told=False)
+    pair.network.end_process(pair.processes["b"], notifies_peers=False)
     pair.run(1)
     assert pair.closed["a"] == []
 

@@ -1,7 +1,7 @@
 """Access control: Kafka's operations and resources, and the authorizer of every request.
 
-A handler asks `context.allows(...)` before it touches a resource, whatever the authorizer is. The only authorizer so
-far is `AllowAll`.
+A handler calls `context.allows(...)` before it accesses a resource, for every authorizer. The only authorizer so far is
+`AllowAll`.
 
 Shortcuts ask `context.allows_cached(...)`, which asks the authorizer once per connection, operation and resource. This
 puts two duties on an authorizer. Its decision may depend on the principal, the client's address, the listener, the

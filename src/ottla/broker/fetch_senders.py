@@ -1,4 +1,4 @@
-"""Tells the fetches of followers from those of consumers, on both kinds of listener."""
+"""Distinguishes fetches of followers from fetches of consumers, on both kinds of listener."""
 
 from __future__ import annotations
 

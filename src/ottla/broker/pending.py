@@ -21,7 +21,7 @@ Part = bytes | bytearray | memoryview | FileRegion
 
 
 class ResponseWaiter(Protocol):
-    """The connection that is told when a `PendingResponse` of it is ready."""
+    """The connection that is notified when one of its `PendingResponse`s is ready."""
 
     def response_ready(self) -> None: ...
 

@@ -70,7 +70,7 @@ def _handle(
     response: Deferred[Any]
     try:
         response = route.handle_in_slices(request, context, broker)
-    except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
+    except Exception as error:  # noqa: BLE001 - answered as an error; a defect is logged there
         response = Deferred.failed(error)
     seconds = broker.world.clock.monotonic() - started
     weight = statistics.count_alone(request_bytes, seconds)

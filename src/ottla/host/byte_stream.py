@@ -2,7 +2,7 @@
 
 A connection without encryption uses its socket as it is: `socket.socket` has every method of `ByteStream`, and a
 wrapper would cost a call for each read and write. TLS will be another implementation, over an `ssl.SSLSocket`
-(docs/decisions/0013). `StreamTraits` says in what the two differ.
+(docs/decisions/0013). `StreamTraits` describes the differences.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """A network of hosts: connections that carry bytes in order, over links that delay, block and break.
 
-What TCP promises holds (in order, no gaps, no repeats on one connection), and nothing more:
+The guarantees are those of TCP (in order, no gaps, no duplicates on one connection), and nothing more:
 - bytes that were sent together may arrive in pieces;
-- a connection holds a bounded number of bytes that the receiver has not read; a sender that fills it has to wait;
-- two connections between the same hosts overtake each other as delays fall;
-- a blocked link (a partition; each direction has its own) keeps bytes back, as retransmission would, and delivers them
-  when it opens again; a sender that waits too long gives its side of the connection up, and only its side;
-- a reset loses what is under way and tells both sides, or only one: the other is then half open, and learns of it when
-  it sends;
-- a program that is killed has its connections closed by its operating system; one whose power is cut does not, and its
-  peers find out when they send to the host that has come back;
-- a frozen program is connected to and sent to, and does not answer.
+- a connection holds a bounded number of unread bytes; a sender that fills it has to wait;
+- two connections between the same hosts can overtake each other, because delays are random;
+- a blocked link (a partition; each direction has its own) holds bytes back and delivers them when it opens again, as
+  retransmission would; a sender that waits too long closes its end of the connection, and only its end;
+- a reset loses the bytes in flight and notifies both ends, or only one: then the other end is half open, and learns of
+  the reset when it sends;
+- the operating system closes the connections of a killed program; after a power loss they are not closed, and peers
+  learn of it when they send to the restarted host;
+- a frozen program accepts connections and bytes, and does not answer.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from ottla.wire.message import Message
 
 __all__ = ["Host", "Link", "Listener", "Network", "Socket"]
 
-# How long a sender retransmits before it gives up; Linux takes a quarter of an hour, which would hide much.
+# How long a sender retransmits before it closes its end. On Linux it is a quarter of an hour, which would hide defects.
 RETRANSMISSION_US = (10 * SECOND_US, 30 * SECOND_US)
 
-# Bytes that were sent and not read yet, at most; each end of a connection draws one of these. The smallest is far below
-# what an operating system allows, so that senders really have to wait.
+# The most bytes that are sent and not yet read; every end of a connection draws one of these. The smallest is far below
+# the limit of an operating system, so that senders really have to wait.
 WINDOW_BYTES = (16 * 1024, 64 * 1024, 256 * 1024)
 
-# One in so many sends arrives in two pieces.
+# One send in this many arrives in two pieces.
 SPLIT_ONE_IN = 12
 
-# How long it takes a sender to hear that there is room again.
+# The delay until a sender learns that there is room again.
 ROOM_DELAY_US = 200
 
 DELAY_US = (100, 600)
@@ -44,7 +44,7 @@ LOCAL_DELAY_US = (5, 30)
 
 
 class Host:
-    """A machine: up or down, and whatever process runs on it."""
+    """A machine: up or down, and the process that runs on it."""
 
     __slots__ = ("is_up", "name")
 
@@ -68,7 +68,7 @@ class Link:
 class Socket:
     """One end of a connection: a stream of bytes, read and written without blocking, as a real socket is.
 
-    `take` says what to call when bytes can be read, when there is room for more, and when the connection has ended.
+    `take` sets the callbacks for readable bytes, for room to send, and for the end of the connection.
     """
 
     __slots__ = (
@@ -102,12 +102,12 @@ class Socket:
         self._on_writable: Callable[[], object] | None = None
         self._on_closed: Callable[[str], object] | None = None
         self._is_reading = False
-        # A program that is slow to read, whatever it wants.
+        # Set by the fault `slow readers`: the program cannot read, even if it wants to.
         self._is_stalled = False
         # True while a call of `_on_readable` is planned.
         self._is_announced = False
         self._inbox = bytearray()
-        # The other side has closed: told when everything before is read.
+        # Set when the other end has closed. Reported when all earlier bytes are read.
         self._end_reason: str | None = None
         self._window_bytes = window_bytes
         self._unread_by_peer = 0
@@ -127,17 +127,17 @@ class Socket:
         self.read(True)
 
     def read(self, is_wanted: bool) -> None:
-        """Begins or ceases to read; the end of a connection that is not read from is not noticed."""
+        """Starts or stops reading. A connection that is not read does not notice that it was closed."""
         self._is_reading = is_wanted
         self._announce()
 
     def stall(self, is_stalled: bool) -> None:
-        """The program does not get to read for a while."""
+        """Prevents the program from reading, or allows it again."""
         self._is_stalled = is_stalled
         self._announce()
 
     def send(self, data: bytes | memoryview) -> int:
-        """Takes as many bytes as there is room for; raises BlockingIOError where there is none."""
+        """Sends as many bytes as there is room for. Raises BlockingIOError if there is none."""
         if self.is_closed:
             raise BrokenPipeError("the connection is closed")
         room = self._window_bytes - self._unread_by_peer
@@ -152,7 +152,7 @@ class Socket:
         return len(taken)
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As many bytes as there are and as fit; raises BlockingIOError where there are none."""
+        """Receives as many bytes as are there and fit. Raises BlockingIOError if there are none."""
         inbox = self._inbox
         count = min(len(buffer), len(inbox))
         if not count:
@@ -164,14 +164,14 @@ class Socket:
         return count
 
     def close(self) -> None:
-        """Ends the connection from this side; the other side is told."""
+        """Closes the connection from this end and notifies the other end."""
         if not self.is_closed:
             self._end()
             if self.peer is not None:
-                self._network.tell_closed(self, "the peer closed the connection")
+                self._network.announce_close(self, "the peer closed the connection")
 
     def vanish(self, reason: str | None = None) -> None:
-        """Ends this side alone, at once, and tells its program where there is a reason."""
+        """Ends only this end, at once. Its program is notified if there is a reason."""
         if self.is_closed:
             return
         self._end()
@@ -179,14 +179,14 @@ class Socket:
             self.process.plan(0, self._on_closed, reason)
 
     def arrive(self, data: bytes) -> None:
-        """Bytes come from the network."""
+        """Bytes have arrived from the network."""
         if self.is_closed:
             return
         self._inbox += data
         self._announce()
 
     def end_after_inbox(self, reason: str) -> None:
-        """The other side has closed the connection in good order."""
+        """The other end has closed the connection without a reset."""
         self._end_reason = reason
         self._announce()
 
@@ -199,9 +199,9 @@ class Socket:
         is_due = self._inbox or self._end_reason is not None
         if is_due and self._is_reading and not self._is_stalled and not self._is_announced and not self.is_closed:
             self._is_announced = True
-            self.process.plan(0, self._be_read)
+            self.process.plan(0, self._call_reader)
 
-    def _be_read(self) -> None:
+    def _call_reader(self) -> None:
         self._is_announced = False
         if self.is_closed or not self._is_reading or self._is_stalled:
             return
@@ -216,15 +216,15 @@ class Socket:
         self._unread_by_peer -= count
         if self._wants_room and not self.is_closed:
             self._wants_room = False
-            self.process.plan(ROOM_DELAY_US, self._tell_room)
+            self.process.plan(ROOM_DELAY_US, self._announce_room)
 
-    def _tell_room(self) -> None:
+    def _announce_room(self) -> None:
         if not self.is_closed and self._on_writable is not None:
             self._on_writable()
 
 
 class Listener:
-    """A bound port. Who connects before it is opened waits in the backlog."""
+    """A bound port. Connections wait in the backlog until it is opened."""
 
     __slots__ = ("_backlog", "_on_accept", "is_closed", "process")
 
@@ -254,26 +254,26 @@ class Network:
         self._hosts: dict[str, Host] = {}
         self._links: dict[tuple[str, str], Link] = {}
         self._listeners: dict[tuple[str, int], Listener] = {}
-        # In the order of their making; a dictionary because a set would have an order of its own.
+        # In the order of their creation. A dictionary, because the order of a set is not deterministic.
         self._sockets: dict[Socket, None] = {}
-        # Shown every answer that any client or node gets: connection, its name, request, response.
+        # Called with every answer that a client or node gets: connection, its name, request, response.
         self.observe: Callable[[object, str, Message, Message], object] = lambda *_: None
 
     # -- hosts and links -------------------------------------------------------------------------------------------
 
     def host(self, name: str) -> Host:
-        found = self._hosts.get(name)
-        if found is None:
-            found = self._hosts[name] = Host(name)
-        return found
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._hosts[name] = Host(name)
+        return host
 
     def link(self, source: str, target: str) -> Link:
-        found = self._links.get((source, target))
-        if found is None:
-            found = self._links[source, target] = Link()
+        link = self._links.get((source, target))
+        if link is None:
+            link = self._links[source, target] = Link()
             if source == target:
-                found.delay_us = LOCAL_DELAY_US
-        return found
+                link.delay_us = LOCAL_DELAY_US
+        return link
 
     def block(self, source: str, target: str) -> None:
         self.link(source, target).is_blocked = True
@@ -284,14 +284,14 @@ class Network:
         held, link.held = link.held, []
         arrival_us = self._kernel.now_us + self._random.randrange(*link.delay_us)
         for callback, arguments in held:
-            # In the order in which they were sent, and before whatever the same connection sends from now on.
+            # In the order in which they were sent, and before everything that the same connection sends from now on.
             arrival_us += 1
             if callback == self._arrive:
                 arguments[0]._arrival_us = arrival_us
             self._kernel.after(arrival_us - self._kernel.now_us, callback, *arguments)
 
     def heal(self) -> None:
-        """Every link is open and fast again."""
+        """Opens every link and restores its speed."""
         for source, target in list(self._links):
             self.restore_speed(source, target)
             self.unblock(source, target)
@@ -302,7 +302,7 @@ class Network:
         link.bytes_per_second = 0
 
     def pairs(self) -> list[tuple[str, str]]:
-        """All pairs of hosts that have ever spoken."""
+        """All pairs of hosts that have ever had a link."""
         return list(self._links)
 
     @property
@@ -313,14 +313,14 @@ class Network:
         """The open ends of connections on a host."""
         return [socket for socket in self._sockets if socket.local == host]
 
-    def end_process(self, process: Process, *, is_told: bool) -> None:
-        """The process is gone, and with it its ports and connections; `is_told` when its host still says so."""
+    def end_process(self, process: Process, *, notifies_peers: bool) -> None:
+        """Ends the ports and connections of a process. With `notifies_peers` its host still runs and closes them."""
         for key, listener in list(self._listeners.items()):
             if listener.process is process:
                 listener.is_closed = True
                 del self._listeners[key]
         for socket in [socket for socket in self._sockets if socket.process is process]:
-            if is_told:
+            if notifies_peers:
                 socket.close()
             else:
                 socket.vanish()
@@ -347,7 +347,7 @@ class Network:
         on_connected: Callable[[Socket], object],
         on_refused: Callable[[str], object],
     ) -> Socket:
-        """Begins a connection; the socket may be closed before it is connected."""
+        """Opens a connection. The socket may be closed before it is connected."""
         socket = self._new_socket(source, process)
 
         def on_syn() -> None:
@@ -396,12 +396,12 @@ class Network:
         delay_us = self._random.randrange(*link.delay_us)
         if link.bytes_per_second:
             delay_us += len(data) * SECOND_US // link.bytes_per_second
-        # Never before what was sent earlier on the same connection.
+        # Never before bytes that were sent earlier on the same connection.
         arrival_us = max(self._kernel.now_us + delay_us, sender._arrival_us + 1)
         sender._arrival_us = arrival_us
         self._kernel.after(arrival_us - self._kernel.now_us, self._arrive, sender, receiver, data)
 
-    def tell_closed(self, closed: Socket, reason: str) -> None:
+    def announce_close(self, closed: Socket, reason: str) -> None:
         receiver = closed.peer
         assert receiver is not None
         if not self.host(closed.local).is_up:
@@ -409,7 +409,7 @@ class Network:
         self._carry(closed.local, receiver.local, closed._arrival_us, receiver.end_after_inbox, reason)
 
     def reset(self, socket: Socket, *, is_one_sided: bool) -> None:
-        """Breaks a connection; with `is_one_sided` the other end goes on believing in it."""
+        """Breaks a connection. With `is_one_sided` the other end is not notified and stays half open."""
         self._kernel.trace("connection reset", f"{socket.local} {'one side' if is_one_sided else 'both sides'}")
         peer = socket.peer
         socket.vanish("connection reset")
@@ -429,7 +429,7 @@ class Network:
     def _carry(
         self, source: str, target: str, not_before_us: int, callback: Callable[..., object], *arguments: Any
     ) -> None:
-        """Something without a connection to wait for: a SYN, its answer, a reset."""
+        """Delivers a segment that does not wait for earlier bytes: a SYN, its answer, a reset."""
         link = self.link(source, target)
         if link.is_blocked:
             link.held.append((callback, arguments))
@@ -441,7 +441,7 @@ class Network:
         if not self.host(receiver.local).is_up:
             return
         if receiver.is_closed:
-            # The host knows no such connection (any more), and says so.
+            # The host does not have this connection (any more), and answers with a reset.
             self._kernel.counts["bytes to a closed connection"] += 1
             self._carry(receiver.local, sender.local, 0, sender.vanish, "connection reset by peer")
             return

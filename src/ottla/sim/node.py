@@ -123,13 +123,13 @@ class SimNode:
         """Ends the program at once. The operating system keeps its writes and closes its connections."""
         if self.is_running:
             self.kernel.trace("node kill", f"{self.node_id}: {reason}")
-            self._end(reason, is_told=True)
+            self._end(reason, notifies_peers=True)
 
     def lose_power(self) -> None:
         """Ends the host at once. Everything that was not synced may be lost."""
         if self.is_running:
             self.network.host(self.host).is_up = False
-            self._end("power lost", is_told=False)
+            self._end("power lost", notifies_peers=False)
         lost = self.disk.lose_power()
         self.kernel.trace("power loss", f"{self.node_id}: {lost} files changed", lost)
 
@@ -154,16 +154,16 @@ class SimNode:
     def ended(self, reason: str, *, is_clean: bool) -> None:
         """The program has ended by itself."""
         self.kernel.trace("node clean end" if is_clean else "node failed", f"{self.node_id}: {reason}")
-        self._end(reason, is_told=True)
+        self._end(reason, notifies_peers=True)
 
     def defect(self, sentence: str, error: BaseException) -> None:
         self._on_defect(sentence, error)
 
-    def _end(self, reason: str, *, is_told: bool) -> None:
+    def _end(self, reason: str, *, notifies_peers: bool) -> None:
         assert self.process is not None
         assert self._run is not None
         self._run.files.is_dead = True
-        self.network.end_process(self.process, is_told=is_told)
+        self.network.end_process(self.process, notifies_peers=notifies_peers)
         self.process.end()
         self.process = self._run = None
         self.disk.changes_until_kill = None

@@ -1,7 +1,7 @@
 """The Peers port on the simulated network; clients of the simulation use it as well.
 
 Drives the machine that real nodes use, `ottla.wire.connection.client`, as `ottla.host.peers` does: one connection for
-each endpoint and purpose. When anything goes wrong, every request that waits fails, and the next one opens a new
+each endpoint and purpose. When a connection fails, all its pending requests fail, and the next request opens a new
 connection.
 """
 
@@ -63,7 +63,7 @@ class SimPeers:
 
 
 class _Watched(AskedRequest):
-    """A request whose answer is shown to the network's observer first."""
+    """A request whose answer is passed to the network's observer first."""
 
     __slots__ = ("_connection",)
 
@@ -159,5 +159,5 @@ class _PeerConnection:
 
 
 def _conforms(peers: SimPeers) -> Peers:
-    """Never called: the type checker proves here that the port is implemented."""
+    """Never called. Makes the type checker verify that the port is implemented."""
     return peers

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SimConnection", "SimListener"]
 
-# Far lower than on real nodes, so that connections do pause.
+# Far lower than on real nodes, so that connections really pause.
 REQUESTS_UNANSWERED_MAX = 8
 UNSENT_BYTES_MAX = 32 * 1024
 
@@ -35,7 +35,8 @@ class SimListener:
         *,
         on_request: Callable[[int, str, str], object] | None = None,
     ) -> None:
-        # Told the API key and the client's host when a request "arrives" and when it "is answered"; may kill the node.
+        # Called for every request with the API key, the client's host, and "arrives" or "is answered". May kill the
+        # node.
         self.on_request = on_request
         self.dispatcher = dispatcher
         self.buffers = ReceiveBuffers()
@@ -107,7 +108,7 @@ class SimConnection:
 
     def stop_reading(self) -> None:
         self._machine.stop()
-        # Perhaps in the middle of a request of this connection.
+        # Planned, because the caller may be a request of this connection.
         self._plan()
 
     def close(self) -> None:
@@ -152,7 +153,7 @@ class SimConnection:
             self._after_step()
 
     def _after_step(self) -> None:
-        """Sends what is ready, then does what the machine asks for."""
+        """Sends the answers that are ready, then pauses, resumes or closes as the machine demands."""
         machine, socket = self._machine, self._socket
         if not socket.is_closed:
             machine.collect_answers(self._owner.now())
@@ -184,7 +185,7 @@ class SimConnection:
         except BlockingIOError:
             self._tap.count("send blocked")
         except OSError:
-            # The client was promised bytes that cannot be read or sent: the stream cannot be continued.
+            # The response has announced bytes that cannot be read or sent. The stream cannot continue.
             self.close()
 
     def _mute(self, seconds: float) -> None:
@@ -203,13 +204,13 @@ class SimConnection:
 
 
 class _Tap:
-    """The dispatcher, with a look at each request that arrives and each answer that leaves."""
+    """A dispatcher that reports every request that arrives and every answer that is sent."""
 
     def __init__(self, owner: SimListener, socket: Socket, context: ConnectionContext) -> None:
         self._owner = owner
         self._socket = socket
         self._context = context
-        # The API keys of the requests under way, by correlation id.
+        # The API keys of pending requests, by correlation id.
         self._api_keys: dict[bytes, int] = {}
         self.starts_behind = owner.dispatcher.starts_behind
         self.answered = owner.dispatcher.answered
@@ -217,22 +218,22 @@ class _Tap:
     def dispatch(self, frame: memoryview, connection: ConnectionContext, waiter: Any) -> Any:
         api_key = int.from_bytes(frame[:2], "big")
         self._api_keys[bytes(frame[4:8])] = api_key
-        self._tell(api_key, "arrives")
+        self._report(api_key, "arrives")
         if self._socket.is_closed:
             raise CloseConnection("the node has ended")
         return self._owner.dispatcher.dispatch(frame, connection, waiter)
 
-    def is_answered(self, parts: list[Part]) -> bool:
-        """Whether the node is still there to send the answer."""
+    def report_answer(self, parts: list[Part]) -> bool:
+        """Reports the answer. Returns False if the node was killed and cannot send it."""
         header = parts[0]
         assert not isinstance(header, FileRegion)
-        self._tell(self._api_keys.pop(bytes(header[4:8])), "is answered")
+        self._report(self._api_keys.pop(bytes(header[4:8])), "is answered")
         return not self._socket.is_closed
 
     def count(self, what: str) -> None:
         self._socket.process.kernel.counts[what] += 1
 
-    def _tell(self, api_key: int, moment: str) -> None:
+    def _report(self, api_key: int, moment: str) -> None:
         if self._owner.on_request is not None:
             self._owner.on_request(api_key, self._context.client_host, moment)
 
@@ -245,7 +246,7 @@ class _TappedOutgoing(Outgoing):
         self._tap = tap
 
     def put(self, parts: list[Part]) -> None:
-        if self._tap.is_answered(parts):
+        if self._tap.report_answer(parts):
             super().put(parts)
 
 

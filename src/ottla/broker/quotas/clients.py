@@ -71,7 +71,7 @@ class ClientQuotas:
         return int(meter.limit * (self._window_count - 1) * self._window_seconds)
 
     def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        """The throttle time for an answer of that size, and whether the answer may be sent all the same.
+        """The throttle time for an answer of that size, and whether the answer may be sent with its records.
 
         It may if nothing was fetched within the windows: a single batch can be larger than the quota of all windows,
         and a consumer that never gets the batch would never make progress.
