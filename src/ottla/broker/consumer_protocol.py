@@ -1,4 +1,4 @@
-"""Whether this broker serves the consumer group protocol (KIP-848): depends on its configuration and a feature."""
+"""Decides whether this broker serves the consumer group protocol (KIP-848): by its configuration and a feature."""
 
 from __future__ import annotations
 

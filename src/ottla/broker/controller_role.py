@@ -178,18 +178,18 @@ class ControllerRole:
         voters, own = self._quorum.log.voters, self._quorum.own
         others = [voter.key.node_id for voter in voters if not voter.key.matches(own)]
         missing = voters.majority - (1 if voters.has(own) else 0)
-        known: Deferred[bool] = Deferred()
-        unknown = set(others)
+        is_cut_off: Deferred[bool] = Deferred()
+        pending = set(others)
         reached: set[int] = set()
 
         def on_answer(node_id: int, answer: Deferred[Any]) -> None:
-            unknown.discard(node_id)
+            pending.discard(node_id)
             if answer.error is None:
                 reached.add(node_id)
-            if known.done:
+            if is_cut_off.done:
                 return
-            if len(reached) >= missing or not unknown:
-                known.resolve(len(reached) < missing)
+            if len(reached) >= missing or not pending:
+                is_cut_off.resolve(len(reached) < missing)
 
         if missing <= 0:
             return Deferred.resolved(False)
@@ -202,7 +202,7 @@ class ControllerRole:
                 endpoint, ApiVersionsRequest(), purpose=PROBES, timeout_ms=PROBE_TIMEOUT_MS, version_max=0
             )
             asked.when_done(partial(on_answer, node_id))
-        return known
+        return is_cut_off
 
     def followed(self) -> None:
         self._is_followed = True

@@ -145,7 +145,7 @@ class Connection:
             self._muting = Muting(self._loop, on_check=self._close_if_client_left, on_over=self._on_mute_over)
         until = self._loop.time() + seconds
         if self._muting.extend(until):
-            # The client obeys the throttle time, so the connection does not count as idle.
+            # A muted connection does not count as idle.
             self.last_active = until
             self._machine.mute()
             self._stop_reading()
