@@ -15,6 +15,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from mmap import mmap
 from types import ModuleType
 
 __all__ = ["Codec", "DecompressionFailed", "compress", "decompress", "decompressed_size_bound"]
@@ -38,6 +39,13 @@ class DecompressionFailed(ValueError):
 
 LZ4_LEVEL_DEFAULT = 9
 """Kafka's default of `compression.lz4.level`; it selects the fast compressor, every other level the slow one."""
+
+# Codecs work without the interpreter's lock, but filling or copying a buffer holds it, 100 ms and more for 128 MiB. So
+# buffers beyond this size are mapped, which fills them when they are written to, and are written to in portions.
+_PORTION_BYTES = 1024 * 1024
+
+# zlib copies the input behind the end of a member, so a member never sees much of it.
+_GZIP_INPUT_BYTES = 16 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -65,7 +73,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     cramjam = _cramjam()
     if codec == Codec.LZ4:
         frame = cramjam.lz4.Compressor(level=_lz4_level(level), content_checksum=False, block_linked=False)
-        frame.compress(data if isinstance(data, bytes) else bytes(data))
+        view = memoryview(data)
+        for start in range(0, len(view), _PORTION_BYTES):
+            frame.compress(bytes(view[start : start + _PORTION_BYTES]))
         return bytes(frame.finish())
     return bytes(cramjam.zstd.compress(data, level=3 if level is None else level))
 
@@ -81,7 +91,7 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_br
             raise DecompressionFailed(f"{len(data)} bytes exceed the limit of {limit}")
         return memoryview(data)
     if codec == Codec.GZIP:
-        return memoryview(_decompress_gzip(data, limit))
+        return _decompress_gzip(data, limit)
     if codec == Codec.SNAPPY:
         return memoryview(_decompress_snappy(data, limit))
     if codec == Codec.LZ4:
@@ -130,25 +140,38 @@ def _compress_snappy(data: Buffer) -> bytes:
     return b"".join(parts)
 
 
-def _decompress_gzip(data: Buffer, limit: int) -> bytes:
-    # zlib can stop at a limit, so no bound is needed. A stream may have several members.
-    parts = []
-    left = limit
-    rest: Buffer = data
-    while rest:
+def _decompress_gzip(data: Buffer, limit: int) -> memoryview:
+    """A stream may have several members. zlib can stop at a limit, so the first portion needs no bound."""
+    view = memoryview(data)
+    output: memoryview | None = None
+    first = b""
+    size = 0
+    position = 0
+    while position < len(view):
         member = zlib.decompressobj(wbits=31)
-        try:
-            part = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise DecompressionFailed(f"Damaged gzip stream: {error}") from None
-        if len(part) > left:
-            raise DecompressionFailed(f"The decompressed size of a gzip stream exceeds the limit of {limit} bytes")
-        if not member.eof:
-            raise DecompressionFailed("A gzip stream is incomplete")
-        left -= len(part)
-        parts.append(part)
-        rest = member.unused_data
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not member.eof:
+            source: Buffer = member.unconsumed_tail
+            if not source:
+                source = view[position : position + _GZIP_INPUT_BYTES]
+                position += len(source)
+            try:
+                portion = member.decompress(source, min(limit - size + 1, _PORTION_BYTES))
+            except zlib.error as error:
+                raise DecompressionFailed(f"Damaged gzip stream: {error}") from None
+            if not portion and not source:
+                raise DecompressionFailed("A gzip stream is incomplete")
+            if size + len(portion) > limit:
+                raise DecompressionFailed(f"The decompressed size of a gzip stream exceeds the limit of {limit} bytes")
+            if not size:
+                first = portion
+            elif portion:
+                if output is None:
+                    output = _output_buffer(min(limit, _GZIP_RATIO_MAX * len(view)))
+                    output[:size] = first
+                output[size : size + len(portion)] = portion
+            size += len(portion)
+        position -= len(member.unused_data)
+    return memoryview(first) if output is None else output[:size]
 
 
 def _decompress_snappy(data: Buffer, limit: int) -> bytes:
@@ -192,14 +215,18 @@ def _decompress_snappy_block(block: memoryview, limit: int) -> bytes:
 
 
 def _decompress_frames(module: ModuleType, data: Buffer, bound: int, limit: int) -> memoryview:
-    output = bytearray(min(bound, limit))
-    decompress_into: Callable[[Buffer, bytearray], int] = module.decompress_into
+    output = _output_buffer(min(bound, limit))
+    decompress_into: Callable[[Buffer, memoryview], int] = module.decompress_into
     try:
         length = decompress_into(data, output)
     except _cramjam().DecompressionError as error:
         reason = f"more than {limit} bytes, or damaged" if bound > limit else "damaged"
         raise DecompressionFailed(f"{module.__name__.rpartition('.')[2]} stream is {reason}: {error}") from None
-    return memoryview(output)[:length]
+    return output[:length]
+
+
+def _output_buffer(size: int) -> memoryview:
+    return memoryview(mmap(-1, size) if size > _PORTION_BYTES else bytearray(size))
 
 
 def _zstd_bound(data: Buffer) -> int:

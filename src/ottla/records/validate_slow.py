@@ -364,6 +364,9 @@ def _recompressed(
     now_ms: int,
     is_consecutive: bool,
 ) -> Steps[memoryview]:
+    if target == Codec.NONE and len(payload) > settings.max_message_bytes:
+        # Not copied, because the batch is refused in any case.
+        raise _too_large(HEADER_SIZE + len(payload), settings)
     records = payload if is_consecutive else (yield from _renumbered(payload, header.record_count))
     attributes = (header.attributes & ~CODEC_MASK & ~TIMESTAMP_TYPE_BIT) | target
     if settings.uses_append_time:

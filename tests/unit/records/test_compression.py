@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from contextlib import suppress
 
 import cramjam
@@ -131,3 +132,40 @@ def test_a_bomb_allocates_no_more_than_the_limit() -> None:
         packed = compress(codec, bytes(1 << 22)) * 50
         with pytest.raises(DecompressionFailed):
             decompress(codec, packed, limit=1 << 20)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_more_than_one_portion(codec: Codec) -> None:
+    """Large outputs are written in portions of 1 MiB, and into mapped memory."""
+    data = b"0123456789" * 250_000
+    compressed = compress(codec, data)
+    assert decompress(codec, compressed, limit=len(data)) == data
+    with pytest.raises(DecompressionFailed):
+        decompress(codec, compressed, limit=len(data) - 1)
+    with pytest.raises(DecompressionFailed):
+        decompress(codec, compressed[:-20], limit=len(data))
+
+
+def test_a_gzip_stream_of_many_members_is_read_member_by_member() -> None:
+    """zlib copies the input behind the end of each member: it must not get all of it again for every member."""
+    seen: list[int] = []
+    original = zlib.decompressobj
+
+    class Counted:
+        def __init__(self, wbits: int) -> None:
+            self._member = original(wbits=wbits)
+
+        def decompress(self, source: bytes, size_max: int) -> bytes:
+            seen.append(len(source))
+            return self._member.decompress(source, size_max)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._member, name)
+
+    members = 2_000
+    stream = compress(Codec.GZIP, b"x") * members
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(zlib, "decompressobj", Counted)
+        assert decompress(Codec.GZIP, stream, limit=members) == b"x" * members
+    assert len(stream) > 40_000
+    assert max(seen) <= 16 * 1024
