@@ -19,6 +19,7 @@ from ottla.records.build import assemble_batch
 from ottla.records.compression import Codec
 from ottla.records.record import append_contents, record_content
 from ottla.records.validate import RECORDS_PER_BYTE_MAX
+from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.bystander import Bystander
@@ -120,6 +121,14 @@ def report(attack: str, honest: Honest, nodes: ottla.testing.Cluster) -> None:
     assert memory < MEMORY_BYTES_MAX
 
 
+def test_without_an_attack(nodes: ottla.testing.Cluster) -> None:
+    """The figure to compare the others with: on a busy machine the honest client has gaps without any attack."""
+    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap) as client:
+        for _ in range(10_000):
+            client.call(ApiVersionsRequest(), 0)
+    report("no attack", honest, nodes)
+
+
 @pytest.mark.parametrize("topic", ["plain", "compacted"])
 @pytest.mark.parametrize("count", [100_000, 1_000_000, 8_000_000])
 def test_a_batch_that_claims_more_records_than_it_has_bytes(
@@ -153,3 +162,26 @@ def test_the_dearest_batches_that_are_accepted(nodes: ottla.testing.Cluster) -> 
         codes = {answer.error_code for answer in attacker.receive().responses[0].partition_responses}
         assert codes <= {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
     report(f"{PARTITIONS} x {len(batch)} bytes with {RECORDS_PER_BYTE_MAX} records for each byte", honest, nodes)
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
+def test_one_record_that_decompresses_to_the_limit(nodes: ottla.testing.Cluster, codec: Codec) -> None:
+    """Decompression does not hold the interpreter's lock, and not all partitions are decompressed at the same time."""
+    payload = bytearray()
+    append_contents(payload, [record_content(b"", bytes(127 << 20))], first_offset_delta=0, timestamp_delta=0)
+    now_ms = time.time_ns() // 1_000_000
+    batch = bytes(
+        assemble_batch(
+            payload,
+            base_offset=0,
+            last_offset_delta=0,
+            record_count=1,
+            attributes=codec,
+            base_timestamp=now_ms,
+            max_timestamp=now_ms,
+        )
+    )
+    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap, timeout_seconds=120) as client:
+        answers = client.call(produce("compacted", [batch] * PARTITIONS), 9).responses[0].partition_responses
+        assert {answer.error_code for answer in answers} <= {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
+    report(f"{PARTITIONS} x {len(batch)} bytes that decompress to 127 MiB, {codec.name.lower()}", honest, nodes)
