@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.commit_topics import readable_topic
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -29,7 +30,6 @@ from ottla.wire.messages.txn_offset_commit import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.metadata.image import TopicImage, TopicsImage
     from ottla.replica.partition import Partition
 
 __all__ = ["API"]
@@ -64,7 +64,7 @@ def handle(
     valid: list[TxnOffsetCommitRequestTopic] = []
     refused: list[TxnOffsetCommitResponseTopic] = []
     for topic in request.topics:
-        known = _known_topic(topic, topics, context)
+        known = readable_topic(topic, topics, context, by_id=context.api_version >= _TOPIC_ID_VERSION)
         if isinstance(known, ErrorCode):
             refused.append(_refused(topic, topic.partitions, known))
             continue
@@ -105,22 +105,6 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaEr
     if version < _LOADING_VERSION and code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     return TxnOffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
-
-
-def _known_topic(
-    topic: TxnOffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
-) -> TopicImage | ErrorCode:
-    """The topic, or the error for it. Fills in the name where the request has an id."""
-    if context.api_version >= _TOPIC_ID_VERSION:
-        known = topics.by_id.get(topic.topic_id)
-        if known is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        topic.name = known.name
-    else:
-        known = topics.by_name.get(topic.name)
-    if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
 
 
 def _refused(

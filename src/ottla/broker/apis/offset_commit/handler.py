@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.commit_topics import readable_topic
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -22,7 +23,6 @@ from ottla.wire.uniform import UniformArray
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
-    from ottla.metadata.image import TopicImage, TopicsImage
 
 __all__ = ["error_response", "handle"]
 
@@ -41,7 +41,7 @@ def handle(
     valid: list[OffsetCommitRequestTopic] = []
     refused: list[OffsetCommitResponseTopic] = []
     for topic in request.topics:
-        known = _known_topic(topic, topics, context)
+        known = readable_topic(topic, topics, context, by_id=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS)
         if isinstance(known, ErrorCode):
             refused.append(_refused(topic, topic.partitions, known))
             continue
@@ -68,22 +68,6 @@ def error_response(request: OffsetCommitRequest, version: int, error: KafkaError
     """Every partition gets the code: the response has no other field for it."""
     code = ErrorCode.INVALID_COMMIT_OFFSET_SIZE if error.code in _TOO_LARGE else error.code
     return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
-
-
-def _known_topic(
-    topic: OffsetCommitRequestTopic, topics: TopicsImage, context: RequestContext
-) -> TopicImage | ErrorCode:
-    """The topic, or the error for it. Fills in the name where the request has an id."""
-    if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        known = topics.by_id.get(topic.topic_id)
-        if known is None:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        topic.name = known.name
-    else:
-        known = topics.by_name.get(topic.name)
-    if not context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
 
 
 def _are_among(partitions: Sequence[OffsetCommitRequestPartition], count: int) -> bool:
