@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,7 +33,10 @@ def produce(bootstrap: str, topic: str, values: list[bytes], *, partition: int =
     return offsets
 
 
-def consume(bootstrap: str, topic: str, count: int, *, partition: int = 0) -> list[tuple[int, bytes]]:
+def consume(
+    bootstrap: str, topic: str, count: int, *, partition: int = 0, up_to: int | None = None
+) -> list[tuple[int, bytes]]:
+    """Reads from the beginning until there are `count` records, or the record at offset `up_to`."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, partition, 0)])
     records: list[tuple[int, bytes]] = []
@@ -40,6 +45,8 @@ def consume(bootstrap: str, topic: str, count: int, *, partition: int = 0) -> li
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
             records.append((message.offset() or 0, message.value() or b""))
+            if message.offset() == up_to:
+                break
     consumer.close()
     return records
 
@@ -153,3 +160,48 @@ def test_a_removed_active_segment_is_fetched_again_from_the_leader() -> None:
         assert "t-0 has lost the records from offset 0 to 9" in node.output
         assert segment.read_bytes() == whole
         assert produce(cluster.bootstrap, "t", values(1)) == [10]
+
+
+def test_a_truncated_active_segment_of_an_only_replica_is_recovered() -> None:
+    settings = {"log.flush.offset.checkpoint.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    with ottla.testing.cluster(settings=settings) as cluster:
+        create(cluster.bootstrap, "t")
+        produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(10)])
+        node = cluster.node(1)
+        segment = active_segment(directory_of(node, "t"))
+        os.truncate(segment, 120_000)
+        produce(cluster.bootstrap, "t", values(1))
+        wait_until(lambda: "t-0 was recovered" in node.output, "the damage is noticed")
+        [offset] = produce(cluster.bootstrap, "t", values(1, "new"))
+        assert offset == 11
+        assert consume(cluster.bootstrap, "t", 12, up_to=11)[-1] == (11, b"new-0")
+
+
+def test_a_truncated_active_segment_is_fetched_again_from_another_leader() -> None:
+    settings = {"log.flush.offset.checkpoint.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    with ottla.testing.cluster(nodes=3, settings=settings) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3)
+        produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(10)])
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        os.truncate(active_segment(directory_of(node, "t")), 120_000)
+        wait_until(lambda: "t-0 was recovered" in node.output, "the damage is noticed")
+        wait_until(lambda: leader_of(admin, "t") != victim, "another replica leads")
+        assert produce(cluster.bootstrap, "t", values(1)) == [10]
+        wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the replica is in sync again")
+        assert [offset for offset, _ in consume(cluster.bootstrap, "t", 11)] == list(range(11))
+
+
+def test_a_vanished_directory_does_not_come_back_empty_and_leading() -> None:
+    settings = {"log.flush.offset.checkpoint.interval.ms": "200", "log.initial.task.delay.ms": "0"}
+    with ottla.testing.cluster(nodes=3, settings=settings) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3)
+        produce(cluster.bootstrap, "t", values(10))
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        shutil.rmtree(directory_of(node, "t"))
+        wait_until(lambda: "t-0 was recovered" in node.output, "the damage is noticed")
+        wait_until(lambda: leader_of(admin, "t") != victim, "another replica leads")
+        assert produce(cluster.bootstrap, "t", values(1)) == [10]
+        wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the replica is in sync again")
+        assert [offset for offset, _ in consume(cluster.bootstrap, "t", 11)] == list(range(11))

@@ -79,6 +79,9 @@ class MemoryFile:
         self._files.check("preallocate", self._path)
         self._node.reserved_to = max(size, self._node.reserved_to)
 
+    def stored_size(self) -> int:
+        return len(self._node.data) if self._node in self._files.nodes.values() else -1
+
     def sync(self) -> None:
         self._files.check("sync", self._path)
         self._files.sync_count += 1

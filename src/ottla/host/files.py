@@ -179,6 +179,12 @@ class OsFile:
         if size > self._size:
             os.posix_fallocate(self._descriptor, 0, size)
 
+    def stored_size(self) -> int:
+        status = os.fstat(self._descriptor)
+        if status.st_nlink == 0:
+            return -1
+        return os.lseek(self._descriptor, 0, os.SEEK_HOLE) if status.st_size else 0
+
     def sync(self) -> None:
         os.fdatasync(self._descriptor)
 

@@ -115,6 +115,9 @@ class File(Protocol):
     def preallocate(self, size: int) -> None:
         """Reserves disk space up to `size` bytes. The file's `size` and the position of appends do not change."""
 
+    def stored_size(self) -> int:
+        """The size on disk, or the position of the first hole; -1 if the file was removed. Reads no content."""
+
     def sync(self) -> None:
         """Blocks until all writes are durable; must be called on a worker."""
 

@@ -23,6 +23,7 @@ from ottla.replica.directory_reporter import DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
+from ottla.replica.lost_replicas import lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
@@ -147,6 +148,7 @@ class ReplicaManager:
             node_id=self.node_id, scheduler=self._scheduler, controller=controller, broker_epoch=broker_epoch
         )
         self.logs.on_moved.append(self._on_moved)
+        self.logs.on_log_failure.append(self._on_log_failed)
         self.fetchers = FetcherPool(
             node_id=self.node_id,
             config=self.config,
@@ -273,7 +275,9 @@ class ReplicaManager:
     def start(self, image: ClusterView) -> None:
         """Applies a whole image, at start-up, after the logs have been opened."""
         self._take_image(image)
-        self._find_lost(image)
+        lost = lost_replicas(image, self.logs, self.node_id)
+        self.offline |= lost
+        self.lost |= lost
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
 
@@ -320,18 +324,11 @@ class ReplicaManager:
                 partition.refuse(ErrorCode.KAFKA_STORAGE_ERROR)
                 self._forget(partition)
 
-    def _find_lost(self, image: ClusterView) -> None:
-        """A replica whose log is in no working directory is lost, if a directory is out of service."""
-        online = {directory.directory_id for directory in self.logs.online_directories()}
-        if len(online) == len(self.logs.directories):
-            return
-        for topic in image.topics.by_id.values():
-            for index, view in topic.partitions.items():
-                topic_partition = TopicPartition(topic.name, index)
-                is_here = self.logs.get(topic_partition) is not None or view.directory(self.node_id) in online
-                if self.node_id in view.replicas and not is_here:
-                    self.offline.add(topic_partition)
-                    self.lost.add(topic_partition)
+    def _on_log_failed(self, topic_partition: TopicPartition) -> None:
+        """Files of a log are damaged: it is recovered, and another in-sync replica leads meanwhile."""
+        self.on_directory_failed((topic_partition,))
+        self.lost.discard(topic_partition)
+        self._plan_create_retry()
 
     def _apply_topic(
         self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
@@ -393,11 +390,14 @@ class ReplicaManager:
         directory_id = view.directory(self.node_id)
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
+            if log.doubtful_from is not None and view.leader == self.node_id and len(view.isr) > 1:
+                raise StorageError("another in-sync replica has to lead, because this one has lost records")
         except StorageError as error:
             # Logged once: the creation is retried every second while the disk is full.
             if topic_partition not in self.offline:
                 logger.error("could not create the log of %s, will retry: %s", topic_partition, error.message)
-            if self.directory_reporter is not None and self.logs.is_refused(topic_partition):
+            has_damaged_log = self.logs.is_refused(topic_partition) or self.logs.get(topic_partition) is not None
+            if self.directory_reporter is not None and has_damaged_log:
                 self.directory_reporter.report_lost(topic_id, topic_partition.partition, view)
             self.offline.add(topic_partition)
             self._plan_create_retry()

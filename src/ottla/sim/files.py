@@ -234,6 +234,9 @@ class SimFile:
         self._files.check_change(self._path, takes_room=True)
         self._inode.reserved_to = max(size, self._inode.reserved_to)
 
+    def stored_size(self) -> int:
+        return len(self._inode.data)
+
     def sync(self) -> None:
         self._files.check_change(self._path, takes_room=False)
         self._files.disk.sync(self._path, self._inode)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.storage.errors import is_shortage
 from ottla.storage.flusher import Flusher, sync_job
+from ottla.storage.log_files import is_any_short
 
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
@@ -31,6 +32,7 @@ class Durability:
         "_flush_target",
         "_flusher",
         "_flushing_paths",
+        "_is_short",
         "_pool",
         "_world",
         "last_flush_ms",
@@ -55,6 +57,7 @@ class Durability:
         self._flush_target = recovery_point
         self._flush_started = 0.0
         self._flushing_paths: Sequence[str] = ()
+        self._is_short = False
         self._flusher = Flusher(world.workers, collect=self._collect, on_done=self._on_done)
 
     def flush(self) -> Deferred[None]:
@@ -76,7 +79,15 @@ class Durability:
         self._flush_started = self._world.clock.monotonic()
         open_files, paths = self._files.collect_unsynced(self.recovery_point)
         self._flushing_paths = paths
-        return sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
+        sync = sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
+        written = self._files.written_files(self.recovery_point)
+
+        def sync_and_check() -> None:
+            sync()
+            self._is_short = is_any_short(written)
+
+        self._is_short = False
+        return sync_and_check
 
     def _on_done(self, error: BaseException | None) -> BaseException | None:
         files = self._files
@@ -88,6 +99,9 @@ class Durability:
             # After a failed fsync the content of the disk is unknown: even a full disk takes the directory out here.
             return files.failures.fail(error, "flush")
         if error is None:
+            damage = files.find_damage(self.recovery_point) if self._is_short else None
+            if damage is not None:
+                return damage
             self.recovery_point = max(self.recovery_point, self._flush_target)
             self.last_flush_ms = self._world.clock.now_ms()
             self._pool.count_flush(self._world.clock.monotonic() - self._flush_started)

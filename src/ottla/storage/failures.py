@@ -4,6 +4,7 @@
 |---|---|
 | the disk or quota is full | `DiskFull`; the write left nothing behind, reads and later writes go on |
 | no descriptors or no memory | `StorageError`; the log stays in service |
+| the log's files were truncated or removed | this log is out of service and recovered |
 | any other error | the whole log directory is out of service, with all of its logs |
 """
 
@@ -30,7 +31,7 @@ _NOT_FULL = -1
 class LogFailures:
     """The failures of one log. `offline` is the error that every call gets once the log is out of service."""
 
-    __slots__ = ("_clock", "_full_at", "_full_logged_ms", "_on_failure", "_topic_partition", "offline")
+    __slots__ = ("_clock", "_full_at", "_full_logged_ms", "_on_failure", "_topic_partition", "offline", "on_damage")
 
     def __init__(
         self, topic_partition: TopicPartition, clock: Clock, *, on_failure: Callable[[OSError], None] | None
@@ -40,6 +41,8 @@ class LogFailures:
         # Takes the log directory out of service.
         self._on_failure = on_failure
         self.offline: StorageError | None = None
+        # Recovers the log after damage to its files.
+        self.on_damage: Callable[[StorageError], None] | None = None
         self._full_at = _NOT_FULL
         self._full_logged_ms = 0
 
@@ -78,6 +81,15 @@ class LogFailures:
                 self._on_failure(error)
         return self.offline
 
+    def fail_log(self, reason: str) -> StorageError:
+        """The files of this log are damaged, the directory is not: the log's owner recovers it."""
+        if self.offline is None:
+            self.offline = StorageError(f"{self._topic_partition} is out of service: {reason}")
+            logger.error("%s", self.offline.message)
+            if self.on_damage is not None:
+                self.on_damage(self.offline)
+        return self.offline
+
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""
         if self.offline is None:
@@ -85,5 +97,6 @@ class LogFailures:
 
     def continue_from(self, former: LogFailures) -> None:
         """The log goes on in another directory. A batch that was refused before the move is still missing."""
+        self.on_damage = former.on_damage
         self._full_at = former._full_at
         self._full_logged_ms = former._full_logged_ms

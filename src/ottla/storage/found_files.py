@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ottla.model.ports import Files
+from ottla.model.ports import Files, World
 from ottla.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
@@ -66,7 +66,10 @@ class FoundFiles(NamedTuple):
         return end_offset
 
 
-def find_files(files: Files, directory: str, pool: OpenFiles, now_ms: int) -> FoundFiles:
+def find_files(world: World, directory: str) -> FoundFiles:
+    files, now_ms = world.files, world.clock.now_ms()
+    # May run on a worker, so the node's pool is not used yet.
+    pool = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
     if not files.is_directory(directory):
         files.make_directories(directory)
     names, unfinished = _finish_interrupted_work(files, directory)

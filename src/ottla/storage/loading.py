@@ -318,5 +318,6 @@ class Loader:
                 report.segments_dropped,
                 log.log_end_offset,
             )
-        log.update_high_watermark(min(max(job.high_watermark, log.log_start_offset), log.log_end_offset))
+        high_watermark = min(max(job.high_watermark, log.log_start_offset), report.high_watermark_max(log))
+        log.update_high_watermark(high_watermark)
         return LoadedLog(log, job.directory, topic_id, report)

@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from ottla.storage.open_files import OpenFiles
     from ottla.storage.producers import ProducerLedger
 
-__all__ = ["LogFiles"]
+__all__ = ["LogFiles", "is_any_short"]
 
 _NEVER = (1 << 63) - 1
+
+
+def is_any_short(files: Sequence[tuple[File, int]]) -> bool:
+    """Whether a file has fewer bytes on disk, without a hole, than were written. Asking may block on the disk."""
+    return any(file.stored_size() < size for file, size in files)
 
 
 class LogFiles:
@@ -82,6 +87,19 @@ class LogFiles:
             paths.append(self.epochs.path)
             self.epochs.mark_synced()
         return open_files, paths
+
+    def written_files(self, recovery_point: int) -> list[tuple[File, int]]:
+        """Open log files of segments that are not durable yet, with their sizes, for `is_any_short` on a worker."""
+        files = [segment.open_file() for segment in self.segments.from_offset(recovery_point)]
+        return [file for file in files if file is not None]
+
+    def find_damage(self, recovery_point: int) -> StorageError | None:
+        """A worker has found a short file, which the log may have truncated itself. Damage takes it out of service."""
+        for segment in self.segments.from_offset(recovery_point):
+            damage = segment.find_damage()
+            if damage is not None:
+                return self.failures.fail_log(damage)
+        return None
 
     # ---- segments
 

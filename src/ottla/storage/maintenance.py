@@ -18,6 +18,7 @@ from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.flusher import sync_job
 from ottla.storage.log import PartitionLog
+from ottla.storage.log_files import is_any_short
 from ottla.storage.names import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
 from ottla.storage.retention import delete_expired
 
@@ -51,6 +52,7 @@ class Maintenance:
         delay_ms = self._manager.config.log_initial_task_delay_ms
         self._every("retention", lambda c: c.log_retention_check_interval_ms, delay_ms, self.apply_retention)
         self._every("flush", _flush_interval_ms, delay_ms, self.flush_due)
+        self._every("damage", lambda c: c.log_flush_offset_checkpoint_interval_ms, delay_ms, self.find_damage)
         self._every(
             "recovery points",
             lambda c: c.log_flush_offset_checkpoint_interval_ms,
@@ -79,6 +81,19 @@ class Maintenance:
 
     def apply_retention(self) -> None:
         self._for_each_log(lambda log: delete_expired(log, self._world.clock.now_ms()))
+
+    def find_damage(self) -> None:
+        """Notices files that were truncated or removed while the node runs. A worker asks for their sizes."""
+        written = [(log, log.files.written_files(log.recovery_point)) for log in self._manager if not log.is_offline]
+
+        def find_suspects() -> list[PartitionLog]:
+            return [log for log, files in written if is_any_short(files)]
+
+        def check(suspects: list[PartitionLog]) -> None:
+            for log in suspects:
+                log.files.find_damage(log.recovery_point)
+
+        self._world.workers.submit(find_suspects).then(check).recover(BaseException, _ignore)
 
     def flush_due(self) -> None:
         """Flushes logs whose last flush is `flush.ms` ago."""

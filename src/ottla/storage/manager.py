@@ -7,9 +7,10 @@ fewest partitions. `maintenance` runs periodic tasks, `mover` moves a partition 
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from functools import partial
 
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -18,6 +19,8 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.beginning import begin_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
+from ottla.storage.damage import recover_damaged
+from ottla.storage.descriptions import DirectoryDescription, ReplicaDescription
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import (
     DirectoryRefused,
@@ -38,6 +41,8 @@ from ottla.storage.recovery import open_log
 
 __all__ = ["OPEN_FILES_MAX", "DirectoryDescription", "LogManager", "ReplicaDescription"]
 
+logger = logging.getLogger(__name__)
+
 OPEN_FILES_MAX = 4096
 
 _PREFERRED_MAX = 10_000
@@ -48,22 +53,6 @@ NO_OVERRIDES: Mapping[str, str] = {}
 def is_reserved(directory_id: Uuid) -> bool:
     """The first hundred ids mean "unassigned", "lost" and so on (KIP-858), not a directory."""
     return directory_id.bytes[:15] == bytes(15) and directory_id.bytes[15] < 100
-
-
-class ReplicaDescription(NamedTuple):
-    topic_partition: TopicPartition
-    size_bytes: int
-    offset_lag: int
-    is_future: bool
-
-
-class DirectoryDescription(NamedTuple):
-    path: str
-    directory_id: Uuid
-    error: OSError | None
-    total_bytes: int
-    usable_bytes: int
-    replicas: list[ReplicaDescription]
 
 
 class _Entry:
@@ -111,6 +100,8 @@ class LogManager:
         self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_moved: list[Callable[[TopicPartition], None]] = []
+        self.on_log_failure: list[Callable[[TopicPartition], None]] = []
+        """Called after a damaged log was removed here. Once it is recovered, `get_or_create` returns it again."""
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called with the directory and its partitions, after their logs have been removed here."""
         self.previous_broker_epoch = -1
@@ -384,6 +375,7 @@ class LogManager:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
         entry.log.on_cut = self._on_cut
+        entry.log.files.failures.on_damage = partial(self._on_log_damaged, entry)
 
     def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
         self._mover.on_cut(topic_partition, offset)
@@ -428,6 +420,30 @@ class LogManager:
         self._mover.directory_failed(directory)
         for callback in self.on_directory_failure:
             callback(directory, gone)
+
+    def _on_log_damaged(self, entry: _Entry, error: StorageError) -> None:
+        """Takes the log out of service and opens it again on a worker."""
+        topic_partition = entry.log.topic_partition
+        if self._is_closing or self._entries.pop(topic_partition, None) is None:
+            return
+        entry.directory.partition_count -= 1
+        self._refused[topic_partition] = error
+        self._mover.cancel(topic_partition)
+        entry.log.files.discard()
+        for callback in self.on_log_failure:
+            callback(topic_partition)
+        recovered = self._world.workers.submit(
+            recover_damaged, self._world, self.pool, entry.log, entry.topic_id, entry.directory.fail
+        )
+        recovered.when_done(lambda outcome: self._on_log_recovered(entry, outcome))
+
+    def _on_log_recovered(self, entry: _Entry, outcome: Deferred[PartitionLog]) -> None:
+        topic_partition = entry.log.topic_partition
+        if outcome.error is not None:
+            logger.error("%s could not be recovered, restart the node: %s", topic_partition, outcome.error)
+        elif not self._is_closing and not entry.directory.is_offline and topic_partition in self._refused:
+            del self._refused[topic_partition]
+            self._add(_Entry(outcome.result(), entry.directory, entry.topic_id))
 
     # ---- describing
 

@@ -42,7 +42,6 @@ from ottla.storage.segment import Segment
 
 __all__ = ["OpenedLog", "RecoveryReport", "open_log"]
 
-_PRIVATE_OPEN_FILES_MAX = 64
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 _NONE = (1 << 63) - 1
 NOTHING_LOST = -1
@@ -60,6 +59,11 @@ class RecoveryReport(NamedTuple):
     lost_to: int = NOTHING_LOST
     """The offset after the missing records, as far as the remaining files show."""
 
+    def high_watermark_max(self, log: PartitionLog) -> int:
+        """Up to this offset the opened log has all records."""
+        doubtful_from = log.doubtful_from if self.lost_from >= 0 else None
+        return log.log_end_offset if doubtful_from is None else doubtful_from
+
 
 class OpenedLog(NamedTuple):
     log: PartitionLog
@@ -74,6 +78,7 @@ def open_log(
     directory: str,
     config: LogConfig,
     clean_shutdown: bool = False,
+    is_damaged: bool = False,
     recovery_point: int = 0,
     log_start_offset: int = 0,
     cleaned_to: int | None = None,
@@ -82,10 +87,10 @@ def open_log(
 ) -> OpenedLog:
     """Opens the log in a directory, or begins a new one there. May run on a worker: it uses its own open files.
 
+    With `is_damaged` the files are known to have lost records, and the log had reached the recovery point.
     `cleaned_to` is the offset in the cleaner's checkpoint, if any: this node's cleaner made the gaps below it.
     """
-    now_ms = world.clock.now_ms()
-    found = find_files(world.files, directory, OpenFiles(world.files, limit=_PRIVATE_OPEN_FILES_MAX), now_ms)
+    found = find_files(world, directory)
     segments = found.segments
     epochs = LeaderEpochs.load(world.files, directory)
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=found.names)
@@ -96,9 +101,8 @@ def open_log(
     next_offset = recovery.end_offset(log_start_offset)
     if not segments:
         found.begin_segment(log_start_offset)
-        next_offset = log_start_offset
     start = max(log_start_offset, segments[0].base_offset)
-    is_damaged = recovery.has_cut or (not found.had_log_file and bool(epochs.entries))
+    is_damaged = is_damaged or recovery.has_cut or (not found.had_log_file and bool(epochs.entries))
     known_end = found.known_end(
         next_offset, recovery_point, producers.snapshots, is_clean=clean_shutdown, is_damaged=is_damaged
     )
@@ -109,7 +113,7 @@ def open_log(
         next_offset = known_end
     recovery.doubt_missing_segments(found.missing, start)
     recovery.truncate_epochs(start, next_offset)
-    _rebuild_producers(producers, segments, start, next_offset, now_ms, recovery.checked_from, clean_shutdown)
+    _rebuild_producers(producers, segments, start, next_offset, found.now_ms, recovery.checked_from, clean_shutdown)
     for segment in segments:
         segment.use_pool(pool)
     failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)

@@ -24,7 +24,7 @@ from ottla.storage.names import (
 )
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.scan import read_header_at, scan_headers
+from ottla.storage.scan import read_header_at, scan_checked, scan_headers
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -181,6 +181,25 @@ class Segment:
         self.modified_ms = now_ms
         assert position - start == len(buffer), "the buffer is not exactly the batches it was announced as"
         return position
+
+    def open_file(self) -> tuple[File, int] | None:
+        """The log file and the size that it must have on disk; None if it is not open."""
+        return None if self._file is None else (self._file, self.size)
+
+    def find_damage(self) -> str | None:
+        """What another program did to the open log file; None if it is closed or intact."""
+        file = self._file
+        stored = self.size if file is None else file.stored_size()
+        if stored >= self.size:
+            return None
+        if stored < 0:
+            return f"{self.path} was removed"
+        assert file is not None
+        # Some file systems store zeros in a record as a hole.
+        end = 0
+        for batch in scan_checked(file, 0, self.size):
+            end = batch.position + batch.header.size
+        return None if end == self.size else f"{self.path} was truncated: it has lost bytes from position {end} on"
 
     def is_index_full(self, *, index_interval_bytes: int, bytes_max: int) -> bool:
         """Whether `segment.index.bytes` has no room for another entry. The time index reserves an entry for closing."""

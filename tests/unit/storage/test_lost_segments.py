@@ -135,3 +135,54 @@ def test_a_node_with_lost_records_has_no_clean_shutdown(caplog: pytest.LogCaptur
     assert (found.doubtful_from, found.log_end_offset) == (0, 2)
     node.append(found, b"c")
     assert found.log_end_offset == 3
+
+
+@pytest.mark.parametrize("appends", [True, False])
+def test_a_truncation_while_the_node_runs_is_noticed_by_a_flush(
+    appends: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    for number in range(4):
+        node.append(log, b"value-%d" % number)
+    failed: list[TopicPartition] = []
+    node.logs.on_log_failure.append(failed.append)
+    path = f"/d1/t-0/{0:020d}.log"
+    size = len(node.files.nodes[path].data)
+    del node.files.nodes[path].data[size // 2 :]
+    if appends:
+        # A hole, of which files in memory know only by their content.
+        node.files.nodes[path].data += bytes(size // 2 - 10)
+    flushed = log.flush()
+    node.world.scheduler.run()
+    assert flushed.error is not None
+    assert failed == [TopicPartition("t", 0)]
+    assert log.is_offline
+    assert log.recovery_point == 0
+    found = node.create("t")
+    assert found is not log
+    assert (found.log_end_offset, found.doubtful_from) == (4, 2)
+    node.append(found, b"next")
+    assert found.log_end_offset == 5
+    assert [record.levelname for record in caplog.records if "t-0 is out of service" in record.message] == ["ERROR"]
+
+
+def test_a_removed_directory_is_noticed_by_maintenance() -> None:
+    node = Node(log_flush_offset_checkpoint_interval_ms="1000", log_initial_task_delay_ms="1000")
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a", b"b")
+    node.files.remove_tree("/d1/t-0")
+    node.world.scheduler.advance(2000)
+    found = node.logs.get(TopicPartition("t", 0))
+    assert found is not None
+    assert found is not log
+    assert (found.log_end_offset, found.doubtful_from) == (2, 0)
+    assert node.logs.topic_id_of(TopicPartition("t", 0)) == log_topic_id(node)
+
+
+def log_topic_id(node: Node) -> object:
+    """The topic id on disk, after another start."""
+    node.stop()
+    return node.start().topic_id_of(TopicPartition("t", 0))

@@ -1,0 +1,57 @@
+"""Opens a log again whose files were truncated or removed while the node ran.
+
+The log ends at the same offset as before, so that no offset is given twice. What is missing is a gap, from which
+`PartitionLog.doubtful_from` makes a follower fetch again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ottla.model.ids import Uuid
+from ottla.model.ports import World
+from ottla.storage.log import PartitionLog
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.partition_metadata import write_topic_id
+from ottla.storage.recovery import open_log
+
+__all__ = ["recover_damaged"]
+
+logger = logging.getLogger(__name__)
+
+
+def recover_damaged(
+    world: World, pool: OpenFiles, damaged: PartitionLog, topic_id: Uuid, on_failure: Callable[[OSError], None]
+) -> PartitionLog:
+    """Runs on a worker. The damaged log is out of service."""
+    directory = damaged.directory
+    is_gone = not world.files.is_directory(directory)
+    log, report = open_log(
+        world,
+        pool,
+        topic_partition=damaged.topic_partition,
+        directory=directory,
+        config=damaged.config,
+        # In a new directory there is nothing to check.
+        clean_shutdown=is_gone,
+        is_damaged=True,
+        # The log was written up to its end.
+        recovery_point=damaged.log_end_offset,
+        log_start_offset=damaged.log_start_offset,
+        cleaned_to=0 if damaged.config.compacts else None,
+        producer_id_expiration_ms=damaged.producers.expiration_ms,
+        on_failure=on_failure,
+    )
+    if topic_id:
+        log.files.sync_with_next_flush(write_topic_id(world.files, directory, topic_id))
+    log.update_high_watermark(min(max(damaged.high_watermark, log.log_start_offset), report.high_watermark_max(log)))
+    logger.error(
+        "%s was recovered in %s: the records from offset %d to %d are lost here. If another replica leads, they are "
+        "fetched from it again; otherwise they stay missing.",
+        log.topic_partition,
+        directory,
+        report.lost_from,
+        report.lost_to - 1,
+    )
+    return log
