@@ -31,7 +31,16 @@ _NOT_FULL = -1
 class LogFailures:
     """The failures of one log. `offline` is the error that every call gets once the log is out of service."""
 
-    __slots__ = ("_clock", "_full_at", "_full_logged_ms", "_on_failure", "_topic_partition", "offline", "on_damage")
+    __slots__ = (
+        "_clock",
+        "_full_at",
+        "_full_logged_ms",
+        "_on_failure",
+        "_topic_partition",
+        "damaged_segments",
+        "offline",
+        "on_damage",
+    )
 
     def __init__(
         self, topic_partition: TopicPartition, clock: Clock, *, on_failure: Callable[[OSError], None] | None
@@ -43,6 +52,8 @@ class LogFailures:
         self.offline: StorageError | None = None
         # Recovers the log after damage to its files.
         self.on_damage: Callable[[StorageError], None] | None = None
+        self.damaged_segments: set[int] = set()
+        """Base offsets of segments in which a read has found damage."""
         self._full_at = _NOT_FULL
         self._full_logged_ms = 0
 
@@ -89,6 +100,17 @@ class LogFailures:
             if self.on_damage is not None:
                 self.on_damage(self.offline)
         return self.offline
+
+    def note_damaged(self, base_offset: int, reason: str) -> None:
+        """A read came upon damage in a segment. Logged once for a segment."""
+        if base_offset not in self.damaged_segments:
+            self.damaged_segments.add(base_offset)
+            logger.error(
+                "%s: the segment at offset %d is damaged: %s. Other segments can be read.",
+                self._topic_partition,
+                base_offset,
+                reason,
+            )
 
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""

@@ -27,7 +27,7 @@ from ottla.records.header import ATTRIBUTES_POSITION, HEAD, LENGTH_OVERHEAD, MAG
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
 from ottla.storage import lookups, timestamps
-from ottla.storage.errors import LogDirectoryOffline
+from ottla.storage.errors import CorruptLog, LogDirectoryOffline
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_files import LogFiles
 from ottla.storage.lookups import ReadResult
@@ -307,7 +307,7 @@ class PartitionLog:
         if offset >= end_offset or offset == next_offset:
             return ReadResult(None, segments.active.base_offset, segments.active.size)
         try:
-            return lookups.read_batches(
+            result = lookups.read_batches(
                 segments,
                 tail.recent,
                 offset,
@@ -316,8 +316,14 @@ class PartitionLog:
                 next_offset,
                 at_least_one_batch,
             )
+        except CorruptLog as error:
+            self._failures.note_damaged(segments[segments.number_of(offset)].base_offset, error.message)
+            raise
         except OSError as error:
             raise self._tail.refusal(error, "read") from error
+        if result.segment_base_offset > offset and not self.config.compacts:
+            self._failures.note_damaged(segments[segments.number_of(offset)].base_offset, f"no record at {offset}")
+        return result
 
     def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
         """The first record whose timestamp is at least the given one. A worker reads the batches."""

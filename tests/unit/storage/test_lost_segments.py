@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 
 import pytest
 
 from ottla.model.ids import TopicPartition
+from ottla.storage.errors import CorruptLog
 from tests.unit.storage.helpers import DIRECTORY, LogBench, offsets_of
 from tests.unit.storage.logs_node import Node
 
@@ -186,3 +188,26 @@ def log_topic_id(node: Node) -> object:
     """The topic id on disk, after another start."""
     node.stop()
     return node.start().topic_id_of(TopicPartition("t", 0))
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "removed bytes"])
+def test_a_read_reports_a_damaged_closed_segment_once(damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    bench = filled(3)
+    second, third = bench.bases()[1:3]
+    data = bench.files.nodes[log_file(second)].data
+    log = bench.restart(clean=True)
+    if damage == "cut":
+        del data[len(data) // 3 :]
+        bench.restart(clean=True)
+        log = bench.log
+    elif damage == "flipped":
+        data[16] ^= 0xFF
+    else:
+        data[:] = bytes(len(data))
+    for _ in range(3):
+        with contextlib.suppress(CorruptLog):
+            log.read(third - 1 if damage == "cut" else second, max_bytes=1000, end_offset=log.log_end_offset)
+    messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(messages) == 1, messages
+    assert f"the segment at offset {second} is damaged" in messages[0]
+    assert log.files.failures.damaged_segments == {second}
