@@ -24,10 +24,12 @@ SETTINGS = QuorumSettings(
 )
 FETCH_ENTRIES_MAX = 3
 PARKED_MS = 50
+NEW = e.Persist(epoch=0, leader_id=-1, voted=None)
 
 
-def key(node_id: int) -> ReplicaKey:
-    return ReplicaKey(node_id, Uuid(bytes([node_id]) * 16))
+def key(node_id: int, disk: int = 0) -> ReplicaKey:
+    """A node with its first disk, or with one that replaced it: then it is another replica (KIP-853)."""
+    return ReplicaKey(node_id, Uuid(bytes([node_id, disk]) * 8))
 
 
 def voter_set(*ids: int) -> VoterSet:
@@ -67,18 +69,24 @@ class ModelNode:
         self.model = model
         self.node_id = node_id
         self.log = ModelLog()
-        self.persisted = e.Persist(epoch=0, leader_id=-1, voted=None)
+        self.persisted = NEW
         self.life = 0
+        self.disk = 0
+        self._disks: dict[int, tuple[ModelLog, e.Persist]] = {}
         self.is_up = False
         self.committed = 0
         self.machine: QuorumMachine
+
+    @property
+    def key(self) -> ReplicaKey:
+        return key(self.node_id, self.disk)
 
     def start(self) -> None:
         self.is_up = True
         self.life += 1
         self.committed = 0
         self.machine = QuorumMachine(
-            own=key(self.node_id),
+            own=self.key,
             log=self.log,
             voters=self.voters()[0],
             former_voters=self.voters()[1],
@@ -96,6 +104,13 @@ class ModelNode:
         kept = self.model.random.randint(self.log.synced_offset, self.log.end_offset)
         del self.log.entries[kept:]
         self.log.synced_offset = kept
+
+    def swap_disk(self) -> None:
+        """The node is down, and will start with its other disk, which is empty the first time."""
+        assert not self.is_up
+        self._disks[self.disk] = (self.log, self.persisted)
+        self.disk = 1 - self.disk
+        self.log, self.persisted = self._disks.get(self.disk, (ModelLog(), NEW))
 
     def voters(self) -> tuple[VoterSet, VoterSet | None]:
         """Who votes, and who did before when the change is not known to be committed."""
@@ -183,7 +198,7 @@ class ModelNode:
         if isinstance(request, e.SendVote):
             answer = self.step(
                 e.VoteRequested(
-                    candidate=key(sender.node_id),
+                    candidate=sender.key,
                     epoch=request.epoch,
                     log_end=request.log_end,
                     is_pre_vote=request.is_pre_vote,
@@ -236,9 +251,9 @@ class ModelNode:
             return answered(error=error)
         end = log.end_of_epoch(log_end.epoch)
         if end.epoch != log_end.epoch or end.offset < log_end.offset:
-            self.step(e.ReplicaFetched(replica=key(sender.node_id), offset=None))
+            self.step(e.ReplicaFetched(replica=sender.key, offset=None))
             return answered(diverging=end)
-        self.step(e.ReplicaFetched(replica=key(sender.node_id), offset=log_end.offset))
+        self.step(e.ReplicaFetched(replica=sender.key, offset=log_end.offset))
         entries = log.entries[log_end.offset : log_end.offset + FETCH_ENTRIES_MAX]
         return answered(records=(log_end.offset, entries) if entries else None)
 

@@ -146,3 +146,29 @@ def test_a_voter_that_is_new_has_time_to_be_heard_of() -> None:
     model.run(2000)
     assert leader.machine.is_leader
     assert leader.committed == leader.log.end_offset
+
+
+@pytest.mark.parametrize("seed", range(4000, 4030))
+def test_a_voter_that_starts_with_another_disk_costs_no_committed_entry(seed: int) -> None:
+    """KIP-853: it is another replica, so neither its fetches nor its votes count for the voter that it was."""
+    model = Model(seed=seed, nodes=3)
+    model.run(1000)
+    swapped = model.nodes[1 + seed % 3]
+    for _ in range(RUN_STEPS):
+        if model.random.random() < 0.25:
+            _fault(model)
+        if model.random.random() < 0.1:
+            if swapped.is_up:
+                swapped.crash()
+            swapped.swap_disk()
+            swapped.start()
+        leader = model.leader()
+        if leader is not None:
+            model.append(leader)
+        model.run(model.random.randint(1, 100))
+    if swapped.disk:
+        if swapped.is_up:
+            swapped.crash()
+        swapped.swap_disk()
+    _heal(model)
+    _check_whole(model)
