@@ -10,6 +10,7 @@ from ottla.broker.apis import write_txn_markers
 from ottla.records.build import set_checksum
 from ottla.records.header import read_header
 from ottla.replica.isr import IsrKeeper
+from ottla.replica.leadership import LeaderState
 from ottla.replica.partition import Partition
 from ottla.replica.producing import WaitingProduce
 from ottla.storage.log import PartitionLog
@@ -54,6 +55,20 @@ def high_watermark_follows_any_follower(patch: pytest.MonkeyPatch) -> None:
         partition.log.high_watermark = max(0, min(partition.log.high_watermark, fetch_offset - 3))
 
     patch.setattr(Partition, "on_follower_fetch", on_follower_fetch)
+
+
+def commits_without_a_joining_replica(patch: pytest.MonkeyPatch) -> None:
+    """While the controller's answer is missing, only the former in-sync set counts."""
+    high_watermark = LeaderState.high_watermark
+
+    def without_pending(state: LeaderState, *arguments: Any) -> int:
+        maximal_isr, state.maximal_isr = state.maximal_isr, state.isr
+        try:
+            return high_watermark(state, *arguments)
+        finally:
+            state.maximal_isr = maximal_isr
+
+    patch.setattr(LeaderState, "high_watermark", without_pending)
 
 
 def follower_counts_the_next_record_as_committed(patch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,20 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"faults": ("freeze", "partition"), "heal_seconds_max": 40.0},
     ),
     (
+        broken_data_path.commits_without_a_joining_replica,
+        {"in-sync replicas hold all committed records"},
+        {
+            "nodes": 4,
+            "seconds": 20.0,
+            "faults": ("late alterations",),
+            "settings": {
+                "broker.session.timeout.ms": "3000",
+                "broker.heartbeat.interval.ms": "700",
+                "replica.lag.time.max.ms": "2000",
+            },
+        },
+    ),
+    (
         broken_data_path.nobody_comes_back_into_sync,
         {"liveness"},
         {"faults": ("kill",), "heal_seconds_max": 40.0},
@@ -131,6 +145,11 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         broken_groups.members_leave_but_their_protocols_stay,
         {"coordinator invariants"},
         {"group_kinds": ("classic",), "groups": 2, "producers": 0, "seconds": 6.0},
+    ),
+    (
+        broken_groups.late_commits_are_taken,
+        {"late commits"},
+        {"group_kinds": ("consumer",), "groups": 2, "producers": 0, "seconds": 12.0},
     ),
     (
         broken_groups.offsets_live_in_memory,

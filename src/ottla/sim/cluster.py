@@ -96,7 +96,7 @@ class SimCluster:
         if self.layout.controllers > 1:
             self._format_controllers()
         for node in self.nodes.values():
-            self.kernel.after(self._random.randrange(SECOND_US), self._restart, node)
+            self.kernel.after(self._random.randrange(SECOND_US), self.restart, node)
 
     def _format_controllers(self) -> None:
         """Formats the storage of several controllers with one cluster id. A single controller formats its own."""
@@ -167,9 +167,9 @@ class SimCluster:
         del reason
         shortest, longest = self.restart_seconds
         delay_us = round(self._random.uniform(shortest, longest) * SECOND_US)
-        self.kernel.after(delay_us, self._restart, node)
+        self.kernel.after(delay_us, self.restart, node)
 
-    def _restart(self, node: SimNode) -> None:
+    def restart(self, node: SimNode) -> None:
         if not node.is_running:
             node.start()
 

@@ -24,7 +24,7 @@ from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.process import Process
 from ottla.wire.message import Message
 
-__all__ = ["Host", "Link", "Listener", "Network", "Socket"]
+__all__ = ["Detour", "Host", "Link", "Listener", "Network", "Socket"]
 
 # How long a sender retransmits before it closes its end. On Linux it is a quarter of an hour, which would hide defects.
 RETRANSMISSION_US = (10 * SECOND_US, 30 * SECOND_US)
@@ -247,6 +247,24 @@ class Listener:
             self.process.plan(0, self._on_accept, socket)
 
 
+class Detour:
+    """Delays some requests of a host, and the answers to them."""
+
+    __slots__ = ("answer_seconds", "on_sent", "request_seconds")
+
+    def __init__(
+        self,
+        *,
+        request_seconds: float = 0.0,
+        answer_seconds: float = 0.0,
+        on_sent: Callable[[Message], object] | None = None,
+    ) -> None:
+        self.request_seconds = request_seconds
+        self.answer_seconds = answer_seconds
+        # Called with every delayed request when it is sent.
+        self.on_sent = on_sent
+
+
 class Network:
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
@@ -258,6 +276,8 @@ class Network:
         self._sockets: dict[Socket, None] = {}
         # Called with every answer that a client or node gets: connection, its name, request, response.
         self.observe: Callable[[object, str, Message, Message], object] = lambda *_: None
+        # By the sender's host, and the API key or the purpose of the connection.
+        self.detours: dict[tuple[str, int | str], Detour] = {}
 
     # -- hosts and links -------------------------------------------------------------------------------------------
 
@@ -291,7 +311,8 @@ class Network:
             self._kernel.after(arrival_us - self._kernel.now_us, callback, *arguments)
 
     def heal(self) -> None:
-        """Opens every link and restores its speed."""
+        """Opens every link and restores its speed; ends all detours."""
+        self.detours.clear()
         for source, target in list(self._links):
             self.restore_speed(source, target)
             self.unblock(source, target)

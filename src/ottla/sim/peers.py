@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Scheduler
-from ottla.sim.network import Network, Socket
+from ottla.sim.network import Detour, Network, Socket
 from ottla.sim.process import Process
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.connection.buffers import ReceiveBuffers
@@ -38,6 +38,32 @@ class SimPeers:
 
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
+    ) -> Deferred[Message]:
+        detours = self.network.detours
+        if detours:
+            detour = detours.get((self.host, request.API_KEY)) or detours.get((self.host, purpose))
+            if detour is not None:
+                return self._send_late(detour, endpoint, request, purpose, timeout_ms, version_max)
+        return self._send(endpoint, request, purpose, timeout_ms, version_max)
+
+    def _send_late(
+        self, detour: Detour, endpoint: Endpoint, request: Message, purpose: str, timeout_ms: int, version_max: int
+    ) -> Deferred[Message]:
+        deferred: Deferred[Message] = Deferred()
+        later = self.scheduler.call_later
+
+        def send() -> None:
+            self._send(endpoint, request, purpose, timeout_ms, version_max).when_done(
+                lambda answer: later(detour.answer_seconds, answer.pass_to, deferred)
+            )
+
+        if detour.on_sent is not None:
+            detour.on_sent(request)
+        later(detour.request_seconds, send)
+        return deferred
+
+    def _send(
+        self, endpoint: Endpoint, request: Message, purpose: str, timeout_ms: int, version_max: int
     ) -> Deferred[Message]:
         deferred: Deferred[Message] = Deferred()
         key = (endpoint, purpose)

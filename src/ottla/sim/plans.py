@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
 
+from ottla.sim.faults.alterations import LateAlterations
 from ottla.sim.faults.schedule import FAULTS
 from ottla.sim.faults.steps import ALL_STEPS, Step
 
@@ -63,9 +64,15 @@ def plan_of(
     """The plan drawn from the seed, with the parameters that the caller has set."""
     random = Random(f"{seed}/plan")
     node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
-    kinds = random.sample(sorted(FAULTS), random.choice((0, 1, 2, 3, 4, len(FAULTS))))
+    usual = sorted(set(FAULTS) - {LateAlterations.name})
+    kinds = random.sample(usual, random.choice((0, 1, 2, 3, 4, len(usual))))
     chosen_nodes = nodes if nodes is not None else node_count
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
+    # From a stream of its own, so that runs without this fault stay what they were.
+    has_late_alterations = chosen_nodes > 2 and Random(f"{seed}/late alterations").random() < 0.35
+    if has_late_alterations:
+        kinds.append(LateAlterations.name)
+        replication_factor = 3
     drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
     drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
     pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
@@ -81,6 +88,8 @@ def plan_of(
         "controlled.shutdown.enable": random.choice(("true", "true", "false")),
         "initial.broker.registration.timeout.ms": "60000",
     }
+    if has_late_alterations:
+        settings["replica.lag.time.max.ms"] = "2000"
     copies = random.choice((0, 0, 0, 1))
     steps_too = bool(copies) and chosen_nodes >= 3 and random.random() < 0.5
     return Plan(
@@ -90,7 +99,8 @@ def plan_of(
         seconds=drawn_seconds if seconds is None else seconds,
         topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
         replication_factor=replication_factor,
-        min_insync_replicas=max(1, min(replication_factor, random.choice((1, 2, 2)))),
+        # With fewer, no power may be lost, and the fault would not reach a replica that has lost records.
+        min_insync_replicas=max(2 if has_late_alterations else 1, min(replication_factor, random.choice((1, 2, 2)))),
         producers=random.randint(1, 4),
         readers=random.randint(1, 2),
         churns_topics=random.random() < 0.5,

@@ -20,6 +20,7 @@ from ottla.sim.checkers.coordinators import CoordinatorInvariants
 from ottla.sim.checkers.delivery import Delivery, ReadRecordsStay
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
 from ottla.sim.checkers.healing import unhealed_part
+from ottla.sim.checkers.in_sync import InSyncReplicas
 from ottla.sim.checkers.invariants import ReplicaInvariants
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import MetadataInvariants, OneMetadataHistory
@@ -52,6 +53,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     MetadataInvariants,
     CoordinatorInvariants,
     EqualReplicas,
+    InSyncReplicas,
     ReplicaInvariants,
     Delivery,
     ReadRecordsStay,

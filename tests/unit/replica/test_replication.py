@@ -145,6 +145,15 @@ class TestCopying:
         assert len(pair[2].replicas.fetchers) == 2
         assert all(pair[2].values(index=index) == ["a"] for index in range(4))
 
+    def test_a_follower_takes_nothing_for_committed_that_it_does_not_have(self, pair: ReplicaCluster) -> None:
+        """The leader's high watermark may be ahead of a response that had no room for all records."""
+        pair.create_topic()
+        pair[1].produce("a")
+        pair.run(1_000)
+        follower = pair[2].partition()
+        follower.follow_high_watermark(99)
+        assert follower.high_watermark == follower.log.log_end_offset == 1
+
 
 class TestTrouble:
     def test_a_leader_that_is_away_is_asked_again_with_growing_pauses(self, pair: ReplicaCluster) -> None:

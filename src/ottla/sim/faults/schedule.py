@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from random import Random
 
 from ottla.sim.cluster import SimCluster
+from ottla.sim.faults.alterations import LateAlterations
 from ottla.sim.faults.disks import BitRot, FailingSync, FullDisk, SlowSync
 from ottla.sim.faults.fault import Fault
 from ottla.sim.faults.links import ConnectionResets, OneWayPartition, Partition, SlowLinks, SlowReaders
@@ -32,6 +33,7 @@ FAULTS: dict[str, type[Fault]] = {
         FailingSync,
         SlowSync,
         BitRot,
+        LateAlterations,
     )
 }
 

@@ -33,6 +33,8 @@ JOIN_TIMEOUT_MS = 15_000
 HEARTBEAT_SECONDS = 0.5
 # The probability, per heartbeat, that a member with an assignment leaves.
 LEAVE_PROBABILITY = 0.05
+# How often a member of the consumer protocol gives up its subscription for a moment.
+PAUSE_PROBABILITY = 0.1
 LEAVE_EPOCH = -1
 
 
@@ -194,8 +196,10 @@ class ConsumerMember(_Member):
         client = self.client
         topics = sorted({partition.topic for partition in self._partitions})
         self._positions.clear()
-        epoch = 0
+        epoch = last_epoch = 0
         owned: frozenset[TopicPartition] = frozenset()
+        # The partitions that the member had and lost: the last epoch in which it had them, and its position then.
+        released: dict[TopicPartition, tuple[int, int]] = {}
         heard_us = self.now_us
         while not self.stage.is_ending:
             await sleep(client.process, HEARTBEAT_SECONDS if epoch else 0.0)
@@ -206,12 +210,14 @@ class ConsumerMember(_Member):
             is_leaving = epoch > 0 and self.random.random() < LEAVE_PROBABILITY
             if is_leaving and self.random.random() < 0.5:
                 return
+            # Without subscription for a moment: it loses everything, and asks for it again with the next heartbeat.
+            is_pausing = bool(owned) and self.random.random() < PAUSE_PROBABILITY
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self._group,
                 member_id=member_id,
                 member_epoch=LEAVE_EPOCH if is_leaving else epoch,
                 rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
-                subscribed_topic_names=topics,
+                subscribed_topic_names=[] if is_pausing else topics,
                 topic_partitions=self._owned_by_id(owned),
             )
             try:
@@ -234,11 +240,29 @@ class ConsumerMember(_Member):
             heard_us = self.now_us
             epoch = response.member_epoch
             if response.assignment is not None:
-                owned = await self._resolve_topic_names(response.assignment.topic_partitions)
+                before, owned = owned, await self._resolve_topic_names(response.assignment.topic_partitions)
+                for gone in before - owned:
+                    released[gone] = (last_epoch, self._positions.get(gone, 0))
                 self._record_assignment(member_id, epoch, owned)
+                for again in sorted(owned & released.keys()):
+                    await self._commit_late(again, member_id, *released.pop(again))
+            last_epoch = epoch
             commit_error = await self._commit_owned(owned, member_id, epoch)
             if commit_error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
                 return
+
+    async def _commit_late(self, partition: TopicPartition, member_id: str, epoch: int, position: int) -> None:
+        """A commit from before the member lost the partition, and got it back: another member may have committed more.
+
+        KIP-1251 allows commits of earlier epochs only for partitions that the member has had since then.
+        """
+        error = await self._keeper.commit(partition, position, member=member_id, generation=epoch)
+        self.client.kernel.counts[f"late commit: {'unanswered' if error is None else error.name}"] += 1
+        if error is ErrorCode.NONE:
+            self.history.contradict(
+                "late commits",
+                f"{self._group} {partition}: {member_id} committed {position} with epoch {epoch}, before it lost it",
+            )
 
     async def _resolve_topic_names(self, rows: list[TopicPartitions]) -> frozenset[TopicPartition]:
         client = self.client
