@@ -49,7 +49,7 @@ class InSyncReplicas(Checker):
             if replica is None or replica.topic_id != topic.topic_id or replica.refusal is not None:
                 continue
             if replica.log.log_end_offset < leader.high_watermark:
-                self.found(
+                self.report(
                     f"node {member} is in sync and ends {replica} at {replica.log.log_end_offset}, but node "
                     f"{row.leader} has committed up to {leader.high_watermark} in epoch {row.leader_epoch}"
                 )

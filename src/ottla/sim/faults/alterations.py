@@ -52,7 +52,7 @@ class LateAlterations(Fault):
         follower.kill()
         self.kernel.after(RESTART_US, self.cluster.restart, follower)
         for key in (alterations, metadata):
-            self.later((2 * delay_seconds + 3.0, 3 * delay_seconds + 4.0), detours.pop, key, None)
+            self.undo_later((2 * delay_seconds + 3.0, 3 * delay_seconds + 4.0), detours.pop, key, None)
 
     def _some_pair(self) -> tuple[SimNode, SimNode] | None:
         """A leader and a follower of a partition, neither of them the active controller, which asks itself."""
@@ -82,7 +82,7 @@ class LateAlterations(Fault):
         assert isinstance(request, AlterPartitionRequest)
         detours = self.cluster.network.detours
         detour = detours.get((leader.host, ApiKey.ALTER_PARTITION))
-        if self.is_over or detour is None or not _adds(request, follower.node_id, leader):
+        if detour is None or not _adds(request, follower.node_id, leader):
             return
         detour.on_sent = None
         metadata = detours.get((leader.host, "metadata"))
@@ -92,7 +92,7 @@ class LateAlterations(Fault):
         network = self.cluster.network
         for source, target in ((leader, follower), (follower, leader)):
             network.block(source.host, target.host)
-            self.later((delay_seconds + 0.5, delay_seconds + 3.0), network.unblock, source.host, target.host)
+            self.undo_later((delay_seconds + 0.5, delay_seconds + 3.0), network.unblock, source.host, target.host)
         self.kernel.counts["late alteration"] += 1
         if self.random.random() < 0.7 and may_lose_power(self.cluster, follower):
             self.cluster.damaged[follower.node_id] = follower.incarnation

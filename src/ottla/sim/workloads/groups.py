@@ -256,10 +256,10 @@ class ConsumerMember(_Member):
 
         KIP-1251 allows commits of earlier epochs only for partitions that the member has had since then.
         """
-        error = await self._keeper.commit(partition, position, member=member_id, generation=epoch)
+        error = await self._offsets.commit(partition, position, member=member_id, generation=epoch)
         self.client.kernel.counts[f"late commit: {'unanswered' if error is None else error.name}"] += 1
         if error is ErrorCode.NONE:
-            self.history.contradict(
+            self.history.report_violation(
                 "late commits",
                 f"{self._group} {partition}: {member_id} committed {position} with epoch {epoch}, before it lost it",
             )
