@@ -70,9 +70,9 @@ def plan_of(
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
     # From a stream of its own, so that runs without this fault stay what they were.
     has_late_alterations = chosen_nodes > 2 and Random(f"{seed}/late alterations").random() < 0.35
+    lag_ms_max = 2_000 if has_late_alterations else 30_000
     if has_late_alterations:
-        kinds.append(LateAlterations.name)
-        replication_factor = 3
+        kinds, replication_factor = [*kinds, LateAlterations.name], 3
     drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
     drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
     pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
@@ -80,7 +80,7 @@ def plan_of(
     settings = {
         "broker.session.timeout.ms": str(session_ms),
         "broker.heartbeat.interval.ms": str(session_ms // 4),
-        "replica.lag.time.max.ms": str(random.choice((2_000, 10_000, 30_000))),
+        "replica.lag.time.max.ms": str(min(random.choice((2_000, 10_000, 30_000)), lag_ms_max)),
         "replica.fetch.wait.max.ms": "500",
         "group.initial.rebalance.delay.ms": "0",
         "log.flush.offset.checkpoint.interval.ms": "5000",
@@ -88,8 +88,6 @@ def plan_of(
         "controlled.shutdown.enable": random.choice(("true", "true", "false")),
         "initial.broker.registration.timeout.ms": "60000",
     }
-    if has_late_alterations:
-        settings["replica.lag.time.max.ms"] = "2000"
     copies = random.choice((0, 0, 0, 1))
     steps_too = bool(copies) and chosen_nodes >= 3 and random.random() < 0.5
     return Plan(
@@ -99,7 +97,6 @@ def plan_of(
         seconds=drawn_seconds if seconds is None else seconds,
         topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
         replication_factor=replication_factor,
-        # With fewer, no power may be lost, and the fault would not reach a replica that has lost records.
         min_insync_replicas=max(2 if has_late_alterations else 1, min(replication_factor, random.choice((1, 2, 2)))),
         producers=random.randint(1, 4),
         readers=random.randint(1, 2),
