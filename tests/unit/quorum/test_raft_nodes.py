@@ -9,6 +9,7 @@ import pytest
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.quorum import events as e
 from ottla.quorum.description import describe_quorum
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import MetadataLogSettings
@@ -251,6 +252,23 @@ def test_nothing_is_committed_without_a_majority() -> None:
     quorum.run(500)
     assert not pending.done
     assert values(leader.log) == []
+
+
+def test_a_voter_sends_a_fetch_only_when_its_log_is_on_disk() -> None:
+    """A fetch acknowledges everything before its offset, so a power loss must not take any of it."""
+    quorum = Quorum(3)
+    quorum.run(1000)
+    follower = next(replica for replica in quorum.replicas.values() if replica.machine.role is Role.FOLLOWER)
+    sent: list[Message] = []
+    peers = follower._peers
+    assert peers is not None
+    peers.send = lambda _endpoint, request, **_: sent.append(request) or Deferred()  # type: ignore[method-assign]
+    follower.log.synced_offset -= 1
+    follower._do_fetch(e.Fetch(fetch_id=99, leader_id=follower.machine.leader_id, epoch=follower.machine.epoch))
+    assert sent == []
+    follower.log.synced_offset += 1
+    follower._on_synced()
+    assert [type(request) for request in sent] == [f.FetchRequest]
 
 
 def test_a_replica_that_is_far_behind_gets_a_snapshot() -> None:

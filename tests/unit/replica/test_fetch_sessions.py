@@ -127,6 +127,10 @@ def test_a_wrong_epoch() -> None:
     session_id = broker.open((0, 10))
     result = broker.settle(broker.plan(fetch(session_id=session_id, epoch=2)))
     assert result == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, [])
+    broker.plan(fetch(session_id=session_id, epoch=1))
+    # A repeated request: what it changes in the session was applied already.
+    result = broker.settle(broker.plan(fetch(session_id=session_id, epoch=1)))
+    assert result == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, 0, [])
 
 
 def test_a_request_that_was_overtaken_while_it_waited() -> None:
