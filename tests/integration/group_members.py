@@ -22,7 +22,18 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from tests.support.raw_client import RawClient
 
-__all__ = ["ConfluentMember", "Event", "closing", "create_topic", "drive", "fill", "set_session_timeout", "unique"]
+__all__ = [
+    "ConfluentMember",
+    "Event",
+    "closing",
+    "create_topic",
+    "drive",
+    "fill",
+    "places",
+    "set_session_timeout",
+    "shared",
+    "unique",
+]
 
 DRIVE_SECONDS_MAX = 90.0
 GROUP_RESOURCE = 32
@@ -167,3 +178,16 @@ def set_session_timeout(bootstrap: str, group: str, timeout_ms: int) -> None:
     with RawClient(bootstrap) as client:
         answer = client.call(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses[0]
     assert answer.error_code == 0, answer.error_message
+
+
+def places(topic: str, count: int) -> set[tuple[str, int]]:
+    return {(topic, partition) for partition in range(count)}
+
+
+def shared(members: list[ConfluentMember], topic: str, count: int) -> bool:
+    """Every partition has one owner, and the members' shares differ by one at most."""
+    owned = [member.owned for member in members]
+    sizes = sorted(len(each) for each in owned)
+    return (
+        sum(sizes) == count and set().union(*owned) == places(topic, count) and (not sizes or sizes[-1] - sizes[0] <= 1)
+    )

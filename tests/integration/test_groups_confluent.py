@@ -25,7 +25,9 @@ from tests.integration.group_members import (
     create_topic,
     drive,
     fill,
+    places,
     set_session_timeout,
+    shared,
     unique,
 )
 
@@ -72,19 +74,6 @@ every_kind = pytest.mark.parametrize(
         pytest.param({**CONSUMER, "group.remote.assignor": "range"}, id="server-range"),
     ],
 )
-
-
-def places(topic: str, count: int) -> set[tuple[str, int]]:
-    return {(topic, partition) for partition in range(count)}
-
-
-def shared(members: list[ConfluentMember], topic: str, count: int) -> bool:
-    """Every partition has one owner, and the members' shares differ by one at most."""
-    owned = [member.owned for member in members]
-    sizes = sorted(len(each) for each in owned)
-    return (
-        sum(sizes) == count and set().union(*owned) == places(topic, count) and (not sizes or sizes[-1] - sizes[0] <= 1)
-    )
 
 
 class TestSharing:
@@ -180,28 +169,31 @@ def start_member_process(bootstrap: str, group: str, topic: str, settings: dict[
 
 class TestCallbacks:
     def test_cooperative_members_keep_what_does_not_move(self, bootstrap: str) -> None:
+        # On a slow machine the first may join again before the second has synchronised, which then misses a rebalance.
+        assert any(self._share_between_two(bootstrap) for _ in range(5)), "the second heard of no rebalance"
+
+    def _share_between_two(self, bootstrap: str) -> bool:
         topic, group = create_topic(bootstrap, 4), unique("group")
         journal: list[Event] = []
-        first = ConfluentMember(bootstrap, "first", group, journal=journal, **COOPERATIVE).subscribe(topic)
-        second = ConfluentMember(bootstrap, "second", group, journal=journal, **COOPERATIVE)
+        first, second = (
+            ConfluentMember(bootstrap, name, group, journal=journal, **COOPERATIVE) for name in ("first", "second")
+        )
         with closing(first, second):
-            drive([first], lambda: first.owned == places(topic, 4), "the first has everything")
-            second.subscribe(topic)
-            drive([first, second], lambda: shared([first, second], topic, 4), "both share")
+            drive([first.subscribe(topic)], lambda: first.owned == places(topic, 4), "the first has everything")
+            drive([first, second.subscribe(topic)], lambda: shared([first, second], topic, 4), "both share")
             # Only what moved was revoked, and given to the other only after the first had given it up.
             (revoked,) = first.events("revoked")
             assert revoked.partitions == second.owned
             (gained,) = [event for event in second.events("assigned") if event.partitions]
             assert journal.index(revoked) < journal.index(gained)
             assert all(event.partitions for event in journal if event.kind in ("revoked", "lost"))
-            # Called even when there is nothing new: after the first rebalance, with which the second came, too. Who has
-            # nothing new may hear of it after the other has its partitions.
-            unchanged = {Event(name, "assigned", frozenset()) for name in ("first", "second")}
-            drive([first, second], lambda: unchanged <= set(journal), "both were told that nothing is new")
+            # Called even when there is nothing new; the first may hear of it last.
+            drive([first, second], lambda: Event("first", "assigned", frozenset()) in journal, "the first was told")
             second.close()
             drive([first], lambda: first.owned == places(topic, 4), "the first has everything again")
             assert len(first.events("revoked")) == 1
             assert not first.events("lost")
+            return Event("second", "assigned", frozenset()) in journal
 
     def test_eager_members_give_up_everything_first(self, bootstrap: str) -> None:
         topic, group = create_topic(bootstrap, 4), unique("group")
