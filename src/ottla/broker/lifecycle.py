@@ -36,7 +36,7 @@ from ottla.broker.metadata_source import (
 )
 from ottla.broker.session import BrokerSession
 from ottla.broker.start_errors import START_FAILURES, StartError, start_error
-from ottla.metadata.format import FormattedStorage, format_storage
+from ottla.metadata.format import FormattedStorage, StorageNotFormattedError, format_storage
 from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition, Uuid
@@ -99,6 +99,7 @@ class NodeLifecycle:
         started: Deferred[Broker] = Deferred()
         try:
             self._check_supported()
+            self._check_voter_directory()
             if self._begins_cluster() or self._is_formatted():
                 self._open(None, started)
             else:
@@ -182,6 +183,24 @@ class NodeLifecycle:
     def _is_formatted(self) -> bool:
         directories = (*self._config.log_dirs, self._metadata_directory)
         return any(read_meta_properties(self._world.files, directory) is not None for directory in directories)
+
+    def _check_voter_directory(self) -> None:
+        """Refuses to start a voter whose metadata directory is empty, unless a new cluster begins.
+
+        The directory held the log and the votes of this voter. Without them it would help to elect a leader that lacks
+        committed records. With voters in the log (KIP-853) an empty directory is another replica, without a vote.
+        """
+        config, begins_cluster = self._config, self._begins_cluster()
+        if not config.is_controller or not (config.quorum_voters or begins_cluster):
+            return
+        if read_meta_properties(self._world.files, self._metadata_directory) is not None:
+            return
+        if self._is_formatted() or not begins_cluster:
+            raise StorageNotFormattedError(
+                f"{self._metadata_directory} is not formatted, and this node is a voter of the metadata quorum. "
+                "Restore the directory, or mount its disk. If this voter has never run, format it with the "
+                "cluster's id: ottla storage format."
+            )
 
     def _join(self, started: Deferred[Broker]) -> None:
         """Formats the new directories of a broker for the cluster of its controller."""

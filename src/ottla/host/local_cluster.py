@@ -91,7 +91,7 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
     controllers = [config for config in configs if config.is_controller]
     existing = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
     if any(meta is not None for meta in existing):
-        # A node of an existing cluster that has lost its directory asks the other controllers.
+        # A broker that has lost its directory asks the controllers. A controller that has lost it refuses to start.
         return
     system_random = random.SystemRandom()
     cluster_id = str(Uuid.random(system_random))

@@ -2,7 +2,8 @@
 
 Apache Kafka requires an explicit `kafka-storage format`. An embedded node formats its directories itself, because an
 empty directory can only mean a new cluster. A lost directory that comes back empty gets the cluster id of the other
-directories. If every directory is empty, the cluster is new.
+directories. If every directory is empty, the cluster is new. `NodeLifecycle` refuses before that to start a voter whose
+metadata directory is lost.
 
 All of this happens under the locks of the directories. Of two nodes that start on the same new directory at once, one
 formats it, and the other finds it formatted or is refused.

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from ottla.broker.context import ListenerInfo
-from ottla.broker.lifecycle import NodeLifecycle
+from ottla.broker.lifecycle import NodeLifecycle, StartError
 from ottla.metadata.format import format_storage
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -66,3 +68,83 @@ def test_nothing_is_deleted_while_the_controller_is_away() -> None:
     assert not started.done
     assert files.exists("/d1/t-0/00000000000000000000.log")
     lifecycle.stop().result()
+
+
+class EmptyDirectory:
+    """A controller whose metadata directory is empty, beside a log directory that may be formatted."""
+
+    def __init__(self, *, is_formatted: bool, **settings: str) -> None:
+        self.files = MemoryFiles()
+        virtual = VirtualWorld(immediate_workers=True, files=self.files)
+        config = BrokerConfig(
+            {
+                "process.roles": "broker,controller",
+                "node.id": "1",
+                "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+                "controller.listener.names": "CONTROLLER",
+                "log.dirs": "/d1",
+                "metadata.log.dir": "/m",
+                **{name.replace("_", "."): value for name, value in settings.items()},
+            }
+        )
+        self.files.make_directories("/d1")
+        if is_formatted:
+            format_storage(
+                self.files,
+                log_dirs=["/d1"],
+                metadata_log_dir="/d1",
+                node_id=1,
+                random=virtual.world.random,
+                now_ms=virtual.clock.now_ms(),
+                cluster_id=CLUSTER_ID,
+            )
+        silent = SimpleNamespace(send=lambda *_, **__: Deferred(), disconnect=lambda *_, **__: None)
+        controller_listener = ListenerInfo(
+            name="CONTROLLER",
+            security_protocol="PLAINTEXT",
+            host="127.0.0.1",
+            port=9093,
+            advertised_host="127.0.0.1",
+            advertised_port=9093,
+            is_controller=True,
+        )
+        listeners = [LISTENER, controller_listener]
+        lifecycle = NodeLifecycle(config=config, world=virtual.world, peers=cast(Any, silent), listeners=listeners)
+        self.started = lifecycle.start()
+
+
+THREE_VOTERS = "1@127.0.0.1:9093,2@127.0.0.1:9193,3@127.0.0.1:9293"
+
+
+@pytest.mark.parametrize(
+    ("is_formatted", "settings"),
+    [
+        # One of several voters: it would vote without the log that its earlier votes rest on.
+        (False, {"controller_quorum_voters": THREE_VOTERS}),
+        (True, {"controller_quorum_voters": THREE_VOTERS}),
+        # The only voter: the log directory shows that this is not a new cluster, and its topics would be unknown.
+        (True, {"controller_quorum_voters": "1@127.0.0.1:9093"}),
+        (True, {"controller_quorum_bootstrap_servers": "127.0.0.1:9093"}),
+    ],
+)
+def test_a_voter_without_its_metadata_directory_does_not_start(is_formatted: bool, settings: dict[str, str]) -> None:
+    node = EmptyDirectory(is_formatted=is_formatted, **settings)
+    assert isinstance(node.started.error, StartError)
+    assert "/m is not formatted" in str(node.started.error)
+    assert not node.files.exists("/m/meta.properties")
+
+
+@pytest.mark.parametrize(
+    ("is_formatted", "settings"),
+    [
+        # A new cluster of one controller.
+        (False, {"controller_quorum_voters": "1@127.0.0.1:9093"}),
+        (False, {"controller_quorum_bootstrap_servers": "127.0.0.1:9093"}),
+        # The voters are in the log: the new directory gets another id, and is no voter (KIP-853).
+        (True, {"controller_quorum_bootstrap_servers": "127.0.0.1:9093,127.0.0.1:9193"}),
+    ],
+)
+def test_other_controllers_format_an_empty_metadata_directory(is_formatted: bool, settings: dict[str, str]) -> None:
+    node = EmptyDirectory(is_formatted=is_formatted, **settings)
+    assert node.started.error is None
+    assert node.files.exists("/m/meta.properties")
