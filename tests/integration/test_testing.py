@@ -10,10 +10,11 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 
 import ottla.testing
 
@@ -61,6 +62,30 @@ def test_everything_is_gone_at_the_end(nodes: int, broken: bool) -> None:
         host, _, port = node.address.partition(":")
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((host, int(port)), timeout=60)
+
+
+def test_topics_and_groups_survive_the_loss_of_a_node() -> None:
+    # Shorter than the default, so that a dead leader is replaced soon.
+    with ottla.testing.cluster(nodes=3, settings={"broker.session.timeout.ms": "3000"}) as cluster:
+        topics = [f"topic-{number}" for number in range(6)]
+        for topic in topics:
+            produce_one(cluster.bootstrap, topic)
+        cluster.node(2).kill()
+        for topic in [*topics, "created-afterwards"]:
+            produce_one(cluster.bootstrap, topic)
+        settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "g", "auto.offset.reset": "earliest"}
+        consumer = Consumer(settings)
+        try:
+            consumer.subscribe([*topics, "created-afterwards"])
+            counts: Counter[str | None] = Counter()
+            deadline = time.monotonic() + 60
+            while counts.total() < 13 and time.monotonic() < deadline:
+                message = consumer.poll(1)
+                if message is not None and message.error() is None:
+                    counts[message.topic()] += 1
+            assert counts == Counter({topic: 2 for topic in topics} | {"created-afterwards": 1})
+        finally:
+            consumer.close()
 
 
 def test_a_clean_stop_is_one() -> None:

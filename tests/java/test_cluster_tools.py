@@ -185,7 +185,7 @@ def test_leaders_are_elected_with_the_tool(nodes: ottla.testing.Cluster, tool: R
 def test_topics_are_described_through_every_filter_while_a_broker_is_away(
     nodes: ottla.testing.Cluster, tool: Run
 ) -> None:
-    create_topic(nodes.node(1), "whole", assignments={0: [1, 2]})
+    create_topic(nodes.node(1), "whole", assignments={0: [1, 2]}, configs={"min.insync.replicas": "1"})
     create_topic(nodes.node(1), "shrunk", assignments={0: [1, 3]}, configs={"min.insync.replicas": "1"})
     create_topic(nodes.node(1), "short", assignments={0: [1, 3]}, configs={"min.insync.replicas": "2"})
     create_topic(nodes.node(1), "gone", assignments={0: [3]})

@@ -115,12 +115,7 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
             ports=broker_ports,
             controller_ports=free[:controllers],
             data=data,
-            settings={
-                METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}",
-                # A cluster of several nodes should survive the loss of a node.
-                "default.replication.factor": str(min(nodes, 3)),
-                **settings,
-            },
+            settings={METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}", **settings},
         )
         for node_id in range(1, nodes + 1)
     ]

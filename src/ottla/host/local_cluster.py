@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 CONTROLLERS = 3
+REPLICAS = 3
 
 
 def controller_count(nodes: int) -> int:
@@ -53,12 +54,31 @@ def node_properties(
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),
-        # Kafka's default of three replicas is impossible with fewer nodes.
-        "offsets.topic.replication.factor": str(min(len(ports), 3)),
-        "transaction.state.log.replication.factor": str(min(len(ports), 3)),
-        "transaction.state.log.min.isr": str(min(len(ports), 2)),
+        **_replication(len(ports)),
+        # A group on one machine has few members: the first one does not wait three seconds for more.
+        "group.initial.rebalance.delay.ms": "0",
         **settings,
     }
+
+
+def _replication(nodes: int) -> dict[str, str]:
+    """Every topic has three replicas, or one on each of fewer nodes; with three, a node may be lost.
+
+    Kafka's default for internal topics is three replicas, which is impossible with fewer nodes. Its default for other
+    topics is one replica, so that the loss of a node would make some partitions unavailable.
+    """
+    replicas = min(nodes, REPLICAS)
+    min_isr = max(replicas - 1, 1)
+    properties = {
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(min_isr),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(min_isr),
+    }
+    if nodes > 1:
+        properties |= {"default.replication.factor": str(replicas), "min.insync.replicas": str(min_isr)}
+    return properties
 
 
 def write_properties(data: str, node_id: int, properties: Mapping[str, str]) -> str:
