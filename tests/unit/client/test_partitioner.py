@@ -33,28 +33,32 @@ def partitions(*leaders: int) -> dict[int, PartitionInfo]:
 def test_without_a_key_one_partition_is_kept_until_its_batch_is_full() -> None:
     choose = StickyPartitioner(random.Random(3))
     some = partitions(1, 1, 1, 1)
-    first = choose(None, some)
-    assert {choose(None, some) for _ in range(20)} == {first}
     seen = set()
     for _ in range(50):
-        choose.next_batch()
-        seen.add(choose(None, some))
+        current = choose(None, some)
+        seen.add(current)
+        # Batches that are not full leave, and other partitions have full ones.
+        choose.on_batch_closed(current, 500, batch_size=1_000)
+        choose.on_batch_closed((current + 1) % 4, 1_000, batch_size=1_000)
+        choose.on_batch_closed(current, 499, batch_size=1_000)
+        assert {choose(None, some) for _ in range(20)} == {current}
+        choose.on_batch_closed(current, 1, batch_size=1_000)
     assert seen == {0, 1, 2, 3}
 
 
 def test_a_partition_without_a_leader_is_avoided_by_records_without_a_key() -> None:
     choose = StickyPartitioner(random.Random(3))
     for _ in range(30):
-        choose.next_batch()
+        choose.next_partition()
         assert choose(None, partitions(-1, 1, -1)) == 1
     assert choose(b"foobar", partitions(-1, -1, -1)) == partition_of_key(b"foobar", 3)
 
 
 def test_frequent_keys_burden_no_partition_where_keys_do_not_count() -> None:
-    choose = StickyPartitioner(random.Random(3), ignores_keys=True)
+    choose = StickyPartitioner(random.Random(3), ignores_keys=True).for_topic()
     counts = [0, 0, 0, 0]
     for _ in range(1_000):
-        choose.next_batch()
+        choose.next_partition()
         # A batch of one key, again and again.
         batch = {choose(b"the same", partitions(1, 1, 1, 1)) for _ in range(10)}
         assert len(batch) == 1

@@ -29,6 +29,8 @@ class Accumulator:
         self._settings = settings
         self._transactions = transactions
         self._partitioner: Partitioner = settings.partitioner or StickyPartitioner()
+        # By topic, if the partitioner is sticky.
+        self._sticky: dict[str, StickyPartitioner] = {}
         self._buffered = 0
         self.queues: dict[TopicPartition, PartitionQueue] = {}
         # Batches that are neither acknowledged nor failed.
@@ -53,16 +55,28 @@ class Accumulator:
         if timestamp_ms is not None and not -_TIMESTAMP_MAX <= timestamp_ms <= _TIMESTAMP_MAX:
             # Encoding its batch would fail and block all later batches.
             raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"The timestamp {timestamp_ms} is out of range.")
+        sticky: StickyPartitioner | None = None
         if partition is None:
-            partition = self._partitioner(key, info.partitions)
+            sticky = self._sticky.get(info.name) or self._new_sticky(info.name)
+            partition = (sticky or self._partitioner)(key, info.partitions)
         elif partition not in info.partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {info.name}-{partition}.")
         one = TopicPartition(info.name, partition)
         self._transactions.check_open()
         queue = self.queues.get(one) or self.queues.setdefault(one, PartitionQueue())
         batch = queue.open
-        if batch is None or not batch.has_room(size):
+        if batch is None:
             batch = self._next_batch(one, queue)
+        elif not batch.has_room(size):
+            if sticky is not None and (key is None or sticky.ignores_keys):
+                # The record goes along to the next partition. In a batch of the old one it would stay alone.
+                self.close_batch(queue)
+                sticky.next_partition()
+                one = TopicPartition(info.name, sticky(key, info.partitions))
+                queue = self.queues.setdefault(one, PartitionQueue())
+            batch = queue.open
+            if batch is None or not batch.has_room(size):
+                batch = self._next_batch(one, queue)
         timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
         try:
             index = batch.append(key, value, headers, timestamp)
@@ -95,12 +109,15 @@ class Accumulator:
 
     def close_batch(self, queue: PartitionQueue) -> None:
         """Closes the open batch."""
-        assert queue.open is not None
-        queue.closed.append(queue.open)
+        batch = queue.open
+        assert batch is not None
+        queue.closed.append(batch)
         queue.open = None
         self.wake.set()
-        if isinstance(self._partitioner, StickyPartitioner):
-            self._partitioner.next_batch()
+        topic, partition = batch.partition
+        sticky = self._sticky.get(topic)
+        if sticky is not None:
+            sticky.on_batch_closed(partition, batch.size, batch_size=self._settings.batch_size)
 
     def forget(self, batch: ProducerBatch) -> None:
         """Removes a batch that was acknowledged or has failed, and frees its room."""
@@ -112,6 +129,12 @@ class Accumulator:
     def take_all(self) -> list[ProducerBatch]:
         """Removes and returns all batches that are not in flight."""
         return [batch for queue in self.queues.values() for batch in queue.take_all()]
+
+    def _new_sticky(self, topic: str) -> StickyPartitioner | None:
+        if not isinstance(self._partitioner, StickyPartitioner):
+            return None
+        sticky = self._sticky[topic] = self._partitioner.for_topic()
+        return sticky
 
     def _next_batch(self, partition: TopicPartition, queue: PartitionQueue) -> ProducerBatch:
         if queue.open is not None:

@@ -1,7 +1,8 @@
 """The choice of a record's partition.
 
 With a key: murmur2 over its bytes, exactly as Java clients compute it, so that programs in both languages agree.
-Without a key: the same partition until its batch is full (KIP-480), which gives larger batches than round robin.
+Without a key: the same partition for as many bytes as a batch may have (KIP-794). This gives larger batches than round
+robin, and a slow broker does not get more records than the others.
 """
 
 from __future__ import annotations
@@ -42,25 +43,44 @@ def partition_of_key(key: bytes, partitions: int) -> int:
 
 
 class StickyPartitioner:
-    """The default. `next_batch` is called when a batch is full: the next batch goes to another partition.
+    """The default: all records without a key go to one partition until it has got a batch of them.
 
     With `ignores_keys`, records with a key are spread like all others, so frequent keys do not overload a partition.
     """
 
     def __init__(self, generator: random.Random | None = None, *, ignores_keys: bool = False) -> None:
+        self.ignores_keys = ignores_keys
         self._random = generator or random.Random()
-        self._ignores_keys = ignores_keys
         self._current = -1
+        # The bytes of closed batches of the current partition since it was chosen.
+        self._bytes = 0
 
     def __call__(self, key: bytes | None, partitions: Mapping[int, PartitionInfo]) -> int:
-        if key is not None and not self._ignores_keys:
+        if key is not None and not self.ignores_keys:
             return partition_of_key(key, len(partitions))
         if self._current not in partitions:
             self._current = self._random.choice(_with_leader(partitions))
         return self._current
 
-    def next_batch(self) -> None:
+    def for_topic(self) -> StickyPartitioner:
+        """A partitioner of the same kind. Topics have different partitions and fill their batches at different times."""
+        return StickyPartitioner(self._random, ignores_keys=self.ignores_keys)
+
+    def on_batch_closed(self, partition: int, size: int, *, batch_size: int) -> None:
+        """Chooses another partition if this one has got `batch_size` bytes.
+
+        A batch that leaves after its linger time is smaller: its partition is kept. Otherwise the partitions of a slow
+        broker, whose batches wait longer and become larger, would get more records than others.
+        """
+        if partition == self._current:
+            self._bytes += size
+            if self._bytes >= batch_size:
+                self.next_partition()
+
+    def next_partition(self) -> None:
+        """The next record without a key goes to another partition."""
         self._current = -1
+        self._bytes = 0
 
 
 def round_robin() -> Partitioner:
