@@ -13,7 +13,7 @@ NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test lint format check faults sim mutants bench compat lock clean
+.PHONY: help setup run demo test lint format check faults sim mutants bench compat dist lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
@@ -25,6 +25,7 @@ help:
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
 	@echo "make mutants  dangerous changes to the source, each of which a named test has to notice (ARGS=isr: some of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
+	@echo "make dist     wheel and source archive under ./dist"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   ruff format and automatic fixes"
 
@@ -96,6 +97,9 @@ faults: $(READY)
 	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect $(ARGS)
 
 check: test compat
+
+dist: $(NODE)
+	$(BIN)/python tools/build_dist.py dist
 
 # Rewrites the lock files; needs `uv`.
 lock:

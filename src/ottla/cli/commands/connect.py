@@ -77,7 +77,7 @@ def _needs_extra() -> None:
 
     missing = [name for name in ("aiohttp", "pyspark", "pyarrow") if find_spec(name) is None]
     if missing:
-        raise Failure(f"Connect needs {', '.join(missing)}: pip install 'ottla[connect]'.")
+        raise Failure(f"Connect needs {', '.join(missing)}: run `pip install '.[connect]'` in a checkout of Ottla.")
 
 
 def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...], *, distributed: bool) -> None:

@@ -63,7 +63,7 @@ class StickyPartitioner:
         return self._current
 
     def for_topic(self) -> StickyPartitioner:
-        """A partitioner of the same kind. Topics have different partitions and fill their batches at different times."""
+        """A partitioner of the same kind: each topic fills its batches at its own times."""
         return StickyPartitioner(self._random, ignores_keys=self.ignores_keys)
 
     def on_batch_closed(self, partition: int, size: int, *, batch_size: int) -> None:

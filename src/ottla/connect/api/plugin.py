@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from ottla import __version__
 from ottla.connect.api.config_definitions import ConfigDefinitions
 
 __all__ = ["ConfigProvider", "ConnectError", "Plugin", "RetriableError"]
@@ -22,7 +23,7 @@ class RetriableError(ConnectError):
 class Plugin(ABC):
     """The base of all plug-ins. Configurations name a plug-in by its class, its full name or an alias."""
 
-    version: ClassVar[str] = "0.1.0"
+    version: ClassVar[str] = __version__
     # Other names of the plug-in in configurations, such as the Java class that it stands for.
     aliases: ClassVar[tuple[str, ...]] = ()
 

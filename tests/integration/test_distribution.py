@@ -1,0 +1,126 @@
+"""The wheel and the source archive: what is in them, and that a node and a client run from the wheel alone."""
+
+from __future__ import annotations
+
+import configparser
+import email
+import signal
+import subprocess
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ottla
+from tests.support.distribution import Environment, build_wheel, new_environment
+
+ROOT = Path(__file__).resolve().parents[2]
+TYPES = ("py.typed", "spark/decode/_native.pyi", "spark/encode/_native.pyi")
+
+CLIENT = """
+import asyncio, sys
+import ottla
+from ottla.client.consumer import Consumer
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.producer import Producer
+from ottla.client.settings import ClientSettings, parse_bootstrap
+
+async def main(bootstrap):
+    settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
+    async with Producer(settings) as producer:
+        await (await producer.send("wheels", b"round"))
+    async with Consumer(settings, ConsumerSettings(group_id="drivers", auto_offset_reset="earliest")) as consumer:
+        await consumer.subscribe(["wheels"])
+        while not (records := await consumer.poll()):
+            pass
+        print(ottla.__file__, records[0].value.decode())
+
+asyncio.run(asyncio.wait_for(main(sys.argv[1]), 120))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_wheel(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return new_environment(tmp_path_factory.mktemp("environment"), wheel)
+
+
+def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = ROOT / "src" / "ottla"
+    suffixes = {".py", ".txt", ".properties"}
+    for path in package.rglob("*"):
+        if path.suffix in suffixes or path.name == "py.typed":
+            assert f"ottla/{path.relative_to(package)}" in names
+    assert {f"ottla/{name}" for name in TYPES} <= names
+    for part in ("decode", "encode"):
+        assert any(name.startswith(f"ottla/spark/{part}/_native.") and name.endswith(".so") for name in names)
+    assert not any("tests" in name or "__pycache__" in name for name in names)
+
+
+def test_the_archive_has_what_a_build_needs(wheel: Path) -> None:
+    (archive,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(archive) as content:
+        names = {name.partition("/")[2] for name in content.getnames()}
+    sources = {"pyproject.toml", "setup.py", "README.md", "CHANGELOG.md", "LICENSE"}
+    assert sources | {f"src/ottla/spark/{part}/_native.c" for part in ("decode", "encode")} <= names
+
+
+def test_the_metadata_says_what_it_is(wheel: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    with zipfile.ZipFile(wheel) as archive:
+        (directory,) = {name.partition("/")[0] for name in archive.namelist() if ".dist-info/" in name}
+        metadata = email.message_from_bytes(archive.read(f"{directory}/METADATA"))
+        points = configparser.ConfigParser(delimiters="=")
+        points.optionxform = str  # type: ignore[assignment,method-assign]
+        points.read_string(archive.read(f"{directory}/entry_points.txt").decode())
+        assert f"{directory}/licenses/LICENSE" in archive.namelist()
+    assert metadata["Version"] == ottla.__version__
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
+    assert set(metadata.get_all("Provides-Extra", [])) == {"spark", "connect"}
+    assert dict(points["console_scripts"]) == project["scripts"]
+    for group, names in project["entry-points"].items():
+        assert dict(points[group]) == names
+
+
+def test_a_node_and_a_client_run_from_the_wheel(environment: Environment, tmp_path: Path) -> None:
+    assert environment.run("ottla", "--version") == f"ottla {ottla.__version__}\n"
+    command = [str(environment.bin / "ottla"), "up", "--port", "0", "--data", str(tmp_path / "data")]
+    with subprocess.Popen(
+        command,
+        cwd=environment.directory,
+        env=environment.variables(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as node:
+        try:
+            assert node.stdout is not None
+            word, bootstrap = node.stdout.readline().split()
+            assert word == "ready"
+            answer = environment.run("python", "-c", CLIENT, bootstrap).split()
+            assert answer == [str(environment.site / "ottla" / "__init__.py"), "round"]
+            listing = environment.run("ottla", "topics", "list", "--bootstrap-server", bootstrap)
+            assert "wheels" in listing
+            node.send_signal(signal.SIGTERM)
+            node.communicate(timeout=60)
+        finally:
+            node.kill()
+    assert node.returncode == 0
+
+
+def test_spark_is_an_extra_that_is_named(environment: Environment) -> None:
+    program = (
+        "try:\n    import ottla.spark\nexcept ImportError as error:\n    print(error)\n"
+        "import ottla.testing, ottla.client.blocking\n"
+    )
+    assert "pip install '.[spark]'" in environment.run("python", "-c", program)
