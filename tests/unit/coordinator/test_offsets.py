@@ -298,6 +298,27 @@ def test_a_client_of_old_could_choose_the_retention(make: Callable[..., GroupPat
     assert path.fetch_offsets("g") == {}
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, 2**63 - 2, 2**62])
+def test_a_retention_beyond_the_range_of_timestamps_never_ends(
+    make: Callable[..., GroupPath], retention_ms: int
+) -> None:
+    path = make(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
+    path.commit_offsets("g", {T0: 1}, version=3, retention_time_ms=retention_ms)
+    path.advance(3_600_000)
+    assert path.fetch_offsets("g") == {T0: 1}
+    path.crash()
+    path.start()
+    assert path.fetch_offsets("g") == {T0: 1}
+
+
+@pytest.mark.parametrize("retention_ms", [-2, -(2**63)])
+def test_a_negative_retention_is_over_at_once(make: Callable[..., GroupPath], retention_ms: int) -> None:
+    path = make(offsets_retention_check_interval_ms="1000")
+    path.commit_offsets("g", {T0: 1}, version=3, retention_time_ms=retention_ms)
+    path.advance(1_001)
+    assert path.fetch_offsets("g") == {}
+
+
 @pytest.mark.parametrize("ends", ["stop", "crash"])
 def test_offsets_survive_a_restart(path: GroupPath, ends: str) -> None:
     for number in range(50):

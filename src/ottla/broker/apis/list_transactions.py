@@ -52,9 +52,21 @@ def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
     if not pattern:
         return None
     try:
-        return any_name(pattern)
+        matches = any_name(pattern)
     except InvalidPattern as error:
-        raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from error
+        raise _invalid(error) from error
+
+    def matches_or_fails(transactional_id: str) -> bool:
+        try:
+            return matches(transactional_id)
+        except InvalidPattern as error:
+            raise _invalid(error) from error
+
+    return matches_or_fails
+
+
+def _invalid(error: InvalidPattern) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"The pattern cannot be used: {error}.")
 
 
 API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle)

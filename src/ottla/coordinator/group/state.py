@@ -7,7 +7,7 @@ this software does not serve; its records stay in the log unread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.coordinator.group.consumer.subscription import TopicHashes
 from ottla.coordinator.group.group import Group
@@ -27,16 +27,36 @@ R = TypeVar("R")
 G = TypeVar("G", bound=Group)
 
 
+class RegexAllowance:
+    """The work that the expressions of all groups may do, in windows of time. The unit is a state of an automaton."""
+
+    WINDOW_MS: Final = 20
+    # About three milliseconds. The last step of a window may exceed it by as much again.
+    WINDOW_WORK: Final = 10_000
+
+    __slots__ = ("_window_ms", "work_left")
+
+    def __init__(self) -> None:
+        self._window_ms = 0
+        self.work_left = self.WINDOW_WORK
+
+    def refill(self, now_ms: int) -> None:
+        if not 0 <= now_ms - self._window_ms < self.WINDOW_MS:
+            self._window_ms = now_ms
+            self.work_left = self.WINDOW_WORK
+
+
 class GroupContext:
     """Shared by all shards: settings and the cluster's metadata, which are replaced as a whole when they change."""
 
-    __slots__ = ("commit_shapes", "config", "image", "rebalances", "topic_hashes")
+    __slots__ = ("commit_shapes", "config", "image", "rebalances", "regex_allowance", "topic_hashes")
 
     def __init__(self, config: BrokerConfig, image: MetadataImage) -> None:
         self.config = config
         self.image = image
         self.topic_hashes = TopicHashes()
         self.commit_shapes = CommitShapes()
+        self.regex_allowance = RegexAllowance()
         # Generations of classic groups and epochs of consumer groups that this process has begun.
         self.rebalances = 0
 

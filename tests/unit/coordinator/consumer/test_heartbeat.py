@@ -8,7 +8,9 @@ from random import Random
 import pytest
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
+from ottla.coordinator.group.consumer.pattern import TopicPattern
 from ottla.coordinator.group.consumer.states import GroupState, MemberState
+from ottla.coordinator.group.state import RegexAllowance
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -349,17 +351,51 @@ def test_a_regular_expression_does_not_find_what_its_subscriber_may_not_see(path
     assert group_of(path).resolved_regexes["logs-.*"].topics == {"logs-eu"}
 
 
-def test_many_topics_are_matched_a_portion_at_a_time(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.coordinator.group.consumer.regex.TOPICS_PER_TURN", 2)
+def test_many_topics_are_matched_in_slices(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RegexAllowance, "WINDOW_WORK", 20)
     for number in range(7):
         path.create_topic(f"many-{number}", 1)
     member = ConsumerMember(path, "g", "a", topics=None, regex="many-[0-5]")
     member.join()
-    for _ in range(10):
-        path.advance(1)
+    path.advance(RegexAllowance.WINDOW_MS)
+    assert not group_of(path).resolved_regexes
+    for _ in range(20):
+        path.advance(RegexAllowance.WINDOW_MS)
     assert group_of(path).resolved_regexes["many-[0-5]"].topics == {f"many-{number}" for number in range(6)}
     member.beat()
     assert member.count == 6
+
+
+# A thousand optional characters: each character of a name visits thousands of states.
+DEAR_REGEX = "(.?){1000}[^a]"
+
+
+def test_the_work_of_all_expressions_in_a_window_is_bounded(path: GroupPath) -> None:
+    for number in range(20):
+        path.create_topic(f"{'a' * 200}-{number}", 1)
+    members = [ConsumerMember(path, f"g{number}", "a", topics=None, regex=DEAR_REGEX) for number in range(5)]
+    for member in members:
+        member.join()
+    allowance = path.groups.context.regex_allowance
+    for _ in range(50):
+        path.advance(RegexAllowance.WINDOW_MS)
+        assert allowance.work_left > -TopicPattern(DEAR_REGEX).size
+
+
+def test_an_expression_that_takes_too_much_work_matches_no_topics(
+    path: GroupPath, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ottla.coordinator.group.consumer.regex.WORK_MAX", 100_000)
+    path.create_topic("a" * 200 + "b", 1)
+    dear = ConsumerMember(path, "g", "a", topics=None, regex=DEAR_REGEX)
+    usual = ConsumerMember(path, "g", "b", topics=None, regex="a+b")
+    for member in (dear, usual):
+        member.join()
+        for _ in range(50):
+            path.advance(RegexAllowance.WINDOW_MS)
+    found = {regex: resolved.topics for regex, resolved in group_of(path).resolved_regexes.items()}
+    assert found == {DEAR_REGEX: frozenset(), "a+b": {"a" * 200 + "b"}}
+    assert "takes too much work for" in caplog.text
 
 
 # Offsets.

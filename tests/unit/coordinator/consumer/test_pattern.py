@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -84,7 +86,11 @@ def test_knows_what_only_re2_knows(text: str, name: str) -> None:
         "((((a{1000}){1000}){1000}){1000})",
         "(" * 200 + ")" * 200,
         r"\x{zz}",
+        "((){1000}){1000}",
+        "a" * 1_000_000,
+        "[" + "a-z" * 1_000_000 + "]",
     ],
+    ids=lambda text: text[:40],
 )
 def test_refuses_what_is_no_expression_or_cannot_be_linear(text: str) -> None:
     with pytest.raises(InvalidPattern):
@@ -101,6 +107,42 @@ def test_time_is_linear_where_backtracking_would_be_exponential() -> None:
     for length in (12, 24, 249):
         assert steps_for(length) - shortest < 50 * (length - 6)
     assert not TopicPattern("(a+)+(a|aa)+(a*)*b").matches("a" * 249)
+
+
+@pytest.mark.parametrize("text", ["((){1000}){1000}" * 10, "(a?){1000}" * 400, "(" * 90 + "a{30}" + "){30}" * 90])
+def test_the_work_to_refuse_an_expression_is_bounded(text: str) -> None:
+    def refused() -> None:
+        with pytest.raises(InvalidPattern):
+            TopicPattern(text)
+
+    assert steps_of(refused) < 5_000_000
+
+
+def test_the_cache_of_a_dear_expression_is_bounded() -> None:
+    pattern = TopicPattern("(.?){1000}[^a]")
+    tracemalloc.start()
+    try:
+        assert not pattern.matches("a" * 249)
+        assert tracemalloc.get_traced_memory()[1] < 40_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_match_pauses_between_characters() -> None:
+    pattern = TopicPattern("(.?){1000}[^a]")
+    matching = pattern.matching("a" * 249 + "b")
+    works = [pattern.work for _ in matching]
+    works.append(pattern.work)
+    assert len(works) > 249
+    assert max(after - before for before, after in pairwise(works)) <= pattern.size
+
+
+def test_names_of_any_length_have_a_bound_of_work() -> None:
+    matches = any_name("(.?){1000}[^a]")
+    with pytest.raises(InvalidPattern, match="too much time"):
+        matches("a" * 30_000)
+    with pytest.raises(InvalidPattern, match="too many different characters"):
+        any_name("".join(map(chr, range(1000, 1200))))
 
 
 @given(text=st.text("ab.*+?|()[]{}^$\\-09,:=<Pi!", max_size=12), name=st.text("ab.-09_", max_size=8))

@@ -7,11 +7,14 @@ cached, so that the automaton becomes deterministic over time.
 
 A character class is a set of the characters that topic names may have, which are few. Where names may have any
 character (`any_name`), all characters that are neither ASCII nor in the expression count as the same character.
+
+Linear is not enough: an expression may have ten thousand states, and a name 249 characters. `TopicPattern.work` counts
+the visited states, so that callers can pause (`matching`) and give up. Building and caching have bounds, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import NamedTuple
 
@@ -49,7 +52,19 @@ _ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v":
 _REPEAT_MAX = 1000
 _STATES_MAX = 10_000
 _DEPTH_MAX = 100
+# A literal character takes two states, so a longer expression would have too many states anyway.
+_LENGTH_MAX = 5_000
+# The parts that are built, repetitions counted. A part need not have states: `(){1000}` has one.
+_PARTS_MAX = 20_000
+# Characters that are neither ASCII nor alike; each class may hold all of them.
+_FOREIGN_CHARACTERS_MAX = 100
+
+# The sets of states in the cache, and the sum of their sizes.
 _CACHE_MAX = 1000
+_CACHED_STATES_MAX = 200_000
+
+# For matches that nothing interrupts: about 50 ms. Usual expressions take some hundred in their whole life.
+_WORK_MAX = 200_000
 
 
 class InvalidPattern(Exception):
@@ -57,12 +72,19 @@ class InvalidPattern(Exception):
 
 
 def any_name(text: str) -> Callable[[str], bool]:
-    """True if the whole name matches; it may have any characters. Raises InvalidPattern."""
-    alphabet = _ASCII | frozenset(text) | {_OTHER}
+    """True if the whole name matches; it may have any characters.
+
+    Raises InvalidPattern, also when the work for all names together is too much.
+    """
+    foreign = frozenset(text[: _LENGTH_MAX + 1]) - _ASCII
+    if len(foreign) > _FOREIGN_CHARACTERS_MAX:
+        raise InvalidPattern("it has too many different characters")
+    alphabet = _ASCII | foreign | {_OTHER}
     pattern = TopicPattern(text, alphabet)
 
     def matches(name: str) -> bool:
-        return pattern.matches(name if name.isascii() else "".join(c if c in alphabet else _OTHER for c in name))
+        known = name if name.isascii() else "".join(c if c in alphabet else _OTHER for c in name)
+        return pattern.matches(known, work_max=_WORK_MAX)
 
     return matches
 
@@ -111,10 +133,15 @@ class _Context(NamedTuple):
 class TopicPattern:
     """Raises InvalidPattern."""
 
-    __slots__ = ("_accept", "_arcs", "_first", "_jumps", "_known", "_start")
+    __slots__ = ("_accept", "_arcs", "_cached_states", "_first", "_jumps", "_known", "_parts", "_start", "work")
 
     def __init__(self, text: str, alphabet: frozenset[str] = _ALL) -> None:
+        if len(text) > _LENGTH_MAX:
+            raise InvalidPattern("it is too large")
         tree = _Parser(text, alphabet).parse()
+        # The states that all matches so far have visited; the time of a match is in proportion to them.
+        self.work = 0
+        self._parts = 0
         # By state: the next state for a character of the set, and the next states without a character (with an
         # assertion).
         self._arcs: list[tuple[frozenset[str], int] | None] = []
@@ -123,19 +150,38 @@ class TopicPattern:
         self._accept = self._build(tree, self._start)
         self._forget()
 
-    def matches(self, name: str) -> bool:
-        """True if the whole name matches."""
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return len(self._arcs)
+
+    def matches(self, name: str, *, work_max: int | None = None) -> bool:
+        """True if the whole name matches. Raises InvalidPattern when all matches together are more work than that."""
+        matching = self.matching(name)
+        while True:
+            try:
+                next(matching)
+            except StopIteration as end:
+                is_match: bool = end.value
+                return is_match
+            if work_max is not None and self.work > work_max:
+                raise InvalidPattern("it takes too much time to match")
+
+    def matching(self, name: str) -> Generator[None, None, bool]:
+        """True if the whole name matches. Yields where the work of the next step depends on the expression's size."""
         if len(self._known) >= _CACHE_MAX:
             self._forget()
         place = self._first
         for character in name:
             following = place.following.get(character)
             if following is None:
+                yield
                 following = self._follow(place, character)
             if not following.states:
                 return False
             place = following
         if place.is_accepted is None:
+            yield
             place.is_accepted = self._accept in self._close(place, is_end=True, is_word=False)
         return place.is_accepted
 
@@ -150,6 +196,9 @@ class TopicPattern:
 
     def _build(self, node: _Node, start: int) -> int:
         """Adds states for the node from `start` on; returns the state after it."""
+        self._parts += 1
+        if self._parts > _PARTS_MAX:
+            raise InvalidPattern("it is too large")
         if isinstance(node, _Chars):
             end = self._new_state()
             before = self._new_state()
@@ -196,6 +245,7 @@ class TopicPattern:
     def _forget(self) -> None:
         self._first = _Stop(frozenset((self._start,)), is_start=True, was_word=False)
         self._known: dict[tuple[frozenset[int], bool], _Stop] = {}
+        self._cached_states = 0
 
     def _follow(self, place: _Stop, character: str) -> _Stop:
         is_word = character in _WORD
@@ -204,7 +254,10 @@ class TopicPattern:
         key = states, is_word
         following = self._known.get(key)
         if following is None:
+            if self._cached_states > _CACHED_STATES_MAX:
+                self._forget()
             following = self._known[key] = _Stop(states, is_start=False, was_word=is_word)
+            self._cached_states += len(states)
         place.following[character] = following
         return following
 
@@ -218,6 +271,7 @@ class TopicPattern:
                 if target not in reached and (at is None or _holds(at, context)):
                     reached.add(target)
                     waiting.append(target)
+        self.work += len(reached)
         return reached
 
 
@@ -246,11 +300,12 @@ def _holds(at: _At, context: _Context) -> bool:
 class _Parser:
     """Recursive descent over one expression."""
 
-    __slots__ = ("_alphabet", "_classes", "_depth", "_ignores_case", "_position", "_text")
+    __slots__ = ("_alphabet", "_any", "_classes", "_depth", "_ignores_case", "_position", "_text")
 
     def __init__(self, text: str, alphabet: frozenset[str]) -> None:
         self._text = text
         self._alphabet = alphabet
+        self._any = alphabet - {"\n"}
         self._classes = {
             "d": _DIGITS,
             "w": _WORD,
@@ -334,7 +389,7 @@ class _Parser:
         if character == "[":
             return _Chars(self._class())
         if character == ".":
-            return _Chars(self._alphabet - {"\n"})
+            return _Chars(self._any)
         if character == "^":
             return _Place(_At.START)
         if character == "$":

@@ -1,16 +1,18 @@
 """Subscriptions by regular expression, resolved by the coordinator (KIP-848).
 
 A new expression is checked at once. It is resolved after the heartbeat is answered, together with the other expressions
-of the group and a few topics at a time. The result is recorded, and a changed result begins a new epoch. Expressions
-are resolved again when topics have changed, at most every ten seconds, and periodically, because the topics that a
-member may describe can change without a change of topics.
+of the group. The result is recorded, and a changed result begins a new epoch. Expressions are resolved again when
+topics have changed, at most every ten seconds, and periodically, because the topics that a member may describe can
+change without a change of topics.
+
+Clients choose the expressions, so their work is bounded (`RegexAllowance`): all groups together get a few milliseconds
+out of twenty. An expression that takes too much work for the existing topics is given up, and matches no topics.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable, Generator, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup, ResolvedRegex
@@ -31,8 +33,12 @@ __all__ = ["RegexChange", "check_regex", "plan_resolution", "update_regexes"]
 logger = logging.getLogger("ottla.coordinator.group.consumer")
 
 REFRESH_INTERVAL_MIN_MS = 10_000
-# Two or three milliseconds of matching one expression.
-TOPICS_PER_TURN = 250
+# A step ends at this work, or after one character of a name.
+STEP_WORK = 2_000
+# The work for a name whose characters take the automaton to known states, apart from its length.
+NAME_WORK = 4
+# The work for one expression and all topics: about three seconds. Usual expressions take a thousandth of it.
+WORK_MAX = 10_000_000
 
 
 class RegexChange(NamedTuple):
@@ -96,9 +102,9 @@ def _is_due(shard: GroupShard, group: ConsumerGroup, regexes: set[str], now_ms: 
 
 
 class _Resolution:
-    """Matches all topics in portions, one for each turn of the loop, and decides after the last."""
+    """Matches all topics in slices, and decides after the last."""
 
-    __slots__ = ("_found", "_group_id", "_image", "_may_see_topic", "_names", "_patterns")
+    __slots__ = ("_found", "_group_id", "_image", "_may_see_topic", "_regexes", "_steps")
 
     def __init__(
         self, group_id: str, image: MetadataImage, regexes: Iterable[str], may_see_topic: Callable[[str], bool]
@@ -106,20 +112,44 @@ class _Resolution:
         self._group_id = group_id
         self._image = image
         self._may_see_topic = may_see_topic
-        self._names = iter(image.topics.by_name)
-        self._patterns = {regex: check_regex(regex) for regex in sorted(regexes)}
-        self._found: dict[str, set[str]] = {regex: set() for regex in self._patterns}
+        self._regexes = sorted(regexes)
+        self._found: dict[str, set[str]] = {}
+        self._steps = self._match()
 
     def __call__(self, shard: GroupShard, now_ms: int) -> Decision[None]:
-        portion = list(islice(self._names, TOPICS_PER_TURN))
-        for name in portion:
-            for regex, pattern in self._patterns.items():
-                if pattern.matches(name) and self._may_see_topic(name):
-                    self._found[regex].add(name)
-        if len(portion) == TOPICS_PER_TURN:
-            shard.timers.schedule(_key(self._group_id), 0, self)
-            return Decision((), None)
-        return self._decide(shard, now_ms)
+        allowance = shard.context.regex_allowance
+        allowance.refill(now_ms)
+        while allowance.work_left > 0:
+            try:
+                allowance.work_left -= next(self._steps)
+            except StopIteration:
+                return self._decide(shard, now_ms)
+        shard.timers.schedule(_key(self._group_id), allowance.WINDOW_MS, self)
+        return Decision((), None)
+
+    def _match(self) -> Generator[int, None, None]:
+        """Yields the work of each step. One step takes a few milliseconds at most."""
+        for regex in self._regexes:
+            pattern = check_regex(regex)
+            yield pattern.size
+            found: set[str] = set()
+            for name in self._image.topics.by_name:
+                is_match = yield from _match_in_steps(pattern, name)
+                if pattern.work > WORK_MAX:
+                    self._give_up(regex)
+                    found.clear()
+                    break
+                if is_match and self._may_see_topic(name):
+                    found.add(name)
+            self._found[regex] = found
+
+    def _give_up(self, regex: str) -> None:
+        logger.warning(
+            "the regular expression %.100r of group %s takes too much work for %d topics: it matches none of them",
+            regex,
+            self._group_id,
+            len(self._image.topics.by_name),
+        )
 
     def _decide(self, shard: GroupShard, now_ms: int) -> Decision[None]:
         group = shard.groups.get(self._group_id)
@@ -145,6 +175,24 @@ class _Resolution:
                 "group %s is at epoch %d: other topics match its regular expressions", group_id, group.epoch + 1
             )
         return Decision(records, None)
+
+
+def _match_in_steps(pattern: TopicPattern, name: str) -> Generator[int, None, bool]:
+    """True if the name matches. Yields the work of each step, and ends early beyond `WORK_MAX`."""
+    matching = pattern.matching(name)
+    before = pattern.work
+    is_match = False
+    while pattern.work <= WORK_MAX:
+        try:
+            next(matching)
+        except StopIteration as end:
+            is_match = end.value
+            break
+        if pattern.work - before >= STEP_WORK:
+            yield pattern.work - before
+            before = pattern.work
+    yield pattern.work - before + NAME_WORK + len(name) // 8
+    return is_match
 
 
 def _key(group_id: str) -> object:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["check_commit", "decide_commit"]
 
 DEFAULT_RETENTION_TIME = -1
+TIMESTAMP_MAX = 2**63 - 1
 FIRST_VERSION_OF_MEMBER_EPOCHS = 9
 
 
@@ -37,7 +38,9 @@ def decide_commit(
     check_commit(shard, request, api_version)
     metadata_max = shard.config.offset_metadata_max_bytes
     retention_ms = request.retention_time_ms
-    expire_timestamp = NO_EXPIRY if retention_ms == DEFAULT_RETENTION_TIME else now_ms + retention_ms
+    expire_timestamp = NO_EXPIRY
+    if retention_ms != DEFAULT_RETENTION_TIME:
+        expire_timestamp = min(now_ms + retention_ms, TIMESTAMP_MAX)
     group_id = request.group_id
     by_name, shapes = shard.context.image.topics.by_name, shard.context.commit_shapes
     run = CommitRun(group_id)
