@@ -15,45 +15,31 @@ the visited states, so that callers can pause (`matching`) and give up. Building
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from enum import Enum
 from typing import NamedTuple
+
+from ottla.coordinator.group.consumer.pattern_parser import (
+    ASCII,
+    LENGTH_MAX,
+    TOPIC_CHARACTERS,
+    WORD,
+    At,
+    Chars,
+    Choice,
+    InvalidPattern,
+    Node,
+    Parser,
+    Place,
+    Repeat,
+    Sequence,
+)
 
 __all__ = ["InvalidPattern", "TopicPattern", "any_name"]
 
-_DIGITS = frozenset("0123456789")
-_LOWER = frozenset("abcdefghijklmnopqrstuvwxyz")
-_UPPER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-_WORD = _DIGITS | _LOWER | _UPPER | {"_"}
-_ALL = _WORD | {".", "-"}
-_SPACES = frozenset("\t\n\f\r ")
-_ASCII = frozenset(map(chr, range(128)))
-_PRINTED = frozenset(map(chr, range(33, 127)))
-_POSIX = {
-    "alnum": _WORD - {"_"},
-    "alpha": _LOWER | _UPPER,
-    "ascii": _ASCII,
-    "blank": frozenset("\t "),
-    "cntrl": _ASCII - _PRINTED - {" "},
-    "digit": _DIGITS,
-    "graph": _PRINTED,
-    "lower": _LOWER,
-    "print": _PRINTED | {" "},
-    "punct": _PRINTED - _WORD | {"_"},
-    "space": _SPACES | {"\v"},
-    "upper": _UPPER,
-    "word": _WORD,
-    "xdigit": _DIGITS | frozenset("abcdefABCDEF"),
-}
 # Stands for all characters that the expression treats alike.
 _OTHER = "\uffff"
-_ESCAPED_CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
-# RE2's own bound for counted repetition; the other bounds limit the size of an expression.
-_REPEAT_MAX = 1000
+# The bounds of an automaton.
 _STATES_MAX = 10_000
-_DEPTH_MAX = 100
-# A literal character takes two states, so a longer expression would have too many states anyway.
-_LENGTH_MAX = 5_000
 # The parts that are built, repetitions counted. A part need not have states: `(){1000}` has one.
 _PARTS_MAX = 20_000
 # Characters that are neither ASCII nor alike; each class may hold all of them.
@@ -67,19 +53,15 @@ _CACHED_STATES_MAX = 200_000
 _WORK_MAX = 200_000
 
 
-class InvalidPattern(Exception):
-    """The expression is malformed, or cannot be matched in linear time."""
-
-
 def any_name(text: str) -> Callable[[str], bool]:
     """True if the whole name matches; it may have any characters.
 
     Raises InvalidPattern, also when the work for all names together is too much.
     """
-    foreign = frozenset(text[: _LENGTH_MAX + 1]) - _ASCII
+    foreign = frozenset(text[: LENGTH_MAX + 1]) - ASCII
     if len(foreign) > _FOREIGN_CHARACTERS_MAX:
         raise InvalidPattern("it has too many different characters")
-    alphabet = _ASCII | foreign | {_OTHER}
+    alphabet = ASCII | foreign | {_OTHER}
     pattern = TopicPattern(text, alphabet)
 
     def matches(name: str) -> bool:
@@ -87,39 +69,6 @@ def any_name(text: str) -> Callable[[str], bool]:
         return pattern.matches(known, work_max=_WORK_MAX)
 
     return matches
-
-
-class _At(Enum):
-    START = "start"
-    END = "end"
-    BOUNDARY = "boundary"
-    NO_BOUNDARY = "no boundary"
-
-
-class _Chars(NamedTuple):
-    chars: frozenset[str]
-
-
-class _Place(NamedTuple):
-    at: _At
-
-
-class _Sequence(NamedTuple):
-    parts: list[_Node]
-
-
-class _Choice(NamedTuple):
-    parts: list[_Node]
-
-
-class _Repeat(NamedTuple):
-    part: _Node
-    low: int
-    # None: unbounded.
-    high: int | None
-
-
-_Node = _Chars | _Place | _Sequence | _Choice | _Repeat
 
 
 class _Context(NamedTuple):
@@ -135,17 +84,17 @@ class TopicPattern:
 
     __slots__ = ("_accept", "_arcs", "_cached_states", "_first", "_jumps", "_known", "_parts", "_start", "work")
 
-    def __init__(self, text: str, alphabet: frozenset[str] = _ALL) -> None:
-        if len(text) > _LENGTH_MAX:
+    def __init__(self, text: str, alphabet: frozenset[str] = TOPIC_CHARACTERS) -> None:
+        if len(text) > LENGTH_MAX:
             raise InvalidPattern("it is too large")
-        tree = _Parser(text, alphabet).parse()
+        tree = Parser(text, alphabet).parse()
         # The states that all matches so far have visited; the time of a match is in proportion to them.
         self.work = 0
         self._parts = 0
         # By state: the next state for a character of the set, and the next states without a character (with an
         # assertion).
         self._arcs: list[tuple[frozenset[str], int] | None] = []
-        self._jumps: list[list[tuple[_At | None, int]]] = []
+        self._jumps: list[list[tuple[At | None, int]]] = []
         self._start = self._new_state()
         self._accept = self._build(tree, self._start)
         self._forget()
@@ -194,26 +143,26 @@ class TopicPattern:
         self._jumps.append([])
         return len(self._arcs) - 1
 
-    def _build(self, node: _Node, start: int) -> int:
+    def _build(self, node: Node, start: int) -> int:
         """Adds states for the node from `start` on; returns the state after it."""
         self._parts += 1
         if self._parts > _PARTS_MAX:
             raise InvalidPattern("it is too large")
-        if isinstance(node, _Chars):
+        if isinstance(node, Chars):
             end = self._new_state()
             before = self._new_state()
             self._jumps[start].append((None, before))
             self._arcs[before] = node.chars, end
             return end
-        if isinstance(node, _Place):
+        if isinstance(node, Place):
             end = self._new_state()
             self._jumps[start].append((node.at, end))
             return end
-        if isinstance(node, _Sequence):
+        if isinstance(node, Sequence):
             for part in node.parts:
                 start = self._build(part, start)
             return start
-        if isinstance(node, _Choice):
+        if isinstance(node, Choice):
             end = self._new_state()
             for part in node.parts:
                 self._jumps[self._build(part, self._fork(start))].append((None, end))
@@ -225,7 +174,7 @@ class TopicPattern:
         self._jumps[start].append((None, begin))
         return begin
 
-    def _build_repeat(self, node: _Repeat, start: int) -> int:
+    def _build_repeat(self, node: Repeat, start: int) -> int:
         for _ in range(node.low):
             start = self._build(node.part, start)
         end = self._new_state()
@@ -248,7 +197,7 @@ class TopicPattern:
         self._cached_states = 0
 
     def _follow(self, place: _Stop, character: str) -> _Stop:
-        is_word = character in _WORD
+        is_word = character in WORD
         arcs = (self._arcs[state] for state in self._close(place, is_end=False, is_word=is_word))
         states = frozenset(arc[1] for arc in arcs if arc is not None and character in arc[0])
         key = states, is_word
@@ -289,238 +238,9 @@ class _Stop:
         self.is_accepted: bool | None = None
 
 
-def _holds(at: _At, context: _Context) -> bool:
-    if at is _At.START:
+def _holds(at: At, context: _Context) -> bool:
+    if at is At.START:
         return context.is_start
-    if at is _At.END:
+    if at is At.END:
         return context.is_end
-    return context.is_boundary is (at is _At.BOUNDARY)
-
-
-class _Parser:
-    """Recursive descent over one expression."""
-
-    __slots__ = ("_alphabet", "_any", "_classes", "_depth", "_ignores_case", "_position", "_text")
-
-    def __init__(self, text: str, alphabet: frozenset[str]) -> None:
-        self._text = text
-        self._alphabet = alphabet
-        self._any = alphabet - {"\n"}
-        self._classes = {
-            "d": _DIGITS,
-            "w": _WORD,
-            "s": _SPACES & alphabet,
-            "D": alphabet - _DIGITS,
-            "W": alphabet - _WORD,
-            "S": alphabet - _SPACES,
-        }
-        self._position = 0
-        self._depth = 0
-        self._ignores_case = False
-
-    def parse(self) -> _Node:
-        node = self._choice()
-        if self._position < len(self._text):
-            raise InvalidPattern("a ) without its (")
-        return node
-
-    def _peek(self) -> str:
-        return self._text[self._position : self._position + 1]
-
-    def _take(self, expected: str) -> bool:
-        if self._text.startswith(expected, self._position):
-            self._position += len(expected)
-            return True
-        return False
-
-    def _next(self, otherwise: str) -> str:
-        character = self._peek()
-        if not character:
-            raise InvalidPattern(otherwise)
-        self._position += 1
-        return character
-
-    def _choice(self) -> _Node:
-        parts = [self._sequence()]
-        while self._take("|"):
-            parts.append(self._sequence())
-        return parts[0] if len(parts) == 1 else _Choice(parts)
-
-    def _sequence(self) -> _Node:
-        parts: list[_Node] = []
-        while self._peek() not in ("", "|", ")"):
-            part = self._atom()
-            if part is not None:
-                parts.append(self._repeated(part))
-        return parts[0] if len(parts) == 1 else _Sequence(parts)
-
-    def _repeated(self, part: _Node) -> _Node:
-        bounds = self._bounds()
-        if bounds is None:
-            return part
-        # Lazy repetition matches the same names.
-        self._take("?")
-        if self._peek() in ("*", "+", "?"):
-            raise InvalidPattern("a repetition of a repetition")
-        return _Repeat(part, *bounds)
-
-    def _bounds(self) -> tuple[int, int | None] | None:
-        for operator, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
-            if self._take(operator):
-                return bounds
-        end = self._text.find("}", self._position)
-        if self._peek() != "{" or end < 0:
-            return None
-        low_text, comma, high_text = self._text[self._position + 1 : end].partition(",")
-        if not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
-            # Not a count: the brace is a literal.
-            return None
-        low = int(low_text[:5])
-        high = low if not comma else int(high_text[:5]) if high_text else None
-        if low > _REPEAT_MAX or (high is not None and (high > _REPEAT_MAX or high < low)):
-            raise InvalidPattern("a count that is too large, or bounds in the wrong order")
-        self._position = end + 1
-        return low, high
-
-    def _atom(self) -> _Node | None:
-        character = self._next("it ends too early")
-        if character == "(":
-            return self._group()
-        if character == "[":
-            return _Chars(self._class())
-        if character == ".":
-            return _Chars(self._any)
-        if character == "^":
-            return _Place(_At.START)
-        if character == "$":
-            return _Place(_At.END)
-        if character in ("*", "+", "?"):
-            raise InvalidPattern(f"nothing before {character} to be repeated")
-        if character == "\\":
-            return self._escape()
-        return self._literal(character)
-
-    def _literal(self, character: str) -> _Chars:
-        both = {character, character.lower(), character.upper()} if self._ignores_case else {character}
-        return _Chars(self._alphabet & both)
-
-    def _group(self) -> _Node | None:
-        self._depth += 1
-        if self._depth > _DEPTH_MAX:
-            raise InvalidPattern("it nests too deeply")
-        outer_ignores_case = self._ignores_case
-        if self._take("?"):
-            if self._take("P<") or self._take("<"):
-                if self._peek() in ("=", "!"):
-                    raise InvalidPattern("lookaround or an unknown flag")
-                end = self._text.find(">", self._position)
-                if end < 0 or not self._text[self._position : end].replace("_", "a").isalnum():
-                    raise InvalidPattern("a group without a proper name")
-                self._position = end + 1
-            elif self._flags():
-                # Flags without an expression apply until the end of their group.
-                self._depth -= 1
-                return None
-        node = self._choice()
-        if not self._take(")"):
-            raise InvalidPattern("a ( without its )")
-        self._ignores_case = outer_ignores_case
-        self._depth -= 1
-        return node
-
-    def _flags(self) -> bool:
-        """True if the group ends after its flags. Of the flags only `i` matters for topic names."""
-        value = True
-        while True:
-            character = self._next("a ( without its )")
-            if character == "-":
-                value = False
-            elif character == "i":
-                self._ignores_case = value
-            elif character in (":", ")"):
-                return character == ")"
-            elif character not in "msU":
-                raise InvalidPattern("lookaround or an unknown flag")
-
-    def _escape(self) -> _Node:
-        character = self._next("a backslash at the end")
-        if character in self._classes:
-            return _Chars(self._classes[character])
-        if character == "A":
-            return _Place(_At.START)
-        if character == "z":
-            return _Place(_At.END)
-        if character == "b":
-            return _Place(_At.BOUNDARY)
-        if character == "B":
-            return _Place(_At.NO_BOUNDARY)
-        if character == "Q":
-            end = self._text.find("\\E", self._position)
-            quoted = self._text[self._position :] if end < 0 else self._text[self._position : end]
-            self._position = len(self._text) if end < 0 else end + 2
-            return _Sequence([self._literal(character) for character in quoted])
-        return self._literal(self._escaped_character(character))
-
-    def _escaped_character(self, character: str) -> str:
-        if character in _ESCAPED_CONTROLS:
-            return _ESCAPED_CONTROLS[character]
-        if character == "x":
-            return self._hexadecimal()
-        if character.isascii() and not character.isalnum():
-            return character
-        raise InvalidPattern(f"unknown escape \\{character}")
-
-    def _hexadecimal(self) -> str:
-        if self._take("{"):
-            end = self._text.find("}", self._position)
-            digits = "" if end < 0 else self._text[self._position : end]
-            self._position = end + 1
-        else:
-            digits = self._text[self._position : self._position + 2]
-            self._position += 2
-        try:
-            return chr(int(digits, 16))
-        except (ValueError, OverflowError) as error:
-            raise InvalidPattern("no character has that number") from error
-
-    def _class(self) -> frozenset[str]:
-        is_negated = self._take("^")
-        chars: set[str] = set()
-        is_first = True
-        while is_first or self._peek() != "]":
-            is_first = False
-            self._class_item(chars)
-        self._position += 1
-        if self._ignores_case:
-            chars |= {other for character in chars for other in (character.lower(), character.upper())}
-        return frozenset(self._alphabet - chars if is_negated else self._alphabet & chars)
-
-    def _class_item(self, chars: set[str]) -> None:
-        if self._take("[:"):
-            end = self._text.find(":]", self._position)
-            name = self._text[self._position : max(end, self._position)]
-            is_negated = name.startswith("^")
-            known = _POSIX.get(name.removeprefix("^"))
-            if known is None:
-                raise InvalidPattern("a range in the wrong order, or an unknown class")
-            self._position = end + 2
-            chars |= self._alphabet - known if is_negated else self._alphabet & known
-            return
-        low = self._next("a [ without its ]")
-        if low == "\\":
-            escaped = self._next("a backslash at the end")
-            if escaped in self._classes:
-                chars |= self._classes[escaped]
-                return
-            low = self._escaped_character(escaped)
-        has_range = self._peek() == "-" and self._text[self._position + 1 : self._position + 2] not in ("", "]")
-        if not has_range:
-            chars.add(low)
-            return
-        self._position += 1
-        high = self._next("a [ without its ]")
-        if high == "\\":
-            high = self._escaped_character(self._next("a backslash at the end"))
-        if high < low:
-            raise InvalidPattern("a range in the wrong order, or an unknown class")
-        chars |= {character for character in self._alphabet if low <= character <= high}
+    return context.is_boundary is (at is At.BOUNDARY)
