@@ -109,7 +109,10 @@ def _run(arguments: Sequence[str]) -> int:
         if os.environ.get("OTTLA_TRACEBACK"):
             raise
         say_wrong(sentence_of(error))
-        return error.exit_code if isinstance(error, Failure) else 1
+        if isinstance(error, Failure):
+            return error.exit_code
+        # Arguments are parsed before anything else happens: see `session.run_async`.
+        return 2 if isinstance(error, ValueError) else 1
     return result if isinstance(result, int) else 0
 
 

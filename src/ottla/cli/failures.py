@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ottla.client.errors import ClientError
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["Failure", "sentence_of"]
+__all__ = ["Failure", "sentence_of", "suggestion"]
 
 _NEXT = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "Add --if-not-exists to accept that.",
@@ -34,6 +36,14 @@ class Failure(Exception):
     def __init__(self, sentence: str, *, exit_code: int = 1) -> None:
         super().__init__(sentence)
         self.exit_code = exit_code
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """` Did you mean 'x'?`, or nothing if no known word is close."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def sentence_of(error: BaseException) -> str:

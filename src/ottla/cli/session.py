@@ -27,6 +27,7 @@ __all__ = [
     "confirm",
     "controller_options",
     "is_explicit",
+    "parsed_file",
     "read_properties",
     "run_async",
     "yes_option",
@@ -72,11 +73,14 @@ class Session:
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a coroutine on uvloop."""
+    """Runs a coroutine on uvloop. Its ValueError is a failure; before it, a ValueError is about the command line."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(work)
+        try:
+            return runner.run(work)
+        except ValueError as error:
+            raise Failure(str(error)) from error
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -178,6 +182,15 @@ def read_properties(path: str) -> dict[str, str]:
 
     with open(path, "rb") as file:
         return parse_properties(decode_properties(file.read()))
+
+
+def parsed_file(path: str, parse: Callable[[str], T]) -> T:
+    """The content of a file. A file that makes no sense is a failure, and not a wrong command line."""
+    with open(path, encoding="utf-8") as file:
+        try:
+            return parse(file.read())
+        except ValueError as error:
+            raise Failure(f"{path}: {error}") from None
 
 
 def is_explicit(option: str) -> bool:

@@ -9,14 +9,12 @@ would block the interpreter's shutdown.
 from __future__ import annotations
 
 import asyncio
-import codecs
-import io
 import os
 import threading
 from collections.abc import AsyncIterator
 from typing import TextIO
 
-__all__ = ["lines_of"]
+__all__ = ["content_of", "lines_of"]
 
 CHUNK_BYTES = 64 * 1024
 
@@ -24,28 +22,40 @@ CHUNK_BYTES = 64 * 1024
 CHUNKS_AHEAD_MAX = 2
 
 
-async def lines_of(stream: TextIO) -> AsyncIterator[list[str]]:
-    """All lines without line ends, in lists of the lines available at the time; the last line may lack its end."""
+async def lines_of(stream: TextIO) -> AsyncIterator[list[bytes]]:
+    r"""All lines without line ends, in lists of the lines available at the time; the last line may lack its end.
+
+    Lines end as for Java's readers: with `\n`, `\r` or both. Their bytes are not decoded.
+    """
     try:
         descriptor = stream.fileno()
     except (OSError, ValueError):
         # Text in memory, which never blocks.
-        text = stream.read()
-        yield text.removesuffix("\n").split("\n") if text else []
+        yield stream.read().encode().splitlines()
         return
-    decode = io.IncrementalNewlineDecoder(
-        codecs.getincrementaldecoder(stream.encoding)(stream.errors or "strict"), translate=True
-    ).decode
     chunks = _Chunks(descriptor)
-    rest = ""
-    while True:
-        chunk = await chunks.next()
-        *whole, rest = (rest + decode(chunk, final=not chunk)).split("\n")
-        if not chunk:
-            yield [*whole, rest] if rest else whole
-            return
+    rest = bytearray()
+    while chunk := await chunks.next():
+        rest += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:
+            # A line of any length costs no more than its bytes.
+            continue
+        whole = bytes(rest).splitlines(keepends=True)
+        # The next chunk may continue the last line, or complete a `\r` to `\r\n`.
+        rest = bytearray() if whole[-1].endswith(b"\n") else bytearray(whole.pop())
         if whole:
-            yield whole
+            yield [line.rstrip(b"\r\n") for line in whole]
+    if rest:
+        yield [bytes(rest).removesuffix(b"\r")]
+
+
+async def content_of(stream: TextIO) -> bytes:
+    """All bytes up to the end."""
+    chunks = _Chunks(stream.fileno())
+    pieces = []
+    while chunk := await chunks.next():
+        pieces.append(chunk)
+    return b"".join(pieces)
 
 
 class _Chunks:

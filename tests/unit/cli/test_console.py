@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 
 from ottla.cli.logic.client_properties import consumer_settings, producer_settings
+from ottla.cli.logic.deserializers import deserializer
+from ottla.cli.logic.format_string import format_string
 from ottla.cli.logic.formatters import make_formatter
 from ottla.cli.logic.line_reader import line_format, parse_line
+from ottla.cli.logic.offset_times import parse_moment
+from ottla.cli.logic.record_json import ENCODINGS, parse_record
+from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.metadata import PartitionInfo
 from ottla.records.compression import Codec
@@ -35,7 +40,7 @@ from ottla.records.compression import Codec
     ],
 )
 def test_lines(properties: dict[str, str], line: str, expected: tuple[Any, ...]) -> None:
-    assert tuple(parse_line(line, line_format(properties), number=1)) == expected
+    assert tuple(parse_line(line.encode(), line_format(properties), number=1))[:3] == expected
 
 
 @pytest.mark.parametrize(
@@ -47,7 +52,7 @@ def test_lines(properties: dict[str, str], line: str, expected: tuple[Any, ...])
 )
 def test_lines_that_do_not_fit(properties: dict[str, str], line: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        parse_line(line, line_format(properties), number=9)
+        parse_line(line.encode(), line_format(properties), number=9)
 
 
 @pytest.mark.parametrize("properties", [{"parse.kee": "true"}, {"parse.headers": "true", "headers.separator": "\t"}])
@@ -148,3 +153,96 @@ def test_java_properties_of_clients() -> None:
     for wrong in ({"isolation.level": "some"}, {"auto.offset.reset": "middle"}, {"nothing": "x"}):
         with pytest.raises(ValueError):
             consumer_settings(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "record", "expected"),
+    [
+        (r"%t-%p@%o %k=%s\n", RECORD, b"t-2@7 k=v\n"),
+        (r"%T %D|%h", RECORD, b"1234 1970-01-01T00:00:01.234Z|h=x,n="),
+        ("%K %S|%k%s|%D", BARE, b"-1 -1||-"),
+        (r"%R%%\x00\t\\", RECORD, b"\x00\x00\x00\x01%\x00\t\\"),
+    ],
+)
+def test_format_strings(text: str, record: ConsumedRecord, expected: bytes) -> None:
+    assert format_string(text)(record) == expected
+
+
+def test_format_strings_encode() -> None:
+    assert format_string("%k %s %h", show=deserializer("hex"))(RECORD) == b"6b 76 h=78,n="
+
+
+@pytest.mark.parametrize(("text", "complaint"), [("%q", "no token %q"), (r"\q", "escape"), ("5%", "twice")])
+def test_format_strings_that_make_no_sense(text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        format_string(text)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("value", [b"", b"text \xc5\xaf", b"\xff\xfe\x00", None, b'{"base64": "x"}'])
+def test_json_keeps_every_byte(value: bytes | None, encoding: str) -> None:
+    record = RECORD._replace(key=value, value=value, headers=[("h", value), ("n", None)])
+    line = make_formatter("json", {"encoding": encoding})(record)
+    read = parse_record(line, number=1)
+    assert (read.key, read.value, read.headers) == (value, value, record.headers)
+    assert (read.partition, read.timestamp_ms) == (2, 1234)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"value": {"a": [1, "ů"]}}', (None, '{"a":[1,"ů"]}'.encode(), [], None, None)),
+        ('{"key": 5, "value": "v", "headers": {"a": "1"}}', (b"5", b"v", [("a", b"1")], None, None)),
+        ('{"value": {"hex": "00ff"}, "timestamp": 9, "partition": 1}', (None, b"\x00\xff", [], 9, 1)),
+        ('{"key": "k"}', (b"k", None, [], None, None)),
+        ('{"value": "v", "timestamp": -1}', (None, b"v", [], None, None)),
+    ],
+)
+def test_json_lines(line: str, expected: tuple[Any, ...]) -> None:
+    assert tuple(parse_record(line.encode(), number=1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("x", "Line 3 is not JSON"),
+        ("[]", "not a JSON object"),
+        ('{"vlaue": 1}', "Did you mean 'value'"),
+        ('{"headers": 5}', "headers must be"),
+        ('{"partition": "1"}', "whole number"),
+        ('{"value": {"base64": "%"}}', "is not base64"),
+    ],
+)
+def test_json_lines_that_do_not_fit(line: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_record(line.encode(), number=3)
+
+
+NOW = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("10m", NOW - 600_000),
+        ("1h30m", NOW - 5_400_000),
+        ("2d", NOW - 172_800_000),
+        ("500ms", NOW - 500),
+        ("PT1H", NOW - 3_600_000),
+        ("beginning", EARLIEST),
+        ("end", LATEST),
+        ("latest", LATEST),
+        ("2024-06-01", 1_717_200_000_000),
+        ("2024-06-01 12:00", 1_717_243_200_000),
+        ("2024-06-01T12:00:00.5+02:00", 1_717_236_000_500),
+        ("1717200000000", 1_717_200_000_000),
+    ],
+)
+def test_moments(text: str, expected: int) -> None:
+    assert parse_moment(text, now_ms=NOW) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "10x", "2024-13-01"])
+def test_moments_that_make_no_sense(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no point in time|no date"):
+        parse_moment(text, now_ms=NOW)

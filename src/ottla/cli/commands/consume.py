@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-import signal
-import sys
-from typing import NamedTuple
+import time
+from typing import Any
 
 import click
 
-from ottla.cli.failures import Failure
+from ottla.cli.commands.consume_records import Reading, consume_records
 from ottla.cli.logic.client_properties import consumer_settings
+from ottla.cli.logic.deserializers import deserializer
+from ottla.cli.logic.format_string import format_string
 from ottla.cli.logic.formatters import Formatter, make_formatter
-from ottla.cli.logic.offset_times import parse_time
+from ottla.cli.logic.offset_times import parse_moment, parse_time
+from ottla.cli.logic.record_filter import make_filter
+from ottla.cli.logic.record_json import ENCODINGS
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import GROUP, TOPIC
 from ottla.cli.session import Session, cluster_options, read_properties, run_async
 from ottla.client.admin.offsets import EARLIEST, LATEST
-from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
-from ottla.model.ids import TopicPartition
-from ottla.records.errors import CorruptRecords
 
 __all__ = ["consume"]
-
-
-class _Where(NamedTuple):
-    topics: tuple[str, ...]
-    pattern: str | None
-    partition: int | None
-    offset: str | None
 
 
 @click.command(help="Read records of topics (kafka-console-consumer).")
@@ -39,9 +31,23 @@ class _Where(NamedTuple):
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only this partition, without a group.")
 @click.option("-o", "--offset", metavar="N", help="Where to begin in it: a number, earliest or latest.")
 @click.option("-F", "--from-beginning", is_flag=True, help="From the first record, without a committed offset.")
+@click.option("--from", "from_", metavar="TIME", help="Begin there: 10m (ago), 2026-05-31T12:00, ms, earliest, latest.")
+@click.option("--to", metavar="TIME", help="Stop before the first record of this time or later.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Begin with the last N records.")
+@click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the end, as it is now.")
 @click.option("-n", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after so many.")
 @click.option(
     "--timeout-ms", "idle_ms", type=click.IntRange(1), metavar="MS", help="Stop after this time without a record."
+)
+@click.option("--wait", is_flag=True, help="Wait for a topic that does not exist.")
+@click.option("--key", "only_keys", multiple=True, metavar="TEXT", help="Only records with this key; may be repeated.")
+@click.option("--header", "only_headers", multiple=True, metavar="NAME[=VALUE]", help="Only records with this header.")
+@click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="EXPRESSION",
+    help="Only records for which it is true: key, value, json, headers, topic, partition, offset, timestamp.",
 )
 @click.option("-g", "--group", type=GROUP, metavar="GROUP", help="The group.  [default: a new one]")
 @click.option(
@@ -50,6 +56,19 @@ class _Where(NamedTuple):
 @click.option("--skip-message-on-error", is_flag=True, help="Continue after a record that cannot be read.")
 @click.option(
     "-f", "--formatter", default="default", metavar="NAME", help="default, json, logging, checksum, noop, ..."
+)
+@click.option(
+    "--format",
+    "template",
+    metavar="TEXT",
+    help="kcat's tokens: %s value, %k key, %h headers, %t topic, %p partition, %o offset, %T ms, %D date, %S %K "
+    r"lengths; \\n, \\t, \\xHH.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(ENCODINGS),
+    default="text",
+    help="How keys, values and headers are printed.  [default: text]",
 )
 @click.option(
     "--formatter-property", "--property", "printing", multiple=True, metavar="K=V", help="print.key=true, ..."
@@ -69,133 +88,97 @@ def consume(
     session: Session,
     names: tuple[str, ...],
     more: tuple[str, ...],
-    include: str | None,
-    partition: int | None,
-    offset: str | None,
-    from_beginning: bool,
-    max_messages: int | None,
-    idle_ms: int | None,
-    group: str | None,
     isolation_level: str | None,
-    skip_message_on_error: bool,
-    formatter: str,
-    printing: tuple[str, ...],
-    keys: bool,
-    verbose: bool,
+    group: str | None,
     extra: tuple[str, ...],
-    formatter_config: str | None,
+    **options: Any,
 ) -> int:
-    where = _where(names + more, include, partition, offset)
-    if offset is not None and from_beginning:
-        raise click.UsageError("--offset and --from-beginning exclude each other.")
-    properties = {} if formatter_config is None else read_properties(formatter_config)
-    properties |= parse_key_values(printing, option="--formatter-property", literal=True)
-    if keys or verbose:
-        properties["print.key"] = "true"
-    if verbose:
-        properties |= {f"print.{what}": "true" for what in ("timestamp", "partition", "offset", "headers")}
-    write = make_formatter("json" if session.output.as_json else formatter, properties)
     given = dict(session.take(parse_key_values(extra, option="--command-property")))
     if isolation_level is not None:
         given["isolation.level"] = isolation_level
-    if from_beginning:
+    is_member = group is not None or "group.id" in given
+    reading = _reading(session, names + more, options, is_member=is_member)
+    if options["from_beginning"] or (reading.to_time is not None and not is_member):
         given["auto.offset.reset"] = "earliest"
-    if where.partition is not None:
+    if _needs_no_group(reading, is_member=is_member):
         given.pop("group.id", None)
     else:
         fresh = f"console-consumer-{random.randrange(100_000)}"
         given["group.id"] = group or given.get("group.id", fresh)
         if given["group.id"] == fresh:
             given.setdefault("enable.auto.commit", "false")
-    given["max.poll.records"] = str(max_messages if max_messages is not None and max_messages < 500 else 500)
-    settings = consumer_settings(given)
-    return run_async(
-        _consume(session, where, settings, write, limit=max_messages, idle_ms=idle_ms, skip=skip_message_on_error)
+    # A mistyped name must not create a topic; the property allows it.
+    given.setdefault("allow.auto.create.topics", "false")
+    return run_async(consume_records(session.settings, consumer_settings(given), reading))
+
+
+def _needs_no_group(reading: Reading, *, is_member: bool) -> bool:
+    """Whether partitions are assigned by this command: at once, and without a trace in the cluster."""
+    if reading.partition is not None or reading.last is not None:
+        return True
+    return not is_member and (reading.from_time is not None or reading.to_time is not None)
+
+
+def _reading(session: Session, topics: tuple[str, ...], options: dict[str, Any], *, is_member: bool) -> Reading:
+    partition, offset = options["partition"], options["offset"]
+    _check(topics, options, is_member=is_member)
+    now_ms = int(time.time() * 1000)
+    from_time = None if options["from_"] is None else parse_moment(options["from_"], now_ms=now_ms)
+    to_time = None if options["to"] is None else parse_moment(options["to"], now_ms=now_ms)
+    if offset is not None and not offset.isdecimal():
+        from_time = parse_time(offset)
+        if from_time not in (EARLIEST, LATEST):
+            raise click.UsageError(f"--offset {offset!r} must be a number, earliest or latest.")
+    return Reading(
+        topics=topics,
+        pattern=options["include"],
+        partition=partition,
+        offset=int(offset) if offset is not None and offset.isdecimal() else None,
+        from_time=from_time,
+        to_time=LATEST if options["until_end"] and to_time is None else to_time,
+        last=options["last"],
+        limit=options["max_messages"],
+        idle_ms=options["idle_ms"],
+        skips_bad_records=options["skip_message_on_error"],
+        waits=options["wait"],
+        accept=make_filter(keys=options["only_keys"], headers=options["only_headers"], expressions=options["filters"]),
+        write=_formatter(options, as_json=session.output.as_json),
     )
 
 
-async def _consume(
-    session: Session,
-    where: _Where,
-    settings: ConsumerSettings,
-    write: Formatter,
-    *,
-    limit: int | None,
-    idle_ms: int | None,
-    skip: bool,
-) -> int:
-    count = 0
-    out = sys.stdout.buffer
-    task = asyncio.current_task()
-    assert task is not None
-    # A signal ends the command in order: the consumer leaves its group, so that the session need not expire.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with Consumer(session.settings, settings) as consumer:
-        try:
-            await _begin(consumer, where)
-            while limit is None or count < limit:
-                try:
-                    left = None if limit is None else limit - count
-                    records = await consumer.poll(idle_ms or 1_000, max_records=min(left or 500, 500))
-                except CorruptRecords as error:
-                    if not skip:
-                        raise Failure(f"{error}. --skip-message-on-error continues behind it.") from None
-                    continue
-                if not records and idle_ms is not None:
-                    break
-                out.write(_written(records, write, skip=skip))
-                out.flush()
-                count += len(records)
-        except asyncio.CancelledError:
-            # Ctrl-C: records read so far are committed and counted.
-            pass
-    print(f"Processed a total of {count} messages", file=sys.stderr)
-    return 0
-
-
-def _written(records: list[ConsumedRecord], write: Formatter, *, skip: bool) -> bytes:
-    """The printed records; a record that cannot be deserialized is skipped or ends the command."""
-    lines = []
-    for record in records:
-        try:
-            lines.append(write(record))
-        except ValueError as error:
-            where = f"{record.topic}-{record.partition} at {record.offset}"
-            if not skip:
-                raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
-            print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
-    return b"".join(lines)
-
-
-async def _begin(consumer: Consumer, where: _Where) -> None:
-    if where.partition is None:
-        await consumer.subscribe(where.topics, pattern=where.pattern)
-        for topic in where.topics:
-            if not await consumer.knows(topic):
-                print(
-                    f"ottla: There is no topic {topic!r} yet; waiting for it. Ctrl-C ends the command.", file=sys.stderr
-                )
-        return
-    partition = TopicPartition(where.topics[0], where.partition)
-    if partition not in await consumer.partitions(partition.topic):
-        raise Failure(
-            f"There is no partition {partition}. 'ottla topics describe {partition.topic}' shows all partitions."
-        )
-    await consumer.assign([partition])
-    text = where.offset or ("earliest" if consumer.settings.auto_offset_reset == "earliest" else "latest")
-    if text.isdecimal():
-        consumer.seek(partition, int(text))
-    else:
-        await consumer.seek_to(EARLIEST if text == "earliest" else LATEST, partition)
-
-
-def _where(topics: tuple[str, ...], include: str | None, partition: int | None, offset: str | None) -> _Where:
-    if bool(topics) == bool(include):
+def _check(topics: tuple[str, ...], options: dict[str, Any], *, is_member: bool) -> None:
+    if bool(topics) == bool(options["include"]):
         raise click.UsageError("Name a topic, as an argument or with --topic, or several with --include.")
-    if (partition is not None or offset is not None) and len(topics) != 1:
+    if (options["partition"] is not None or options["offset"] is not None) and len(topics) != 1:
         raise click.UsageError("--partition and --offset are about one topic.")
-    if offset is not None and partition is None:
+    if options["offset"] is not None and options["partition"] is None:
         raise click.UsageError("--offset is about one partition; say which with --partition.")
-    if offset is not None and not offset.isdecimal() and parse_time(offset) not in (EARLIEST, LATEST):
-        raise click.UsageError(f"--offset {offset!r} must be a number, earliest or latest.")
-    return _Where(topics, include, partition, offset)
+    begins = {"--offset": "offset", "--from-beginning": "from_beginning", "--from": "from_", "--last": "last"}
+    given = [flag for flag, name in begins.items() if options[name]]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other.")
+    if options["last"] is not None and is_member:
+        raise click.UsageError("--last reads without a group; remove --group.")
+
+
+def _formatter(options: dict[str, Any], *, as_json: bool) -> Formatter:
+    name, template, encoding = options["formatter"], options["template"], options["encoding"]
+    if template is None and "%" in name:
+        # kcat's -f is a format string, and no formatter has a percent sign in its name.
+        template = name
+    config = options["formatter_config"]
+    properties = {} if config is None else read_properties(config)
+    properties |= parse_key_values(options["printing"], option="--formatter-property", literal=True)
+    if template is not None:
+        if as_json:
+            raise click.UsageError("--format and --json exclude each other.")
+        return format_string(template, show=None if encoding == "text" else deserializer(encoding))
+    if as_json or name == "json":
+        return make_formatter("json", properties | ({} if encoding == "text" else {"encoding": encoding}))
+    if options["keys"] or options["verbose"]:
+        properties["print.key"] = "true"
+    if options["verbose"]:
+        properties |= {f"print.{what}": "true" for what in ("timestamp", "partition", "offset", "headers")}
+    if encoding != "text":
+        properties |= {f"{part}.deserializer": encoding for part in ("key", "value", "headers")}
+    return make_formatter(name, properties)

@@ -7,7 +7,7 @@ import click
 from ottla.cli.logic.delete_plan import parse_plan, parse_words
 from ottla.cli.names import TOPIC
 from ottla.cli.output import counted
-from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.session import Session, cluster_options, confirm, parsed_file, yes_option
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
 
@@ -24,8 +24,7 @@ __all__ = ["delete_records"]
 def delete_records(session: Session, words: tuple[str, ...], offset_json_file: str | None, yes: bool) -> int:
     before = parse_words(words)
     if offset_json_file is not None:
-        with open(offset_json_file, encoding="utf-8") as file:
-            before.update(parse_plan(file.read()))
+        before.update(parsed_file(offset_json_file, parse_plan))
     if not before:
         raise click.UsageError(
             "Nothing to delete is given: name topic:partition:offset, or a file with --offset-json-file."

@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from ottla.cli.failures import Failure
 from ottla.cli.logic.dump import DumpOptions, dump_file
 
 __all__ = ["dump_log"]
@@ -57,10 +58,13 @@ def dump_log(
     for path in wanted:
         if not as_json:
             print(f"Dumping {path}")
-        for line in dump_file(path, options):
-            wrong |= line.is_complaint
-            if as_json:
-                print(json.dumps({"file": path, **line.fields}, ensure_ascii=False))
-            else:
-                print(line.text, file=sys.stderr if line.is_complaint else sys.stdout)
+        try:
+            for line in dump_file(path, options):
+                wrong |= line.is_complaint
+                if as_json:
+                    print(json.dumps({"file": path, **line.fields}, ensure_ascii=False))
+                else:
+                    print(line.text, file=sys.stderr if line.is_complaint else sys.stdout)
+        except ValueError as error:
+            raise Failure(str(error)) from None
     return 1 if wrong else 0

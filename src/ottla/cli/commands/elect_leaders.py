@@ -8,7 +8,7 @@ import click
 
 from ottla.cli.logic.words import parse_partition
 from ottla.cli.names import TOPIC
-from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.session import Session, cluster_options, confirm, parsed_file, yes_option
 from ottla.client.admin import AdminClient
 from ottla.client.admin.partitions import ElectionType
 from ottla.model.errors import ErrorCode
@@ -51,8 +51,7 @@ def elect_leaders(
     if topic is not None and partition is not None:
         wanted.append(TopicPartition(topic, partition))
     if path_to_json_file is not None:
-        with open(path_to_json_file, encoding="utf-8") as file:
-            wanted += _read(file.read())
+        wanted += parsed_file(path_to_json_file, _read)
     if bool(wanted) == all_topic_partitions:
         raise click.UsageError("Name partitions, or add --all-topic-partitions.")
 

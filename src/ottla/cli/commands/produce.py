@@ -1,25 +1,22 @@
-"""`ottla produce`: produces a record per line of standard input."""
+"""`ottla produce`: produces records from lines, JSON objects or files."""
 
 from __future__ import annotations
 
-import asyncio
+import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
 import click
 
-from ottla.cli.failures import Failure, sentence_of
+from ottla.cli.commands.produce_records import Common, Writer, records_of_files, records_of_lines
 from ottla.cli.logic.client_properties import producer_settings
-from ottla.cli.logic.line_reader import LineFormat, line_format, parse_line
+from ottla.cli.logic.line_reader import line_format, parse_line
+from ottla.cli.logic.record_json import parse_record
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import TOPIC
 from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, run_async
-from ottla.cli.standard_input import lines_of
-from ottla.client.errors import ClientError
-from ottla.client.producer import Delivery, Producer, ProducerSettings
 from ottla.client.settings import parse_bootstrap
-from ottla.model.errors import KafkaError
 
 __all__ = ["produce"]
 
@@ -39,13 +36,26 @@ _PROPERTIES = {
 }
 _OF_CONNECTION = ("max.block.ms", "metadata.max.age.ms", "retry.backoff.ms")
 
-# Deliveries are checked in groups of this size; a failure is reported when its group is complete.
-DELIVERIES_MAX = 10_000
 
-
-@click.command(help="Write the lines of standard input to a topic (kafka-console-producer).")
-@click.argument("name", required=False, type=TOPIC, metavar="[TOPIC]")
+@click.command(
+    help="Write the lines of standard input to a topic, or each of several files as one record "
+    "(kafka-console-producer)."
+)
+@click.argument("words", nargs=-1, type=TOPIC, metavar="[TOPIC] [FILE]...")
 @click.option("-t", "--topic", type=TOPIC, metavar="TOPIC", help="The topic.")
+@click.option(
+    "-i",
+    "--input",
+    "kind",
+    type=click.Choice(["lines", "json"]),
+    help="What standard input has in each line: a value, or a JSON object with key, value, headers, timestamp and "
+    "partition, as 'ottla consume --json' prints it.  [default: lines]",
+)
+@click.option("--key", metavar="TEXT", help="The key of all records that have none.")
+@click.option(
+    "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of all records; may be repeated."
+)
+@click.option("--rate", type=click.FloatRange(0, min_open=True), metavar="N", help="At most so many records a second.")
 @click.option("--sync", is_flag=True, help="Wait for each record before the next.")
 @click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Only to this partition.")
 @click.option("-k", "--key-separator", metavar="TEXT", help="Lines are key, TEXT, value.")
@@ -83,8 +93,12 @@ DELIVERIES_MAX = 10_000
 @cluster_options_with(timeout="--call-timeout")
 def produce(
     session: Session,
-    name: str | None,
+    words: tuple[str, ...],
     topic: str | None,
+    kind: str | None,
+    key: str | None,
+    headers: tuple[str, ...],
+    rate: float | None,
     sync: bool,
     partition: int | None,
     key_separator: str | None,
@@ -94,9 +108,9 @@ def produce(
     brokers: str | None,
     **flags: object,
 ) -> int:
-    chosen = topic or name
-    if chosen is None:
+    if not words and topic is None:
         raise click.UsageError("Name a topic, as an argument or with --topic.")
+    chosen, files = (words[0], words[1:]) if topic is None else (topic, words)
     properties = {} if reader_config is None else read_properties(reader_config)
     properties |= parse_key_values(reader, option="--reader-property", literal=True)
     if key_separator is not None:
@@ -107,7 +121,25 @@ def produce(
     session.take(parse_key_values(extra, option="--command-property"))
     settings = producer_settings(_properties(session, flags, sync=sync))
     how = line_format(properties)
-    return run_async(_produce(session, chosen, how, settings, sync=sync, partition=partition))
+    if files and (kind is not None or properties):
+        raise click.UsageError("A file is one record: --input and the properties of lines are about standard input.")
+    if kind == "json" and properties:
+        raise click.UsageError("--input json and the properties of lines exclude each other.")
+    common = Common(
+        key=None if key is None else key.encode(),
+        headers=[
+            (name, value.encode()) for name, value in parse_key_values(headers, option="--header", literal=True).items()
+        ],
+        partition=partition,
+    )
+    if files:
+        records = records_of_files(files)
+    elif kind == "json":
+        records = records_of_lines(parse_record)
+    else:
+        records = records_of_lines(functools.partial(parse_line, how=how))
+    writer = Writer(session.output, chosen, common, sync=sync, rate=rate)
+    return run_async(writer.run(session.settings, settings, records, prompts=not files and sys.stdin.isatty()))
 
 
 def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) -> dict[str, str]:
@@ -118,58 +150,3 @@ def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) ->
     session.take({name: value for name, value in explicit.items() if name in _OF_CONNECTION})
     whole = {"compression.type": "none", **defaults, **session.properties, **explicit}
     return whole | {"linger.ms": "0"} if sync else whole
-
-
-async def _produce(
-    session: Session, topic: str, how: LineFormat, settings: ProducerSettings, *, sync: bool, partition: int | None
-) -> int:
-    interactive = sys.stdin.isatty()
-    count = 0
-    failed = 0
-    async with Producer(session.settings, settings) as producer:
-        await producer.partitions(topic)
-        waiting: list[Delivery] = []
-        _prompt(interactive)
-        async for lines in lines_of(sys.stdin):
-            for line in lines:
-                count += 1
-                record = parse_line(line, how, number=count)
-                waiting.append(
-                    await producer.send(topic, record.value, record.key, headers=record.headers, partition=partition)
-                )
-                if sync or len(waiting) >= DELIVERIES_MAX:
-                    await producer.flush()
-                    failed += _failures(waiting)
-                    waiting = []
-                elif not count % 100:
-                    # Let the sender run even if input never pauses.
-                    await asyncio.sleep(0)
-                _prompt(interactive)
-            # Report failures before the next line arrives, which may take long.
-            failed += _failures([delivery for delivery in waiting if delivery.done])
-            waiting = [delivery for delivery in waiting if not delivery.done]
-        await producer.flush()
-        failed += _failures(waiting)
-    session.output.emit({"topic": topic, "sent": count - failed, "failed": failed})
-    return 1 if failed else 0
-
-
-def _prompt(interactive: bool) -> None:
-    if interactive:
-        print(">", end="", flush=True)
-
-
-def _failures(deliveries: list[Delivery]) -> int:
-    failed = 0
-    said = set()
-    for delivery in deliveries:
-        try:
-            delivery.result()
-        except (KafkaError, ClientError) as error:
-            failed += 1
-            said.add(sentence_of(error))
-        except asyncio.InvalidStateError:
-            raise Failure("A record is still pending after a flush.") from None
-    for sentence in sorted(said):
-        print(f"ottla: {sentence}", file=sys.stderr)
-    return failed

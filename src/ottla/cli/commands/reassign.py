@@ -13,7 +13,7 @@ from ottla.cli.logic.throttles import clear_throttles, set_throttles
 from ottla.cli.logic.words import parse_node_ids
 from ottla.cli.names import TOPIC
 from ottla.cli.output import counted, numbers
-from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.session import Session, cluster_options, confirm, parsed_file, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.model.ids import TopicPartition
@@ -51,8 +51,7 @@ def generate(
 ) -> int:
     wanted = list(topics)
     if topics_file is not None:
-        with open(topics_file, encoding="utf-8") as file:
-            wanted += parse_topics(file.read())
+        wanted += parsed_file(topics_file, parse_topics)
     if not wanted:
         raise click.UsageError("Missing topics: add --topic or --topics-to-move-json-file.")
     targets = parse_node_ids(brokers, option="--broker-list")
@@ -222,8 +221,7 @@ async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, 
 
 
 def _read(path: str) -> Plan:
-    with open(path, encoding="utf-8") as file:
-        return parse_plan(file.read())
+    return parsed_file(path, parse_plan)
 
 
 async def _current(admin: AdminClient, topics: list[str]) -> dict[TopicPartition, list[int]]:

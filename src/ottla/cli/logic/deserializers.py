@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 from collections.abc import Callable
 from uuid import UUID
@@ -76,4 +77,6 @@ DESERIALIZERS: dict[str, Deserializer | None] = {
     "boolean": _boolean,
     "uuid": _uuid,
     "void": _nothing,
+    "base64": base64.b64encode,
+    "hex": lambda content: content.hex().encode(),
 }

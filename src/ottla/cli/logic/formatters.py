@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from ottla.cli.logic.coordinator_records import describe_group_record, describe_transaction_record
 from ottla.cli.logic.deserializers import Deserializer, deserializer
+from ottla.cli.logic.record_json import record_object
 from ottla.client.consumer import ConsumedRecord
 
 __all__ = ["FORMATTERS", "Formatter", "make_formatter"]
@@ -135,19 +136,11 @@ def _noop(properties: Mapping[str, str]) -> Formatter:
 
 def _json(properties: Mapping[str, str]) -> Formatter:
     """One JSON object for each record, in a line of its own."""
-    _refuse(properties)
+    encoding = properties.get("encoding", "text")
+    _refuse({name: value for name, value in properties.items() if name != "encoding"})
 
     def write(record: ConsumedRecord) -> bytes:
-        content = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": _text(record.key),
-            "value": _text(record.value),
-            "headers": [[name, _text(value)] for name, value in record.headers],
-        }
-        return json.dumps(content, ensure_ascii=False).encode() + b"\n"
+        return json.dumps(record_object(record, encoding=encoding), ensure_ascii=False).encode() + b"\n"
 
     return write
 
@@ -197,7 +190,3 @@ FORMATTERS: Mapping[str, Callable[[Mapping[str, str]], Formatter]] = {
 def _refuse(properties: Mapping[str, str]) -> None:
     if properties:
         raise ValueError(f"This formatter has no property {next(iter(properties))!r}.")
-
-
-def _text(content: bytes | None) -> str | None:
-    return None if content is None else content.decode("utf-8", "replace")

@@ -1,7 +1,7 @@
 """From lines to records, by the reader properties of the console producer.
 
 The whole line is the value, unless `parse.key` or `parse.headers` cut something off the front: headers first, then the
-key, then the value.
+key, then the value. A line is bytes in any encoding; only the separators and the names of headers are text.
 """
 
 from __future__ import annotations
@@ -12,11 +12,17 @@ from typing import NamedTuple
 
 __all__ = ["LineFormat", "LineRecord", "line_format", "parse_line"]
 
+# How much of a bad line an error message shows.
+_SHOWN_BYTES = 60
+
 
 class LineRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
+    # None: chosen by the producer.
+    timestamp_ms: int | None = None
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,39 +63,48 @@ def line_format(properties: Mapping[str, str]) -> LineFormat:
     return line_format
 
 
-def parse_line(line: str, how: LineFormat, *, number: int) -> LineRecord:
+def parse_line(line: bytes, how: LineFormat, *, number: int) -> LineRecord:
     """The record of one line without its end; the number is for error messages."""
     headers: list[tuple[str, bytes | None]] = []
     key = None
     rest = line
+    null = None if how.null_marker is None else how.null_marker.encode()
     if how.parse_headers:
-        text, rest = _cut(rest, how.headers_delimiter, "headers.delimiter", how, number)
-        headers = _headers(text, how, number) if text is not None else []
+        front, rest = _cut(rest, how.headers_delimiter, "headers.delimiter", how, number)
+        headers = _headers(front, how, number) if front is not None and front != null else []
     if how.parse_key:
-        text, rest = _cut(rest, how.key_separator, "key.separator", how, number)
-        key = None if text is None or text == how.null_marker else text.encode()
-    value = None if rest == how.null_marker else rest.encode()
-    return LineRecord(key, value, headers)
+        front, rest = _cut(rest, how.key_separator, "key.separator", how, number)
+        key = None if front == null else front
+    return LineRecord(key, None if rest == null else rest, headers)
 
 
-def _cut(text: str, separator: str, name: str, how: LineFormat, number: int) -> tuple[str | None, str]:
-    front, separated, rest = text.partition(separator)
+def _cut(line: bytes, separator: str, name: str, how: LineFormat, number: int) -> tuple[bytes | None, bytes]:
+    front, separated, rest = line.partition(separator.encode())
     if separated:
-        return (None if front == how.null_marker and name == "headers.delimiter" else front), rest
+        return front, rest
     if how.ignore_error:
-        return None, text
-    raise ValueError(f"Line {number} has no {name} {separator!r}: {text!r}.")
+        return None, line
+    raise ValueError(f"Line {number} has no {name} {separator!r}: {_shown(line)}.")
 
 
-def _headers(text: str, how: LineFormat, number: int) -> list[tuple[str, bytes | None]]:
+def _headers(front: bytes, how: LineFormat, number: int) -> list[tuple[str, bytes | None]]:
     headers: list[tuple[str, bytes | None]] = []
-    for part in text.split(how.headers_separator):
-        name, separator, value = part.partition(how.headers_key_separator)
+    null = None if how.null_marker is None else how.null_marker.encode()
+    for part in front.split(how.headers_separator.encode()):
+        name, separator, value = part.partition(how.headers_key_separator.encode())
         if not separator and not how.ignore_error:
-            raise ValueError(f"Line {number} has a header without {how.headers_key_separator!r}: {part!r}.")
-        content = None if not separator or value == how.null_marker else value.encode()
-        headers.append((name, content))
+            raise ValueError(f"Line {number} has a header without {how.headers_key_separator!r}: {_shown(part)}.")
+        try:
+            headers.append((name.decode(), None if not separator or value == null else value))
+        except UnicodeDecodeError:
+            raise ValueError(f"Line {number} has a header whose name is not UTF-8: {_shown(name)}.") from None
     return headers
+
+
+def _shown(line: bytes) -> str:
+    """The beginning of a line, as text where it is UTF-8."""
+    text = repr(line[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"))
+    return f"{text} ..." if len(line) > _SHOWN_BYTES else text
 
 
 def _unescaped(text: str) -> str:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ottla.client.admin.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 
-__all__ = ["parse_datetime", "parse_duration", "parse_time"]
+__all__ = ["parse_datetime", "parse_duration", "parse_moment", "parse_time"]
 
 _NAMES = {
     "latest": LATEST,
@@ -22,6 +22,32 @@ _DURATION = re.compile(
     r"(?:T(?:(?P<hours>[+-]?\d+)H)?(?:(?P<minutes>[+-]?\d+)M)?(?:(?P<seconds>[+-]?\d+(?:\.\d+)?)S)?)?",
     re.IGNORECASE,
 )
+
+# `90s`, `10m`, `1h30m`, `2d`.
+_SHORT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?", re.IGNORECASE)
+_SHORT_MS = (86_400_000, 3_600_000, 60_000, 1_000, 1)
+_ENDS = {"beginning": EARLIEST, "start": EARLIEST, "end": LATEST}
+
+
+def parse_moment(text: str, *, now_ms: int) -> int:
+    """A point in time for people: what `parse_time` reads, beginning, end, a date, or a duration before now."""
+    word = text.strip()
+    if word.lower() in _ENDS:
+        return _ENDS[word.lower()]
+    short = _SHORT.fullmatch(word)
+    if word and short is not None:
+        return now_ms - sum(int(count or 0) * unit for count, unit in zip(short.groups(), _SHORT_MS, strict=True))
+    if re.match(r"[+-]?P", word, re.IGNORECASE):
+        return now_ms - abs(parse_duration(word))
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", word):
+        return parse_datetime(f"{word}T00:00")
+    try:
+        return parse_time(word.replace(" ", "T", 1))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no point in time: use earliest, latest, a duration like 10m or 1h30m, a date like "
+            "2026-05-31T12:00 (UTC without a zone), or milliseconds since 1970."
+        ) from None
 
 
 def parse_time(text: str) -> int:
