@@ -212,11 +212,13 @@ class Fetch(Parked[FetchAnswer]):
         may_skip = self.plan.session is not None and not self.read_committed
         is_consumer = self.replica_id < 0
         now_ms = 0 if is_consumer else self._monotonic_ms()
+        # A consumer is also told of a better replica to read from (KIP-392), and of a leader that has moved.
+        may_skip_leading, may_skip_following = not self.rack, not self.only_from_leader
         quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in targets:
-            if may_skip and entry.fetch_offset == entry.sent_high_watermark:
+            if may_skip and entry.fetch_offset == entry.sent_high_watermark and _has_no_news(entry, partition):
                 if is_consumer:
-                    if self._is_quiet_consumer(entry, partition):
+                    if may_skip_following if partition.leader_state is None else may_skip_leading:
                         continue
                 elif self._is_quiet_follower(entry, partition, now_ms):
                     quiet[entry] = partition
@@ -245,14 +247,8 @@ class Fetch(Parked[FetchAnswer]):
     def _drop_quiet(self, quiet: dict[FetchEntry, Partition]) -> None:
         self.targets = [target for target in self.targets if target[0] not in quiet]
 
-    def _is_quiet_consumer(self, entry: FetchEntry, partition: Partition) -> bool:
-        """Whether there are no records for a consumer, and no better replica to read from."""
-        if partition.leader_state is None:
-            return not self.only_from_leader and _has_no_news(entry, partition)
-        return not self.rack and _has_no_news(entry, partition)
-
     def _is_quiet_follower(self, entry: FetchEntry, partition: Partition, now_ms: int) -> bool:
-        """Whether the follower is at the end, in sync, and knows the high watermark: only its fetch time changes."""
+        """Whether a follower without news is at the log's end and in sync: only its fetch time changes."""
         state = partition.leader_state
         progress = None if state is None else state.followers.get(self.replica_id)
         if (
@@ -264,7 +260,6 @@ class Fetch(Parked[FetchAnswer]):
             or progress.replica_epoch != self.replica_epoch
             or progress.log_start_offset != entry.replica_log_start_offset
             or self.replica_id not in state.maximal_isr
-            or not _has_no_news(entry, partition)
         ):
             return False
         if not self.has_read:
