@@ -149,6 +149,11 @@ def test_a_node_starts_from_the_properties_that_up_wrote(started: list[Started],
         (("up", "--port", "0", "--set", "node.id"), 2, "KEY=VALUE"),
         (("up", "--port", "70000"), 2, "port between 0 and 65535"),
         (("up", "--nodes", "0"), 2, "number of nodes"),
+        (("up", "--set", "log.retention.huors=24"), 2, "Did you mean log.retention.hours?"),
+        (("up", "--set", "retention.ms=24"), 2, "brokers have log.retention.ms"),
+        (("up", "--host", "0.0.0.0"), 2, "PLAINTEXT://0.0.0.0:9092: everyone who reaches this address"),
+        (("up", "--nodes", "2", "--host", "0.0.0.0", "--port", "0"), 2, "Add --insecure"),
+        (("up", "--set", "listeners=PLAINTEXT://:0,CONTROLLER://127.0.0.1:0"), 2, "Add --insecure"),
         (("node", "--config", "missing.properties"), 1, "Cannot read missing.properties: No such file"),
         (("node", "--config", "odd.properties"), 1, "log.segment.bytes"),
         (("nonsense",), 2, "nonsense"),
@@ -167,11 +172,45 @@ def test_what_is_wrong_is_said_in_one_sentence(
         assert re.fullmatch(r"ottla: .*\.\n", done.stderr), done.stderr
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_another_address_is_advertised_and_warned_of(started: list[Started], tmp_path: Path, nodes: int) -> None:
+    # All of 127.0.0.0/8 is this machine.
+    where = ("--host", "0.0.0.0", "--advertise", "127.0.0.77", "--insecure")
+    up = start(started, "up", "--nodes", str(nodes), "--port", "0", *where, cwd=tmp_path)
+    addresses = up.wait_until_ready().split(",")
+    assert {address.partition(":")[0] for address in addresses} == {"127.0.0.77"}
+    # A client that knows any address is told the advertised ones.
+    port = addresses[0].partition(":")[2]
+    cluster = AdminClient({"bootstrap.servers": f"127.0.0.5:{port}"}).list_topics(timeout=30)
+    assert {f"{broker.host}:{broker.port}" for broker in cluster.brokers.values()} == set(addresses)
+    code, errors = up.stop(signal.SIGTERM)
+    assert code == 0
+    assert errors.startswith("ottla: Warning: PLAINTEXT://0.0.0.0:")
+    assert "everyone who reaches this address can read" in errors
+
+
+def test_a_key_that_no_broker_knows_is_a_warning_with_a_suggestion_in_a_file(
+    started: list[Started], tmp_path: Path
+) -> None:
+    (tmp_path / "node.properties").write_text(
+        "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:0\n"
+        f"log.dirs={tmp_path / 'data'}\nlog.retention.huors=24\n"
+    )
+    node = start(started, "node", "--config", "node.properties", cwd=tmp_path)
+    node.wait_until_ready()
+    _, errors = node.stop(signal.SIGTERM)
+    (warning,) = [line for line in errors.splitlines() if "WARN" in line]
+    assert (
+        "log.retention.huors is ignored: it is not a broker configuration. Did you mean log.retention.hours?" in warning
+    )
+
+
 def test_a_level_of_logs_that_does_not_exist_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTTLA_LOG_LEVEL", "loud")
-    assert up(nodes=1, port=0, data=str(tmp_path), settings={}) == 1
+    assert up(nodes=1, port=0, data=str(tmp_path), set={}) == 1
     said = "ottla: OTTLA_LOG_LEVEL is LOUD, but it must be one of FATAL, ERROR, WARN, INFO, DEBUG, TRACE.\n"
     assert capfd.readouterr().err == said
 

@@ -74,10 +74,10 @@ def run_node(
     return 0
 
 
-def fail(sentence: str) -> int:
+def fail(sentence: str, *, exit_code: int = 1) -> int:
     """Prints the error; returns the exit code."""
     print(f"ottla: {sentence}", file=sys.stderr, flush=True)
-    return 1
+    return exit_code
 
 
 def _say_ready(addresses: list[str], metrics_url: str | None) -> None:

@@ -6,14 +6,18 @@ A single node runs in this process. Several nodes are child processes (`ottla no
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ottla.broker.context import ListenerInfo
+from ottla.cli.logic.exposure import exposed_listeners
 from ottla.cli.node import fail, run_node
 from ottla.host.files import OsFiles
 from ottla.host.local_cluster import (
     HOST,
+    address,
     controller_count,
     format_controllers,
     free_ports,
@@ -21,7 +25,7 @@ from ottla.host.local_cluster import (
     node_properties,
     write_properties,
 )
-from ottla.model.config import BrokerConfig, ConfigError, parse_properties
+from ottla.model.config import BrokerConfig, ConfigError, complaint_about_key, parse_properties
 from ottla.model.ports import DirectoryLocked
 
 __all__ = ["up"]
@@ -48,8 +52,46 @@ Data is kept in {data}. Ctrl-C stops the cluster."""
 
 METRICS_KEY = "ottla.metrics.listener"
 
+# Listening there is listening on all addresses of the machine.
+_WILDCARDS = ("0.0.0.0", "::")
 
-def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
+WRONG_USAGE = 2
+
+
+class _Plan(NamedTuple):
+    """The arguments of one run."""
+
+    nodes: int
+    port: int
+    data: str
+    host: str
+    # The host that clients are told.
+    advertised: str
+    settings: Mapping[str, str]
+    is_insecure: bool
+
+
+def up(
+    *,
+    nodes: int,
+    port: int,
+    data: str,
+    set: Mapping[str, str],
+    host: str = HOST,
+    advertise: str | None = None,
+    insecure: bool = False,
+) -> int:
+    """Runs until the cluster is stopped; returns the exit code. The parameters are the options of `ottla up`."""
+    for key in set:
+        if (complaint := complaint_about_key(key)) is not None:
+            return fail(f"--set {key}: {complaint}", exit_code=WRONG_USAGE)
+    if advertise is None:
+        advertise = socket.gethostname() if host in _WILDCARDS else host
+    return _up(_Plan(nodes, port, data, host, advertise, set, insecure))
+
+
+def _up(plan: _Plan) -> int:
+    nodes, data = plan.nodes, plan.data
     try:
         os.makedirs(data, exist_ok=True)
         lock = OsFiles().lock(os.path.join(data, ".lock"))
@@ -65,9 +107,7 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
                 f"The cluster in {data} has {controllers} controllers, and most of them have to run: "
                 f"start it with --nodes {controllers}."
             )
-        if nodes == 1:
-            return _up_one(port=port, data=data, settings=settings)
-        return _up_many(nodes=nodes, controllers_so_far=controllers, port=port, data=data, settings=settings)
+        return _up_one(plan) if nodes == 1 else _up_many(plan, controllers_so_far=controllers)
     except ConfigError as error:
         return fail(str(error))
     except OSError as error:
@@ -76,13 +116,17 @@ def up(*, nodes: int, port: int, data: str, settings: Mapping[str, str]) -> int:
         lock.release()
 
 
-def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
+def _up_one(plan: _Plan) -> int:
+    port, data, settings = plan.port, plan.data, plan.settings
+
     def properties(bound_port: int, controller_port: int) -> dict[str, str]:
         return node_properties(
             node_id=1,
             ports=[bound_port],
             controller_ports=[controller_port],
             data=data,
+            host=plan.host,
+            advertised=plan.advertised,
             settings={METRICS_KEY: f"{HOST}:0", **settings},
         )
 
@@ -96,12 +140,16 @@ def _up_one(*, port: int, data: str, settings: Mapping[str, str]) -> int:
         say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings)
 
     pid_file = os.path.join(node_directory(data, 1), "node.pid")
-    return run_node(BrokerConfig(properties(port, 0)), pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
+    config = BrokerConfig(properties(port, 0))
+    if (code := _check_exposure([config], plan)) is not None:
+        return code
+    return run_node(config, pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
 
 
-def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, settings: Mapping[str, str]) -> int:
+def _up_many(plan: _Plan, *, controllers_so_far: int) -> int:
     from ottla.cli.supervisor import Supervisor
 
+    nodes, port, data, settings = plan.nodes, plan.port, plan.data, plan.settings
     if port and port + nodes - 1 > 65535:
         return fail(f"There are no {nodes} ports from {port} on.")
     broker_ports = list(range(port, port + nodes)) if port else free_ports(nodes)
@@ -115,20 +163,37 @@ def _up_many(*, nodes: int, controllers_so_far: int, port: int, data: str, setti
             ports=broker_ports,
             controller_ports=free[:controllers],
             data=data,
+            host=plan.host,
+            advertised=plan.advertised,
             settings={METRICS_KEY: f"{HOST}:{metrics_ports[node_id - 1]}", **settings},
         )
         for node_id in range(1, nodes + 1)
     ]
+    if (code := _check_exposure([BrokerConfig(properties) for properties in all_properties], plan)) is not None:
+        return code
     format_controllers(all_properties)
     config_files = [
         write_properties(data, number, properties) for number, properties in enumerate(all_properties, start=1)
     ]
-    addresses = [f"{HOST}:{broker_port}" for broker_port in broker_ports]
+    addresses = [address(plan.advertised, broker_port) for broker_port in broker_ports]
     urls = [] if METRICS_KEY in settings else [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
     return Supervisor(
         config_files,
         on_ready=lambda: say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings),
     ).run()
+
+
+def _check_exposure(configs: list[BrokerConfig], plan: _Plan) -> int | None:
+    """Refuses a listener without authentication that other machines can reach, or warns with --insecure."""
+    exposed = exposed_listeners(configs)
+    if not exposed:
+        return None
+    where = ", ".join(map(str, exposed))
+    danger = f"{where}: everyone who reaches this address can read, change and delete everything, without a password."
+    if not plan.is_insecure:
+        return fail(f"{danger} Add --insecure to accept that.", exit_code=WRONG_USAGE)
+    print(f"ottla: Warning: {danger}", file=sys.stderr, flush=True)
+    return None
 
 
 def _controllers_so_far(data: str) -> int:

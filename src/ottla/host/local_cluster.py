@@ -17,6 +17,7 @@ from ottla.model.config import BrokerConfig, format_properties
 
 __all__ = [
     "HOST",
+    "address",
     "controller_count",
     "format_controllers",
     "free_ports",
@@ -38,11 +39,27 @@ def node_directory(data: str, node_id: int) -> str:
     return os.path.join(data, f"node-{node_id}")
 
 
+def address(host: str, port: int) -> str:
+    """`host:port`, with brackets for IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def node_properties(
-    *, node_id: int, ports: Sequence[int], controller_ports: Sequence[int], data: str, settings: Mapping[str, str]
+    *,
+    node_id: int,
+    ports: Sequence[int],
+    controller_ports: Sequence[int],
+    data: str,
+    settings: Mapping[str, str],
+    host: str = HOST,
+    advertised: str | None = None,
 ) -> dict[str, str]:
-    """The properties of node `node_id` of `len(ports)` nodes; `settings` take precedence."""
-    listeners = f"PLAINTEXT://{HOST}:{ports[node_id - 1]}"
+    """The properties of node `node_id` of `len(ports)` nodes; `settings` take precedence.
+
+    `host` is the address for clients to reach, `advertised` the one that they are told. Controllers are reached by the
+    nodes of this machine only.
+    """
+    listeners = f"PLAINTEXT://{address(host, ports[node_id - 1])}"
     is_controller = node_id <= len(controller_ports)
     if is_controller:
         listeners += f",CONTROLLER://{HOST}:{controller_ports[node_id - 1]}"
@@ -51,6 +68,11 @@ def node_properties(
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
         "listeners": listeners,
+        **(
+            {}
+            if advertised in (None, host)
+            else {"advertised.listeners": f"PLAINTEXT://{address(advertised, ports[node_id - 1])}"}
+        ),
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import os
 import pty
@@ -18,8 +17,8 @@ import pytest
 from ottla.cli.app import root, run
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.topic_filters import Filters, wanted_partitions
-from ottla.cli.main import START_COMMANDS, _parser
 from ottla.cli.output import Output, counted, duration, say_wrong, size
+from ottla.cli.start_options import read_options
 from ottla.cli.table import COMMANDS, SECTIONS
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 from ottla.client.errors import ClusterUnreachable
@@ -197,11 +196,53 @@ def test_the_page_of_commands_is_up_to_date() -> None:
     assert done.returncode == 0, "run: python tools/generate_cli_docs.py"
 
 
-@pytest.mark.parametrize("name", START_COMMANDS)
-def test_what_starts_nodes_has_the_options_that_the_pages_say(name: str) -> None:
-    (subparsers,) = [action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)]
-    parsed = {word for action in subparsers.choices[name]._actions for word in action.option_strings}
-    command = root.get_command(click.Context(root), name)
-    assert command is not None
-    shown = {word for parameter in command.params for word in parameter.opts}
-    assert parsed - {"-h", "--help"} == shown
+def _by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, object] | None:
+    """What click makes of a line of `up` or `node`; None if it refuses the line."""
+    seen: list[dict[str, object]] = []
+    monkeypatch.setattr("ottla.cli.commands.run.start", lambda _, values: seen.append(values))
+    return seen[0] if run(words) == 0 and seen else None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "up",
+        "up --nodes 3 --port 0 --data d --set a=b --set c=d=e --set x=",
+        "up --port=9999 --host 0.0.0.0 --insecure --advertise=kafka.example",
+        "up --host ::1",
+        "node --config x.properties",
+        "node --config=x.properties",
+    ],
+)
+def test_a_start_is_read_alike_with_and_without_click(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = line.split()
+    plain = read_options(words[0], words[1:])
+    assert plain is not None
+    by_click = _by_click(words, monkeypatch)
+    assert by_click is not None
+    assert {name: list(value) if isinstance(value, tuple) else value for name, value in by_click.items()} == plain
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ("up --help", 0, "Usage: ottla up"),
+        ("up --nodes 0", 2, "'0' is not a number of nodes."),
+        ("up --nodes", 2, "'--nodes' requires an argument"),
+        ("up --port 70000", 2, "is not a port between 0 and 65535."),
+        ("up --host 1.2.3.4:9092", 2, "without a port"),
+        ("up --set x", 2, "KEY=VALUE"),
+        ("up --insecure=yes", 2, "does not take a value"),
+        ("up data", 2, "unexpected extra argument"),
+        ("up --node 3", 2, "--nodes"),
+        ("node", 2, "Missing option '--config'"),
+    ],
+)
+def test_other_lines_are_explained_by_click(
+    line: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = line.split()
+    assert read_options(words[0], words[1:]) is None
+    assert run(words) == code
+    captured = capsys.readouterr()
+    assert said in captured.out + captured.err

@@ -62,7 +62,7 @@ __all__ = ["consume"]
     "template",
     metavar="TEXT",
     help="kcat's tokens: %s value, %k key, %h headers, %t topic, %p partition, %o offset, %T ms, %D date, %S %K "
-    r"lengths; \\n, \\t, \\xHH.",
+    r"lengths; \n, \t, \xHH.",
 )
 @click.option(
     "--encoding",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.model.config.broker_config import BrokerConfig
+from ottla.model.config.broker_config import BrokerConfig, complaint_about_key
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigError, ConfigKey, UpdateMode
 from ottla.model.config.listeners import Endpoint, Voter
@@ -25,6 +25,7 @@ __all__ = [
     "Password",
     "UpdateMode",
     "Voter",
+    "complaint_about_key",
     "decode_properties",
     "format_properties",
     "parse_properties",

@@ -26,7 +26,7 @@ from ottla.model.config.resolve import resolve
 from ottla.model.config.topic_keys import TOPIC_KEYS
 from ottla.model.config.values import REQUIRED, Setting
 
-__all__ = ["BrokerConfig"]
+__all__ = ["BrokerConfig", "complaint_about_key"]
 
 # Keys that are honoured for a single listener.
 _PER_LISTENER = frozenset(("max.connection.creation.rate", "max.connections"))
@@ -189,9 +189,22 @@ def _warning_about(name: str) -> str:
         return f"{name} is ignored since 4.0: metadata is kept by the controllers, not by ZooKeeper."
     if name in IGNORED_BROKER_KEYS:
         return f"{name} is ignored {IGNORED_BROKER_KEYS[name]}."
+    return f"{name} is ignored: {complaint_about_key(name)}"
+
+
+def complaint_about_key(name: str) -> str | None:
+    """A sentence about a key that no release of Kafka's brokers knows, with a suggestion; None for other keys."""
+    if name in BROKER_KEYS or name in OWN_KEYS or name in IGNORED_BROKER_KEYS or name in REMOVED_BROKER_KEYS:
+        return None
+    if name.startswith((LISTENER_PREFIX, ZOOKEEPER_PREFIX)):
+        return None
     if name in TOPIC_KEYS and TOPIC_KEYS[name].synonyms:
-        return f"{name} is ignored: topics have it, brokers have {TOPIC_KEYS[name].synonyms[0]} as their default."
-    return f"{name} is ignored: it is not a broker configuration."
+        return f"topics have it, brokers have {TOPIC_KEYS[name].synonyms[0]} as their default."
+    # Imported here, because almost no node needs it.
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, [*BROKER_KEYS, *OWN_KEYS], n=1, cutoff=0.8)
+    return f"it is not a broker configuration.{f' Did you mean {close[0]}?' if close else ''}"
 
 
 def _with_both_ids(properties: Mapping[str, str]) -> dict[str, str]:
