@@ -391,7 +391,7 @@ def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Starte
 
 
 def test_keys_that_change_nothing_here_are_said_once_each(started: list[Started], tmp_path: Path) -> None:
-    set_otherwise = {"num.network.threads": "9", "background.threads": "11", "queued.max.request.bytes": "500000000"}
+    set_otherwise = {"num.network.threads": "9", "background.threads": "11", "metrics.recording.level": "DEBUG"}
     text = "".join(f"{key}={value}\n" for key, value in set_otherwise.items())
     (tmp_path / "node.properties").write_text(
         "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"

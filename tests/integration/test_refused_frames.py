@@ -45,9 +45,16 @@ NOT_OURS = {
         framed(struct.pack(">hhih", 52, 0, 7, -1)),
         "a request of API key 52, which this listener does not serve",
     ),
-    "another protocol altogether": (
+}
+OTHER_PROTOCOLS = {
+    "HTTP": (
         b"GET / HTTP/1.1\r\n\r\n",
-        f"a request of 1195725856 bytes is larger than socket.request.max.bytes ({REQUEST_BYTES_MAX})",
+        f"a request of 1195725856 bytes is larger than socket.request.max.bytes ({REQUEST_BYTES_MAX}); "
+        "the client seems to speak HTTP",
+    ),
+    "TLS": (
+        bytes.fromhex("16030102000100"),
+        "the client speaks TLS, but this listener is plaintext (security.protocol=PLAINTEXT at the client)",
     ),
 }
 DAMAGED = {
@@ -96,7 +103,9 @@ def refused(bootstrap: str, data: bytes) -> str:
     return address
 
 
-@pytest.mark.parametrize("cases", [NOT_OURS, BROKEN_HEADERS, DAMAGED], ids=["not-ours", "headers", "bodies"])
+@pytest.mark.parametrize(
+    "cases", [NOT_OURS, OTHER_PROTOCOLS, BROKEN_HEADERS, DAMAGED], ids=["not-ours", "protocols", "headers", "bodies"]
+)
 def test_a_refused_frame_costs_its_connection_and_one_line(cases: dict[str, tuple[bytes, str]]) -> None:
     assert len(cases) <= REFUSAL_LINES_PER_SECOND
     settings = {"socket.request.max.bytes": str(REQUEST_BYTES_MAX)}

@@ -25,6 +25,7 @@ from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
 from ottla.model.ports import Scheduler, World
 from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.request_memory import CHECK_SECONDS, RequestMemory
 from ottla.wire.connection.server import ConnectionLimits, Handler, ServerConnection
 
 if TYPE_CHECKING:
@@ -45,11 +46,27 @@ class ConnectionOwner(Protocol):
 class SharedReadState:
     """What the connections of one event loop share."""
 
-    __slots__ = ("buffers", "send_turn")
+    __slots__ = ("_is_check_planned", "_scheduler", "buffers", "memory", "send_turn")
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, memory: RequestMemory) -> None:
+        self._scheduler = scheduler
         self.send_turn = SendTurn(scheduler)
-        self.buffers = ReceiveBuffers()
+        self.memory = memory
+        self.buffers = ReceiveBuffers(memory=memory)
+        self._is_check_planned = False
+        memory.on_wait = self._plan_check
+
+    def _plan_check(self) -> None:
+        if not self._is_check_planned:
+            self._is_check_planned = True
+            self._scheduler.call_later(CHECK_SECONDS, self._check)
+
+    def _check(self) -> None:
+        """While requests wait for memory, clients that hold memory have to send."""
+        self._is_check_planned = False
+        if self.memory.waiting:
+            self.memory.close_slow_senders()
+            self._plan_check()
 
 
 class Connection:

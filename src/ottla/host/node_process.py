@@ -40,6 +40,7 @@ from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.config.columns import LONG_MAX
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
+from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits
 
 __all__ = ["NodeProcess", "StartError", "address"]
@@ -126,7 +127,10 @@ class NodeProcess:
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
-        self._shared = SharedReadState(self._loop)
+        memory = RequestMemory(
+            request_bytes_max=config.socket_request_max_bytes, limit_bytes=config.queued_max_request_bytes
+        )
+        self._shared = SharedReadState(self._loop, memory)
         self._limits: FollowedLimits | None = None
         self._watch = LoopWatch(self._loop)
         self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)

@@ -10,6 +10,7 @@ from ottla.model.ports import FileRegion
 from ottla.sim.network import Listener, Socket
 from ottla.wire.connection.buffers import ReceiveBuffers
 from ottla.wire.connection.outgoing import Outgoing
+from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits, ServerConnection
 from ottla.wire.message import Part
 
@@ -39,7 +40,9 @@ class SimListener:
         # node.
         self.on_request = on_request
         self.dispatcher = dispatcher
-        self.buffers = ReceiveBuffers()
+        self.buffers = ReceiveBuffers(
+            memory=RequestMemory(request_bytes_max=broker.config.socket_request_max_bytes),
+        )
         self.limits = ConnectionLimits(
             request_bytes_max=broker.config.socket_request_max_bytes,
             requests_unanswered_max=REQUESTS_UNANSWERED_MAX,

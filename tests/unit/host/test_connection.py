@@ -21,6 +21,7 @@ from ottla.host.connection import Connection, SharedReadState
 from ottla.model.deferred import Deferred
 from ottla.model.ports import FileRegion, World
 from ottla.wire.connection import frames
+from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits
 
 LISTENER = ListenerInfo(
@@ -123,7 +124,7 @@ class Peer:
             context=ConnectionContext(listener=LISTENER, client_host="test", client_port=1),
             dispatcher=self.dispatcher,
             owner=self,
-            shared=SharedReadState(loop),
+            shared=SharedReadState(loop, RequestMemory(request_bytes_max=1_000_000)),
             limits=ConnectionLimits(**{**limits, **settings}),
         )
 

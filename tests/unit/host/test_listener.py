@@ -21,6 +21,7 @@ from ottla.host.connection import SharedReadState
 from ottla.host.listener import UNSENT_BYTES_MAX, BindError, Listener, SocketOptions, bind
 from ottla.host.logs import RateLimit
 from ottla.model.ports import World
+from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits
 
 
@@ -63,7 +64,7 @@ class Served:
             bound_socket=bound,
             info=info,
             admission=admission or Admission(AdmissionLimits()),
-            shared=SharedReadState(self.loop),
+            shared=SharedReadState(self.loop, RequestMemory(request_bytes_max=1_000_000)),
             limits=ConnectionLimits(request_bytes_max=1000, requests_unanswered_max=10, unsent_bytes_max=10_000),
             options=options,
             idle_ms_max=idle_ms_max,

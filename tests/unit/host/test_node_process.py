@@ -89,6 +89,7 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
             "socket.connection.setup.timeout.max.ms": "2200",
             "replica.socket.receive.buffer.bytes": "70000",
             "queued.max.requests": "9",
+            "queued.max.request.bytes": "90000",
             "connections.max.idle.ms": "3000",
         }
     )
@@ -104,6 +105,7 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
         (listener,) = node._listeners
         assert (listener._limits.request_bytes_max, listener._limits.requests_unanswered_max) == (60_000, 9)
         assert listener._idle_seconds_max == 3.0
+        assert node._shared.memory.limit_bytes == 90_000
         listener.stop_accepting()
 
 

@@ -21,7 +21,6 @@ from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import (
     LISTENERS_TOGETHER,
     NO_AUTHENTICATION,
-    NO_QUEUE,
     ONE_LOOP,
     PARKED,
     SECURITY,
@@ -80,8 +79,9 @@ NETWORK_KEYS: Final = (
               "Most threads for each kind of work that would stall the node: flushes, cold reads, compaction."),
     ConfigKey("queued.max.requests", INT, 500, at_least(1), HIGH, READ_ONLY, HONOURED,
               "Requests of one connection that may wait for their answers before reading stops."),
-    ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY, NO_QUEUE,
-              "Bytes of requests waiting for a thread before reading stops."),
+    ConfigKey("queued.max.request.bytes", LONG, -1, None, MEDIUM, READ_ONLY, HONOURED,
+              "Memory for requests over 64 KiB that are not complete or wait for an earlier one of their connection; "
+              "-1 is twice socket.request.max.bytes, and at least 256 MiB."),
     ConfigKey("request.timeout.ms", INT, 30_000, None, HIGH, READ_ONLY, HONOURED,
               "Longest time the node waits for another node's answer to a request."),
     ConfigKey("fetch.max.bytes", INT, 55 << 20, at_least(1024), MEDIUM, READ_ONLY, HONOURED,

@@ -20,7 +20,6 @@ __all__ = [
     "NEW_GROUPS",
     "NO_AUTHENTICATION",
     "NO_AUTHORIZER",
-    "NO_QUEUE",
     "ONE_LOOP",
     "ONE_PROCESS",
     "OWN_BUFFERS",
@@ -42,7 +41,6 @@ LISTENERS_TOGETHER: Final = inert("all listeners open together when the node is 
 METRICS: Final = inert("metrics are counters since the start of the node, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
 NO_AUTHENTICATION: Final = inert("authentication is not available yet")
-NO_QUEUE: Final = inert("a request is handled as soon as it has been read, so there is no request queue")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no thread pool")
 ONE_PROCESS: Final = inert("a failed directory is reported in the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")

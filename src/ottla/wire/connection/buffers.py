@@ -11,6 +11,11 @@ of the pool.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.wire.connection.request_memory import RequestMemory
+
 __all__ = ["LARGE_SIZE_MIN", "SCRATCH_SIZE", "LargeBuffers", "ReceiveBuffers"]
 
 # Bytes that one read takes from a socket while no large frame is being received.
@@ -69,12 +74,14 @@ def _rounded(size: int) -> int:
 class ReceiveBuffers:
     """The receive buffers that all connections of one event loop share.
 
-    `scratch` holds bytes only during one read: what a frame keeps is copied out of it before the next read.
+    `scratch` holds bytes only during one read: what a frame keeps is copied out of it before the next read. `memory`
+    bounds the memory of incomplete frames; the asking end of a connection has none, because it asked for the bytes.
     """
 
-    __slots__ = ("head", "large", "scratch")
+    __slots__ = ("head", "large", "memory", "scratch")
 
-    def __init__(self, *, buffers_max: int = BUFFERS_MAX) -> None:
+    def __init__(self, *, buffers_max: int = BUFFERS_MAX, memory: RequestMemory | None = None) -> None:
+        self.memory = memory
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
         # Room for a frame's size alone: where a large frame is expected, nothing of it should have to be copied.
         self.head = self.scratch[:4]

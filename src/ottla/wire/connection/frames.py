@@ -5,7 +5,9 @@ it. A frame that is not complete gets a buffer of its own, and further reads go 
 frame the next read asks for four bytes only, so the bytes of large frames are not copied at all.
 
 The size of a frame is checked before memory is allocated. On the serving end a buffer starts small and grows as the
-bytes arrive, so a client that announces 100 MB and sends nothing costs 64 KiB.
+bytes arrive, so a client that announces 100 MB and sends nothing costs 64 KiB. The memory of all incomplete frames of a
+node is bounded (`request_memory`): where there is no room, a frame does not grow (`waits_for_room`), and its driver has
+to stop reading.
 
 A driver asks for `targets`, receives into them, reports `received`, and calls `next_frame` until it returns None. It
 then calls `retain`, because the scratch buffer belongs to the next connection.
@@ -16,8 +18,9 @@ from __future__ import annotations
 from struct import Struct
 
 from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.request_memory import UNCOUNTED_BYTES, MemoryHolder
 
-__all__ = ["LARGE_FRAME_SIZE", "FrameReader", "FrameSizeError"]
+__all__ = ["LARGE_FRAME_SIZE", "TLS_HANDSHAKE", "FrameReader", "FrameSizeError"]
 
 _SIZE = Struct(">i")
 _NOTHING = memoryview(b"")
@@ -28,8 +31,13 @@ LARGE_FRAME_SIZE = 32 * 1024
 # Where the peer is not trusted, the buffer of a frame begins with this much and doubles as its bytes arrive.
 FRAME_ALLOCATION_FIRST = 1024 * 1024
 
-# The same on a connection whose previous frame was small.
-FRAME_ALLOCATION_UNPROVEN = 64 * 1024
+# The same on a connection whose previous frame was small, and where the memory for incomplete frames is used up.
+FRAME_ALLOCATION_UNPROVEN = UNCOUNTED_BYTES
+
+# The beginning of a TLS connection, read as a frame: a record with a handshake, which would be a frame of 369 MB, and
+# the kind of handshake.
+TLS_HANDSHAKE = 0x1603
+TLS_CLIENT_HELLO = 1
 
 
 class FrameSizeError(Exception):
@@ -48,16 +56,32 @@ class FrameReader:
         "_data",
         "_filled",
         "_frame",
+        "_holder",
         "_is_trusted",
+        "_memory",
         "_size",
         "_size_max",
         "_size_min",
         "end",
         "position",
+        "waits_for_room",
     )
 
-    def __init__(self, buffers: ReceiveBuffers, *, size_min: int, size_max: int, is_trusted: bool) -> None:
+    def __init__(
+        self,
+        buffers: ReceiveBuffers,
+        *,
+        size_min: int,
+        size_max: int,
+        is_trusted: bool,
+        holder: MemoryHolder | None = None,
+    ) -> None:
         self._buffers = buffers
+        # The bound on the memory of incomplete frames, and the connection for which it is counted.
+        self._memory = None if holder is None else buffers.memory
+        self._holder = holder
+        # True if there is no memory for more of the frame: nothing can be received until `grow_again` has succeeded.
+        self.waits_for_room = False
         self._size_min = size_min
         self._size_max = size_max
         # Whether a frame's announced size may be allocated at once: true where this end asked for the bytes.
@@ -77,6 +101,16 @@ class FrameReader:
     def has_begun_frame(self) -> bool:
         """True if only the size of the next frame was received: its bytes are probably waiting in the socket."""
         return self._frame is not None and not self._filled
+
+    @property
+    def size(self) -> int:
+        """The size of the incomplete frame, or of the last complete one."""
+        return self._size
+
+    @property
+    def filled(self) -> int:
+        """The bytes of it that were received."""
+        return self._filled
 
     @property
     def unread_bytes(self) -> int:
@@ -121,6 +155,8 @@ class FrameReader:
             if self._filled < self._size:
                 return None
             frame, self._frame = self._frame, None
+            if self._size > UNCOUNTED_BYTES:
+                self._release()
             return frame
         position, end = self.position, self.end
         if end - position < 4:
@@ -147,20 +183,53 @@ class FrameReader:
             self._data = memoryview(bytes(self._data[position:end]))
         self.position, self.end = 0, end - position
 
+    def grow_again(self) -> None:
+        """Tries to make room for a frame that waits for it."""
+        assert self.waits_for_room
+        assert self._frame is not None
+        self.waits_for_room = False
+        self._grow(self._frame)
+
+    def drop(self) -> None:
+        """Forgets the incomplete frame: the connection ends."""
+        self._frame = None
+        self.waits_for_room = False
+        self._release()
+
     def _begin(self, size: int, received: memoryview) -> None:
         filled = len(received)
+        self._filled = filled
         if self._is_trusted:
-            allocated = size
+            self._size, allocated = size, size
         else:
             limit = FRAME_ALLOCATION_FIRST if self._size >= LARGE_FRAME_SIZE else FRAME_ALLOCATION_UNPROVEN
             allocated = max(min(size, limit), filled)
+            self._size = size
+            if size >> 16 == TLS_HANDSHAKE and filled > 1 and received[1] == TLS_CLIENT_HELLO:
+                raise FrameSizeError(size)
+            if allocated > UNCOUNTED_BYTES and not self._may_occupy(allocated):
+                allocated = FRAME_ALLOCATION_UNPROVEN
         frame = memoryview(self._buffers.large.take(allocated))[:allocated]
         frame[:filled] = received
-        self._frame, self._size, self._filled = frame, size, filled
+        self._frame = frame
 
     def _grow(self, frame: memoryview) -> None:
         """More room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
         allocated = min(self._size, max(2 * len(frame), FRAME_ALLOCATION_FIRST))
+        if not self._may_occupy(allocated):
+            self.waits_for_room = True
+            assert self._memory is not None
+            assert self._holder is not None
+            self._memory.wait(self._holder)
+            return
         grown = memoryview(self._buffers.large.take(allocated))[:allocated]
         grown[: len(frame)] = frame
         self._frame = grown
+
+    def _may_occupy(self, size: int) -> bool:
+        memory, holder = self._memory, self._holder
+        return memory is None or holder is None or memory.take(holder, size)
+
+    def _release(self) -> None:
+        if self._memory is not None and self._holder is not None:
+            self._memory.release(self._holder)

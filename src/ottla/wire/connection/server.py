@@ -12,7 +12,8 @@ Answering. A handler gives an answer at once, or an `Answer` that becomes ready 
 
 Back-pressure. Reading pauses at a blocked request, at too many unanswered requests or bytes of them, at too many unsent
 bytes, and while the client is muted for exceeding its quota. It resumes when half of that is gone. So a client that
-does not read its answers costs a bounded amount of memory.
+does not read its answers costs a bounded amount of memory. Reading also pauses in the middle of a large request while
+such requests of all connections occupy too much memory (`request_memory`).
 
 Ending. After a protocol error, or an order to close, nothing more is read; what was answered is still sent.
 
@@ -30,8 +31,9 @@ from typing import Any, Protocol
 
 from ottla.model.ports import FileRegion
 from ottla.wire.connection.buffers import ReceiveBuffers
-from ottla.wire.connection.frames import FrameReader, FrameSizeError
+from ottla.wire.connection.frames import TLS_HANDSHAKE, FrameReader, FrameSizeError
 from ottla.wire.connection.outgoing import Outgoing
+from ottla.wire.connection.request_memory import UNCOUNTED_BYTES
 from ottla.wire.message import Part
 
 __all__ = [
@@ -49,6 +51,9 @@ FRAME_SIZE_MIN = 8
 
 # Bytes of unanswered requests, and of answers that wait for an earlier one, that a connection may hold.
 HELD_BYTES_MAX = 32 * 1024 * 1024
+
+# The beginnings of requests of HTTP, which Kafka's protocol takes for the size of a frame.
+HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI")
 
 _NO_API = -1
 
@@ -112,6 +117,7 @@ class ServerConnection:
 
     __slots__ = (
         "_blocked",
+        "_buffers",
         "_context",
         "_dispatch",
         "_gate",
@@ -124,6 +130,7 @@ class ServerConnection:
         "_newest_api_key",
         "_on_answer_ready",
         "close_reason",
+        "counted_bytes",
         "frames",
         "is_paused",
         "outgoing",
@@ -147,7 +154,12 @@ class ServerConnection:
         self._gate = gate
         self._dispatch = handler.dispatch if gate is None else self._answer_at_gate
         self._on_answer_ready = on_answer_ready
-        self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=limits.request_bytes_max, is_trusted=False)
+        self._buffers = buffers
+        self.frames = FrameReader(
+            buffers, size_min=FRAME_SIZE_MIN, size_max=limits.request_bytes_max, is_trusted=False, holder=self
+        )
+        # The memory that is counted for a request that is not complete, or blocked. Changed by `request_memory`.
+        self.counted_bytes = 0
         self.outgoing = outgoing if outgoing is not None else Outgoing()
         # Started requests without an answer, and answers that wait for them, in request order. To be read by drivers.
         self.unanswered: deque[Any] = deque()
@@ -181,10 +193,11 @@ class ServerConnection:
         try:
             while True:
                 if frame is None and (frame := frames.next_frame()) is None:
+                    if frames.waits_for_room:
+                        self.is_paused = True
                     break
                 if unanswered and not self._may_start(frame):
-                    self._blocked = frame
-                    self.is_paused = True
+                    self._block(frame)
                     break
                 answer = self._dispatch(frame, self._context, self)
                 if type(answer) is list:
@@ -236,6 +249,12 @@ class ServerConnection:
         """True if no client can tell that the request was started before earlier ones were answered."""
         return self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
 
+    def _block(self, frame: memoryview) -> None:
+        self._blocked = frame
+        self.is_paused = True
+        if len(frame) > UNCOUNTED_BYTES and self._buffers.memory is not None:
+            self._buffers.memory.hold(self)
+
     def _answer_at_gate(self, frame: memoryview, context: Any, waiter: Any) -> list[Part] | Any | None:
         """Stands for the handler's `dispatch` until the gate is open."""
         gate = self._gate
@@ -262,6 +281,7 @@ class ServerConnection:
         limits = self._limits
         return not (
             (self._blocked is not None and self.unanswered and not self._may_start(self._blocked))
+            or self.frames.waits_for_room
             or 2 * len(self.unanswered) > limits.requests_unanswered_max
             or 2 * self.outgoing.unsent_bytes > limits.unsent_bytes_max
             or 2 * self._held_bytes > HELD_BYTES_MAX
@@ -276,6 +296,8 @@ class ServerConnection:
         To be called on a stack of its own and not where an answer has just become ready: it starts requests.
         """
         self.is_paused = False
+        if self.counted_bytes and self._blocked is not None:
+            self._release_memory()
         self.take_frames()
 
     def mute(self) -> None:
@@ -286,6 +308,29 @@ class ServerConnection:
     def unmute(self) -> None:
         self._is_muted = False
 
+    # -- memory of large requests (`request_memory.MemoryHolder`) ---------------------------------------------------
+
+    @property
+    def request_bytes(self) -> int:
+        return self.frames.size
+
+    @property
+    def received_bytes(self) -> int:
+        return self.frames.filled
+
+    def memory_available(self) -> None:
+        self.frames.grow_again()
+        if not self.frames.waits_for_room:
+            self._on_answer_ready()
+
+    def give_up(self, reason: str) -> None:
+        self._end(reason, keeps_answers=True)
+        self._on_answer_ready()
+
+    def _release_memory(self) -> None:
+        if self._buffers.memory is not None:
+            self._buffers.memory.release(self)
+
     # -- the end ---------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
@@ -293,6 +338,7 @@ class ServerConnection:
         self._is_stopping = True
         self.is_paused = True
         self._blocked = None
+        self.frames.drop()
 
     @property
     def is_stopping(self) -> bool:
@@ -316,6 +362,7 @@ class ServerConnection:
         """The connection is closed: forgets everything that was received or waits to be sent."""
         self.unanswered.clear()
         self._blocked = None
+        self.frames.drop()
         self.outgoing.clear()
         self.is_paused = True
 
@@ -324,6 +371,7 @@ class ServerConnection:
             self.close_reason = reason
         self.is_paused = True
         self._blocked = None
+        self.frames.drop()
         if not keeps_answers:
             self.unanswered.clear()
             self._held_bytes = 0
@@ -331,9 +379,16 @@ class ServerConnection:
     def _refuse_size(self, size: int) -> None:
         if size < FRAME_SIZE_MIN:
             self._end(f"a request cannot have a size of {size} bytes", keeps_answers=True)
+        elif size >> 16 == TLS_HANDSHAKE:
+            self._end(
+                "the client speaks TLS, but this listener is plaintext (security.protocol=PLAINTEXT at the client)",
+                keeps_answers=True,
+            )
         else:
             maximum = self._limits.request_bytes_max
             reason = f"a request of {size} bytes is larger than socket.request.max.bytes ({maximum})"
+            if size.to_bytes(4, "big") in HTTP_METHODS:
+                reason += "; the client seems to speak HTTP"
             self._end(reason, keeps_answers=True)
 
     def invariants(self) -> None:
@@ -341,6 +396,8 @@ class ServerConnection:
         assert not self._is_stepping
         assert self._held_bytes == sum(answer.held_bytes for answer in self.unanswered)
         assert self._blocked is None or self.is_paused
+        assert not self.frames.waits_for_room or self.is_paused
+        assert self.close_reason is None or not self.counted_bytes
         assert self.close_reason is None or self.is_paused
         assert len(self.unanswered) <= self._limits.requests_unanswered_max
         assert self.outgoing.unsent_bytes >= 0
