@@ -13,7 +13,7 @@ NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test lint format check faults sim mutants bench compat dist lock clean
+.PHONY: help setup run demo test docs-test lint format check faults sim mutants bench compat dist lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test     lint, then every test, with a selection of Apache Kafka's own"
 	@echo "make check    test and compat: everything that must pass"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
+	@echo "make docs-test  every code block of the documentation, those that start Spark included"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
 	@echo "make mutants  dangerous changes to the source, each of which a named test has to notice (ARGS=isr: some of them)"
@@ -62,7 +63,7 @@ test: lint
 	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka > /dev/null || true
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
 	@# Spark uses many threads and processes: its tests share one session and run one after another.
-	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect)
+	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect tests/docs)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -80,6 +81,10 @@ compat: $(READY)
 	@# Our commands beside Kafka's tools, and our clients, against Apache Kafka itself; with ARGS only the named classes run.
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
 	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
+
+# `make test` runs the quick blocks, and one of the pages that start Spark.
+docs-test: $(READY)
+	$(BIN)/python -m pytest -m 'faults or not faults' -o timeout=0 tests/docs $(ARGS)
 
 sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)

@@ -31,9 +31,23 @@ INTRODUCTION = """# Metrics
 
 This page is generated from the tables in `src/ottla/broker/metrics` by `tools/generate_metrics_docs.py`.
 
-`ottla up` serves metrics on a free port, which it prints; `ottla node` serves them on `ottla.metrics.listener`:
+`ottla up` serves metrics on a free port, which it prints; `ottla node` serves them on `ottla.metrics.listener`, which
+`ottla up` takes too:
 
-    ottla.metrics.listener=0.0.0.0:9404
+```console
+$ ottla up --set ottla.metrics.listener=127.0.0.1:9404
+```
+
+In another terminal:
+
+```console
+$ curl -sS localhost:9404/health/ready
+ready
+$ curl -sS localhost:9404/metrics | grep kafka_server_brokertopicmetrics_messagesin_total
+# HELP kafka_server_brokertopicmetrics_messagesin_total Records that producers have written; ...
+# TYPE kafka_server_brokertopicmetrics_messagesin_total counter
+kafka_server_brokertopicmetrics_messagesin_total 0
+```
 
 | path | answer |
 |---|---|
@@ -62,10 +76,13 @@ A scrape is rendered in portions with the node's work in between; `ottla_scrape_
 [monitoring/grafana-dashboard.json](monitoring/grafana-dashboard.json) is a dashboard, and
 [monitoring/prometheus-alerts.yml](monitoring/prometheus-alerts.yml) are rules for alerts; both are generated too.
 
-    scrape_configs:
-      - job_name: ottla
-        static_configs:
-          - targets: ["broker-1:9404", "broker-2:9404", "broker-3:9404"]
+<!-- not run: needs Prometheus -->
+```yaml
+scrape_configs:
+  - job_name: ottla
+    static_configs:
+      - targets: ["broker-1:9404", "broker-2:9404", "broker-3:9404"]
+```
 """
 
 COLUMNS = 4
