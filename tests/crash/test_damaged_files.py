@@ -205,3 +205,52 @@ def test_a_vanished_directory_does_not_come_back_empty_and_leading() -> None:
         assert produce(cluster.bootstrap, "t", values(1)) == [10]
         wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the replica is in sync again")
         assert [offset for offset, _ in consume(cluster.bootstrap, "t", 11)] == list(range(11))
+
+
+def closed_segments(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))[:-1]
+
+
+def flip(segment: Path, position: int = 16) -> None:
+    """Position 16 is the format version of the first batch."""
+    with segment.open("r+b") as file:
+        file.seek(position)
+        byte = file.read(1)[0]
+        file.seek(position)
+        file.write(bytes([byte ^ 0x5A]))
+
+
+def test_a_leader_with_a_damaged_closed_segment_hands_over_and_is_repaired() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3, segment_bytes=str(1 << 20))
+        produce(cluster.bootstrap, "t", [b"%03d" % number + b"x" * 50_000 for number in range(60)])
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        damaged = closed_segments(directory_of(node, "t"))[1]
+        whole = damaged.read_bytes()
+        flip(damaged)
+        # The consumer sees nothing of it but a delay.
+        records = consume(cluster.bootstrap, "t", 60)
+        assert [offset for offset, _ in records] == list(range(60))
+        assert [int(value[:3]) for _, value in records] == list(range(60))
+        wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
+        assert damaged.read_bytes() == whole
+        wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "all replicas are in sync")
+        assert "another in-sync replica shall lead" in node.output
+        assert produce(cluster.bootstrap, "t", values(1)) == [60]
+
+
+def test_a_closed_segment_that_was_removed_while_stopped_is_fetched_again() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3, segment_bytes=str(1 << 20))
+        produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(60)])
+        victim = leader_of(admin, "t")
+        node = cluster.node(victim)
+        node.stop()
+        removed = closed_segments(directory_of(node, "t"))[0]
+        whole = removed.read_bytes()
+        removed.unlink()
+        node.start()
+        wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
+        assert removed.read_bytes() == whole
+        assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))

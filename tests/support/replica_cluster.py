@@ -16,7 +16,12 @@ from ottla.broker.apis import fetch, list_offsets, produce
 from ottla.broker.context import ConnectionContext, RequestContext
 from ottla.metadata.controller.decision import DecisionContext
 from ottla.metadata.controller.liveness import Liveness
-from ottla.metadata.controller.partitions import decide_alter_partition, leader_and_isr_updates
+from ottla.metadata.controller.partitions import (
+    Located,
+    decide_alter_partition,
+    leader_and_isr_updates,
+    without_replica,
+)
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.model.config import BrokerConfig
@@ -24,6 +29,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import FileRegion
+from ottla.replica.directory_reporter import LOST
 from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
 from ottla.storage.errors import StorageError
@@ -33,6 +39,13 @@ from ottla.wire.codec import decode, encode, encode_parts
 from ottla.wire.message import Message, Request
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
 from ottla.wire.messages.fetch import FetchRequest
 from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import (
@@ -185,6 +198,8 @@ class ReplicaCluster:
         self.on_alter_answer: Callable[[AlterPartitionResponse], AlterPartitionResponse] = lambda response: response
         # Called with the bytes of each response between brokers.
         self.on_response_bytes: Callable[[bytearray], bytearray] = lambda data: data
+        # Whether a broker may report that it has lost a replica. Otherwise the controller has no log directories.
+        self.accepts_lost_replicas = False
         self._under_way: list[_UnderWay] = []
         self.nodes = {node_id: ReplicaNode(self, node_id) for node_id in nodes}
         for node in self.nodes.values():
@@ -313,6 +328,30 @@ class ReplicaCluster:
             self.commit(*decision.records)
         return decision.response
 
+    def assign(self, node: ReplicaNode, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
+        """Lost replicas leave the in-sync sets, and others lead. Directories are not kept."""
+        response = AssignReplicasToDirsResponse()
+        for directory in request.directories:
+            answer = ResponseDirectoryData(id=directory.id)
+            response.directories.append(answer)
+            for wanted in directory.topics:
+                topic = self.image.topics.by_id[wanted.topic_id]
+                indexes = [partition.partition_index for partition in wanted.partitions]
+                answer.topics.append(
+                    ResponseTopicData(
+                        topic_id=wanted.topic_id,
+                        partitions=[ResponsePartitionData(partition_index=index) for index in indexes],
+                    )
+                )
+                for index in indexes if directory.id == LOST else ():
+                    located = Located(topic, index, topic.partitions[index])
+                    record = without_replica(located, node.node_id, self._context(), has_begun_anew=False)
+                    if record is not None:
+                        self.later(self.commit, record)
+        answered: Deferred[AssignReplicasToDirsResponse] = Deferred()
+        self.later(answered.resolve, response)
+        return answered
+
     # The network.
 
     def later(self, callback: Callable[..., object], *arguments: Any) -> None:
@@ -422,6 +461,8 @@ class _Controller:
     def ask(self, request: Request[Any]) -> Deferred[Any]:
         if not isinstance(request, AlterPartitionRequest):
             # Each node has one directory, so directories are not reported.
+            if isinstance(request, AssignReplicasToDirsRequest) and self._cluster.accepts_lost_replicas:
+                return self._cluster.assign(self._source, request)
             return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
         answer: Deferred[AlterPartitionResponse] = Deferred()
         received, _ = decode(AlterPartitionRequest, memoryview(bytearray(encode(request, 3))), 3)

@@ -21,6 +21,7 @@ from ottla.replica.gathering import GATHERED_BYTES, GATHERING_MS, Gathering
 from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
+from ottla.replica.refusals import leader_hint
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -403,7 +404,7 @@ class Fetch(Parked[FetchAnswer]):
         if self.version >= _LEADER_HINT_VERSION and data.error_code in _LEADER_ERRORS:
             # KIP-951: the response names the leader, so that the client need not fetch metadata first.
             topic = entry.topic or self.manager.topic_name(entry.topic_id) or ""
-            leader_id, epoch, endpoint = self.manager.leader_hint(topic, entry.index, self.listener_name)
+            leader_id, epoch, endpoint = leader_hint(self.manager.image, topic, entry.index, self.listener_name)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
             if endpoint is not None and all(known.node_id != leader_id for known in response.node_endpoints):
                 response.node_endpoints.append(

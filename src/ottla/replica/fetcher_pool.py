@@ -43,7 +43,7 @@ class FetcherPool:
     ) -> None:
         self._node_id = node_id
         self._world = world
-        self._peers = peers
+        self.peers = peers
         self._cleaner = cleaner
         self._broker_epoch = broker_epoch
         self._throttles = throttles
@@ -100,7 +100,7 @@ class FetcherPool:
         """Brokers were registered, changed their address, or were removed."""
         self._brokers = brokers
         for fetcher in self._fetchers.values():
-            endpoint = self._endpoint_of(fetcher.leader_id)
+            endpoint = self.endpoint_of(fetcher.leader_id)
             if endpoint is not None and endpoint != fetcher.endpoint:
                 fetcher.move(endpoint)
         for key, partition in self._partitions.items():
@@ -132,7 +132,7 @@ class FetcherPool:
 
     def _fetcher_for(self, partition: Partition) -> ReplicaFetcher | None:
         leader_id = partition.leader_id
-        endpoint = self._endpoint_of(leader_id)
+        endpoint = self.endpoint_of(leader_id)
         if endpoint is None:
             return None
         number = (int.from_bytes(partition.topic_id.bytes[:4], "big") + partition.index) % self._fetchers_per_leader
@@ -144,14 +144,15 @@ class FetcherPool:
                 endpoint=endpoint,
                 purpose=f"{PURPOSE}-{number}",
                 world=self._world,
-                peers=self._peers,
+                peers=self.peers,
                 settings=self._settings,
                 broker_epoch=self._broker_epoch,
                 throttles=self._throttles,
             )
         return fetcher
 
-    def _endpoint_of(self, broker_id: int) -> Endpoint | None:
+    def endpoint_of(self, broker_id: int) -> Endpoint | None:
+        """The address of a broker on the inter-broker listener."""
         broker = self._brokers.get(broker_id)
         endpoint = None if broker is None else broker.endpoints.get(self._listener_name)
         return None if endpoint is None else Endpoint(endpoint.host, endpoint.port)

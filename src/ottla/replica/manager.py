@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 from ottla.model.config import LogConfig
 from ottla.model.errors import ErrorCode, KafkaError
@@ -37,10 +37,11 @@ from ottla.storage.errors import StorageError
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
+    from ottla.replica.repairs import Repairs
     from ottla.storage.manager import LogManager
     from ottla.wire.peers import Peers
 
-__all__ = ["HostedTopic", "LeaderEndpoint", "ReplicaManager", "ReplicaStatistics"]
+__all__ = ["HostedTopic", "ReplicaManager", "ReplicaStatistics"]
 
 logger = logging.getLogger("ottla.replica.manager")
 
@@ -48,15 +49,6 @@ logger = logging.getLogger("ottla.replica.manager")
 CREATE_RETRY_SECONDS = 1.0
 
 _TOPIC_RESOURCE = 2
-_NO_LEADER = -1
-
-
-class LeaderEndpoint(NamedTuple):
-    """The address of a leader on one listener."""
-
-    host: str
-    port: int
-    rack: str | None
 
 
 class HostedTopic:
@@ -75,6 +67,7 @@ class ReplicaManager:
 
     __slots__ = (
         "_create_retry_planned",
+        "_repairs",
         "_scheduler",
         "_world",
         "by_id",
@@ -130,6 +123,7 @@ class ReplicaManager:
         self.fetchers: FetcherPool | None = None
         self.isr_keeper: IsrKeeper | None = None
         self.directory_reporter: DirectoryReporter | None = None
+        self._repairs: Repairs | None = None
 
     def connect(self, *, peers: Peers, controller: ControllerChannel, broker_epoch: Callable[[], int]) -> None:
         """Starts replication: followers fetch, leaders watch their followers. Called once, before or after `start`."""
@@ -149,6 +143,7 @@ class ReplicaManager:
         )
         self.logs.on_moved.append(self._on_moved)
         self.logs.on_log_failure.append(self._on_log_failed)
+        self.logs.on_segment_damaged.append(self.repair)
         self.fetchers = FetcherPool(
             node_id=self.node_id,
             config=self.config,
@@ -162,6 +157,7 @@ class ReplicaManager:
             self.fetchers.on_brokers(self.image.brokers)
         for partition in self.partitions():
             partition.connect(self.isr_keeper)
+            self._repair_all(partition)
             if not partition.is_leader:
                 self.fetchers.follow(partition)
 
@@ -169,12 +165,9 @@ class ReplicaManager:
         """Stops replication. The logs may be closed then."""
         self.openings.clear()
         self.validations.stop()
-        if self.fetchers is not None:
-            self.fetchers.close()
-        if self.isr_keeper is not None:
-            self.isr_keeper.close()
-        if self.directory_reporter is not None:
-            self.directory_reporter.close()
+        for part in (self.fetchers, self.isr_keeper, self.directory_reporter, self._repairs):
+            if part is not None:
+                part.close()
 
     # Lookups.
 
@@ -258,18 +251,6 @@ class ReplicaManager:
             except StopIteration as end:
                 return cast("ReplicaStatistics", end.value)
 
-    def leader_hint(self, topic: str, index: int, listener_name: str) -> tuple[int, int, LeaderEndpoint | None]:
-        """Leader, leader epoch and address for a client that asked the wrong broker (KIP-951)."""
-        image = self.image
-        partition = None if image is None else image.topics.partition(topic, index)
-        if image is None or partition is None:
-            return _NO_LEADER, -1, None
-        broker = image.brokers.get(partition.leader)
-        endpoint = None if broker is None else broker.endpoints.get(listener_name)
-        if broker is None or endpoint is None:
-            return partition.leader, partition.leader_epoch, None
-        return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
-
     # Metadata.
 
     def start(self, image: ClusterView) -> None:
@@ -329,6 +310,21 @@ class ReplicaManager:
         self.on_directory_failed((topic_partition,))
         self.lost.discard(topic_partition)
         self._plan_create_retry()
+
+    def repair(self, topic_partition: TopicPartition, base_offset: int) -> None:
+        """A segment is damaged: it is fetched from another replica."""
+        if self._repairs is None and self.fetchers is not None:
+            # Few nodes ever need it.
+            from ottla.replica.repairs import Repairs
+
+            self._repairs = Repairs(self, self._world, self.fetchers.peers)
+        if self._repairs is not None:
+            self._repairs.add(topic_partition, base_offset)
+
+    def _repair_all(self, partition: Partition) -> None:
+        """Damage that was found when the log was opened."""
+        for base_offset in partition.log.files.failures.damaged_segments:
+            self.repair(partition.topic_partition, base_offset)
 
     def _apply_topic(
         self, name: str, topic_id: Uuid, partitions: Iterable[tuple[int, PartitionView]], image: ClusterView
@@ -417,6 +413,8 @@ class ReplicaManager:
             )
         hosted.partitions[topic_partition.partition] = partition
         self.offline.discard(topic_partition)
+        if log.files.failures.damaged_segments:
+            self._repair_all(partition)
         return partition
 
     def _plan_create_retry(self) -> None:

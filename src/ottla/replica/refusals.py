@@ -1,22 +1,49 @@
-"""The errors with which a partition refuses a request."""
+"""The errors with which a partition refuses a request, and the hint that comes with some of them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
+    from ottla.replica.views import ClusterView
 
 __all__ = [
+    "LeaderEndpoint",
     "compacted_only",
     "former_replica_epoch",
+    "leader_hint",
     "no_replica",
     "not_deletable_to",
     "not_enough_replicas",
     "wrong_leader_epoch",
 ]
+
+_NO_LEADER = -1
+
+
+class LeaderEndpoint(NamedTuple):
+    """The address of a leader on one listener."""
+
+    host: str
+    port: int
+    rack: str | None
+
+
+def leader_hint(
+    image: ClusterView | None, topic: str, index: int, listener_name: str
+) -> tuple[int, int, LeaderEndpoint | None]:
+    """Leader, leader epoch and address for a client that asked the wrong broker (KIP-951)."""
+    partition = None if image is None else image.topics.partition(topic, index)
+    if image is None or partition is None:
+        return _NO_LEADER, -1, None
+    broker = image.brokers.get(partition.leader)
+    endpoint = None if broker is None else broker.endpoints.get(listener_name)
+    if broker is None or endpoint is None:
+        return partition.leader, partition.leader_epoch, None
+    return partition.leader, partition.leader_epoch, LeaderEndpoint(endpoint.host, endpoint.port, broker.rack)
 
 
 def wrong_leader_epoch(partition: Partition, current_leader_epoch: int) -> KafkaError:

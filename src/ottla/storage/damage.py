@@ -39,7 +39,7 @@ def recover_damaged(
         # The log was written up to its end.
         recovery_point=damaged.log_end_offset,
         log_start_offset=damaged.log_start_offset,
-        cleaned_to=0 if damaged.config.compacts else None,
+        cleaned_to=0 if damaged.may_have_gaps else None,
         producer_id_expiration_ms=damaged.producers.expiration_ms,
         on_failure=on_failure,
     )

@@ -55,10 +55,11 @@ class LogDirectoryOffline(StorageError):
 
 
 class CorruptLog(KafkaError):
-    """A segment contains bytes that are not record batches. They are never served."""
+    """A segment contains bytes that are not record batches. They are never served. `path` is that of the log file."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, path: str = "") -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
+        self.path = path
 
 
 class DirectoryRefused(Exception):

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
@@ -35,11 +35,13 @@ class LogFailures:
         "_clock",
         "_full_at",
         "_full_logged_ms",
+        "_on_damage",
         "_on_failure",
+        "_on_segment_damaged",
         "_topic_partition",
         "damaged_segments",
+        "gaps_to_skip",
         "offline",
-        "on_damage",
     )
 
     def __init__(
@@ -50,12 +52,23 @@ class LogFailures:
         # Takes the log directory out of service.
         self._on_failure = on_failure
         self.offline: StorageError | None = None
-        # Recovers the log after damage to its files.
-        self.on_damage: Callable[[StorageError], None] | None = None
-        self.damaged_segments: set[int] = set()
-        """Base offsets of segments in which a read has found damage."""
+        self._on_damage: Callable[[StorageError], None] | None = None
+        self._on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]] = ()
+        self.damaged_segments: dict[int, str] = {}
+        """Base offsets of damaged segments, with the damage."""
+        self.gaps_to_skip: set[int] = set()
+        """Base offsets of segments whose missing records no replica has: reads continue behind them."""
         self._full_at = _NOT_FULL
         self._full_logged_ms = 0
+
+    def report_to(
+        self,
+        on_damage: Callable[[StorageError], None],
+        on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]],
+    ) -> None:
+        """`on_damage` recovers the log after damage to its files. The others repair a segment of a log in service."""
+        self._on_damage = on_damage
+        self._on_segment_damaged = on_segment_damaged
 
     def check(self) -> None:
         if self.offline is not None:
@@ -97,20 +110,40 @@ class LogFailures:
         if self.offline is None:
             self.offline = StorageError(f"{self._topic_partition} is out of service: {reason}")
             logger.error("%s", self.offline.message)
-            if self.on_damage is not None:
-                self.on_damage(self.offline)
+            if self._on_damage is not None:
+                self._on_damage(self.offline)
         return self.offline
 
     def note_damaged(self, base_offset: int, reason: str) -> None:
-        """A read came upon damage in a segment. Logged once for a segment."""
+        """A segment is damaged. Logged once for a segment."""
         if base_offset not in self.damaged_segments:
-            self.damaged_segments.add(base_offset)
+            self.damaged_segments[base_offset] = reason
             logger.error(
                 "%s: the segment at offset %d is damaged: %s. Other segments can be read.",
                 self._topic_partition,
                 base_offset,
                 reason,
             )
+            for callback in self._on_segment_damaged:
+                callback(self._topic_partition, base_offset)
+
+    def skips_gaps(self, base_offset: int) -> bool:
+        """Whether reads continue behind the missing records of a segment, because they cannot be repaired."""
+        return base_offset in self.gaps_to_skip or not self._on_segment_damaged
+
+    def skip_gaps(self, base_offset: int) -> None:
+        """No replica has the records that are missing in the segment: reads continue behind them."""
+        self.gaps_to_skip.add(base_offset)
+
+    def keep_gaps(self, base_offset: int) -> None:
+        """Another replica may have the missing records: reads do not skip them."""
+        self.gaps_to_skip.discard(base_offset)
+
+    def forget_damage(self, base_offsets: Iterable[int]) -> None:
+        """These segments were repaired or removed."""
+        for base_offset in base_offsets:
+            self.damaged_segments.pop(base_offset, None)
+            self.gaps_to_skip.discard(base_offset)
 
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""
@@ -119,6 +152,7 @@ class LogFailures:
 
     def continue_from(self, former: LogFailures) -> None:
         """The log goes on in another directory. A batch that was refused before the move is still missing."""
-        self.on_damage = former.on_damage
+        self._on_damage = former._on_damage
+        self._on_segment_damaged = former._on_segment_damaged
         self._full_at = former._full_at
         self._full_logged_ms = former._full_logged_ms

@@ -39,6 +39,8 @@ class FoundFiles(NamedTuple):
     """Offsets of segments whose deletion was not finished."""
     missing: set[int]
     """Offsets of segments whose log file was removed: their indexes are there."""
+    damaged: dict[int, str]
+    """Offsets of closed segments that have lost their records or their log file, with the damage."""
     had_log_file: bool
     directory: str
     pool: OpenFiles
@@ -66,7 +68,7 @@ class FoundFiles(NamedTuple):
         return end_offset
 
 
-def find_files(world: World, directory: str) -> FoundFiles:
+def find_files(world: World, directory: str, log_start_offset: int, *, may_have_gaps: bool) -> FoundFiles:
     files, now_ms = world.files, world.clock.now_ms()
     # May run on a worker, so the node's pool is not used yet.
     pool = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
@@ -75,15 +77,52 @@ def find_files(world: World, directory: str) -> FoundFiles:
     names, unfinished = _finish_interrupted_work(files, directory)
     segments, orphans = _list_segments(files, directory, names, pool, now_ms)
     # A crash while a segment is deleted leaves indexes without their log file.
-    return FoundFiles(names, segments, unfinished, orphans - unfinished, bool(segments), directory, pool, now_ms)
+    missing = {offset for name in orphans if (offset := offset_of_file(name)) is not None} - unfinished
+    had_log_file = bool(segments)
+    if orphans:
+        _replace_missing(directory, segments, orphans, missing, log_start_offset, pool, now_ms)
+    damaged = {
+        segment.base_offset: "its log file is missing or empty"
+        for segment in segments[:-1]
+        # Compaction may leave an empty segment.
+        if segment.size == 0 and (not may_have_gaps or segment.has_index_entries())
+    }
+    return FoundFiles(names, segments, unfinished, missing, damaged, had_log_file, directory, pool, now_ms)
+
+
+def _replace_missing(
+    directory: str,
+    segments: list[Segment],
+    orphans: list[str],
+    missing: set[int],
+    log_start_offset: int,
+    pool: OpenFiles,
+    now_ms: int,
+) -> None:
+    """Creates empty log files for missing ones within the log.
+
+    Their indexes are kept: by them a later start knows that the segment was not empty. Other indexes without a log file
+    are removed. A segment that is missing at the end of the log is not replaced: see `FoundFiles.known_end`.
+    """
+    end = segments[-1].base_offset if segments else 0
+    for name in orphans:
+        base_offset = offset_of_file(name)
+        assert base_offset is not None
+        if not (log_start_offset <= base_offset < end and base_offset in missing):
+            pool.files.remove(f"{directory}/{name}")
+        elif all(segment.base_offset != base_offset for segment in segments):
+            segment = Segment(directory, base_offset, pool, size=0, created_ms=now_ms)
+            pool.files.open(segment.path)
+            segments.append(segment)
+    segments.sort(key=lambda segment: segment.base_offset)
 
 
 def _list_segments(
     files: Files, directory: str, names: set[str], pool: OpenFiles, now_ms: int
-) -> tuple[list[Segment], set[int]]:
-    """The segments that have a log file. Indexes without a log file are removed; their offsets are returned."""
+) -> tuple[list[Segment], list[str]]:
+    """The segments that have a log file, and the names of indexes without a log file."""
     segments: list[Segment] = []
-    orphans: set[int] = set()
+    orphans: list[str] = []
     for name in sorted(names):
         offset = offset_of_file(name)
         if offset is None:
@@ -100,8 +139,7 @@ def _list_segments(
             )
             segments.append(segment)
         elif name.endswith(SEGMENT_SUFFIXES) and offset_file_name(offset, LOG_SUFFIX) not in names:
-            files.remove(f"{directory}/{name}")
-            orphans.add(offset)
+            orphans.append(name)
     return segments, orphans
 
 

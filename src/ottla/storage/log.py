@@ -26,7 +26,7 @@ from ottla.records.checksum import crc32c
 from ottla.records.header import ATTRIBUTES_POSITION, HEAD, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header, stamp
 from ottla.records.iterate import iterate_batches
 from ottla.records.validate import AppendOrigin, ValidatedRecords
-from ottla.storage import lookups, timestamps
+from ottla.storage import damaged_reads, lookups, timestamps
 from ottla.storage.errors import CorruptLog, LogDirectoryOffline
 from ottla.storage.leader_epochs import EpochEnd
 from ottla.storage.log_files import LogFiles
@@ -136,6 +136,11 @@ class PartitionLog:
     @property
     def is_offline(self) -> bool:
         return self._failures.offline is not None
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether compaction may have removed offsets."""
+        return self.config.compacts or self.files.was_compacted
 
     def invariants(self) -> None:
         """Holds between any two steps of the node, as long as the log is in service."""
@@ -316,13 +321,13 @@ class PartitionLog:
                 next_offset,
                 at_least_one_batch,
             )
+            if result.segment_base_offset > offset or self._failures.damaged_segments:
+                return damaged_reads.check_read(self, offset, result)
         except CorruptLog as error:
-            self._failures.note_damaged(segments[segments.number_of(offset)].base_offset, error.message)
+            damaged_reads.note_corrupt(self, offset, error)
             raise
         except OSError as error:
             raise self._tail.refusal(error, "read") from error
-        if result.segment_base_offset > offset and not self.config.compacts:
-            self._failures.note_damaged(segments[segments.number_of(offset)].base_offset, f"no record at {offset}")
         return result
 
     def offset_for_timestamp(self, timestamp: int) -> Deferred[TimestampOffset | None]:
@@ -334,10 +339,6 @@ class PartitionLog:
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self._tail.end_offset)
-
-    def aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in [start, end)."""
-        return lookups.aborted_transactions(self.segments, start, end)
 
     def aborted_in_read(self, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in the result of a read from `start` below `end_offset`."""
@@ -477,7 +478,7 @@ class PartitionLog:
         """Continues with the files of a complete copy, which is not used by itself any more."""
         self.files.discard()
         future.producers.continue_from(self.producers)
-        future.files.failures.continue_from(self._failures)
+        future.files.continue_from(self.files)
         self._tail.adopt(future._tail)
         self._use(future.files)
         self.log_start_offset = max(self.log_start_offset, future.log_start_offset)

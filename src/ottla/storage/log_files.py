@@ -6,7 +6,7 @@ neither the high watermark nor the log start offset: `PartitionLog` decides what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
@@ -39,7 +39,17 @@ class LogFiles:
     Methods whose docstring says so raise OSError; the others translate it with `failures`.
     """
 
-    __slots__ = ("_pool", "_unsynced_paths", "_world", "directory", "epochs", "failures", "producers", "segments")
+    __slots__ = (
+        "_pool",
+        "_unsynced_paths",
+        "_world",
+        "directory",
+        "epochs",
+        "failures",
+        "producers",
+        "segments",
+        "was_compacted",
+    )
 
     def __init__(
         self,
@@ -59,7 +69,23 @@ class LogFiles:
         self.producers = producers
         self.epochs = epochs
         self.failures = failures
+        # Compaction may have left gaps, here or in the leader's log, whatever the cleanup policy is now.
+        self.was_compacted = False
         self._unsynced_paths: list[str] = []
+
+    def note_compacted(self) -> None:
+        self.was_compacted = True
+
+    def note_history(self, *, is_compacted: bool, damaged: Mapping[int, str]) -> None:
+        """What was known when the log was opened."""
+        self.was_compacted = is_compacted
+        for base_offset, reason in damaged.items():
+            self.failures.note_damaged(base_offset, reason)
+
+    def continue_from(self, former: LogFiles) -> None:
+        """These files are a copy that replaces the former files of the log."""
+        self.was_compacted = former.was_compacted
+        self.failures.continue_from(former.failures)
 
     def refusal(self, error: OSError, action: str, *, end_offset: int) -> StorageError:
         return self.failures.refusal(error, action, directory=self.directory, end_offset=end_offset)
@@ -142,6 +168,7 @@ class LogFiles:
         keep = self.segments[number]
         if later:
             self.segments.remove(later)
+            self._forget_damage(later)
             # The last segment first, so that a crash in between leaves no hole.
             self._remove_later(mark_deleted(later[::-1], self.producers), delete_delay_ms)
         # Records below the log's start are not missed.
@@ -164,6 +191,7 @@ class LogFiles:
 
     def restart_at(self, offset: int, *, delete_delay_ms: int) -> None:
         """Removes everything; an empty segment begins at the offset. Raises OSError."""
+        self._forget_damage(self.segments)
         paths = mark_deleted(list(self.segments), self.producers)
         self.segments.replace_all(Segment.create(self.directory, offset, self._pool, now_ms=self._world.clock.now_ms()))
         self._remove_later(paths, delete_delay_ms)
@@ -173,6 +201,7 @@ class LogFiles:
     def remove_segments(self, segments: Sequence[Segment], *, delete_delay_ms: int) -> None:
         """Removes closed segments: for readers at once, from the disk after the delay. Raises OSError."""
         self.segments.remove(segments)
+        self._forget_damage(segments)
         self._remove_later(mark_deleted(segments, self.producers), delete_delay_ms)
 
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment], *, delete_delay_ms: int) -> None:
@@ -192,8 +221,13 @@ class LogFiles:
                 segment.rename_suffix("")
         except OSError as error:
             raise self.failures.fail(error, "replace segments of") from error
+        self._forget_damage(old)
         self._unsynced_paths.append(self.directory)
         self._remove_later(paths, delete_delay_ms)
+
+    def _forget_damage(self, segments: Iterable[Segment]) -> None:
+        if self.failures.damaged_segments:
+            self.failures.forget_damage([segment.base_offset for segment in segments])
 
     def _remove_later(self, paths: list[str], delay_ms: int) -> None:
         remove_later(self._world, paths, delay_ms=delay_ms)

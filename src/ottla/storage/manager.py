@@ -102,6 +102,8 @@ class LogManager:
         self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_log_failure: list[Callable[[TopicPartition], None]] = []
         """Called after a damaged log was removed here. Once it is recovered, `get_or_create` returns it again."""
+        self.on_segment_damaged: list[Callable[[TopicPartition, int], None]] = []
+        """Called with the base offset of a damaged segment, which stays in service."""
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
         """Called with the directory and its partitions, after their logs have been removed here."""
         self.previous_broker_epoch = -1
@@ -375,7 +377,7 @@ class LogManager:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
         entry.log.on_cut = self._on_cut
-        entry.log.files.failures.on_damage = partial(self._on_log_damaged, entry)
+        entry.log.files.failures.report_to(partial(self._on_log_damaged, entry), self.on_segment_damaged)
 
     def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
         self._mover.on_cut(topic_partition, offset)

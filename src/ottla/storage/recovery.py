@@ -26,7 +26,7 @@ from ottla.model.ports import World
 from ottla.records.header import BatchHeader
 from ottla.storage.errors import CorruptLog
 from ottla.storage.failures import LogFailures
-from ottla.storage.found_files import find_files
+from ottla.storage.found_files import FoundFiles, find_files
 from ottla.storage.leader_epochs import EpochStart, LeaderEpochs
 from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import LogFiles
@@ -90,14 +90,14 @@ def open_log(
     With `is_damaged` the files are known to have lost records, and the log had reached the recovery point.
     `cleaned_to` is the offset in the cleaner's checkpoint, if any: this node's cleaner made the gaps below it.
     """
-    found = find_files(world, directory)
+    found = find_files(world, directory, log_start_offset, may_have_gaps=cleaned_to is not None or config.compacts)
     segments = found.segments
     epochs = LeaderEpochs.load(world.files, directory)
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=found.names)
     recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
-    recovery.rebuild_missing_indexes(found.names)
+    recovery.rebuild_missing_indexes(found)
     next_offset = recovery.end_offset(log_start_offset)
     if not segments:
         found.begin_segment(log_start_offset)
@@ -111,8 +111,7 @@ def open_log(
         recovery.note_loss(next_offset, known_end)
         found.begin_segment(known_end)
         next_offset = known_end
-    recovery.doubt_missing_segments(found.missing, start)
-    recovery.truncate_epochs(start, next_offset)
+    recovery.settle_ends(start, next_offset)
     _rebuild_producers(producers, segments, start, next_offset, found.now_ms, recovery.checked_from, clean_shutdown)
     for segment in segments:
         segment.use_pool(pool)
@@ -129,6 +128,7 @@ def open_log(
         doubtful_from=recovery.doubtful_from(start, next_offset, is_crash=not clean_shutdown),
     )
     _sync_later(log, recovery.checked_from, clean_shutdown)
+    log.files.note_history(is_compacted=cleaned_to is not None, damaged=found.damaged)
     return OpenedLog(log, recovery.report())
 
 
@@ -179,22 +179,17 @@ class _Recovery:
         self._lost = (lost_from, lost_to)
         self._gap_of_loss = lost_from
 
-    def doubt_missing_segments(self, missing: set[int], log_start_offset: int) -> None:
-        """Log files are missing within the log, or an earlier start has found the end of the log missing.
+    def settle_ends(self, log_start_offset: int, log_end_offset: int) -> None:
+        """Epochs outside of the log are dropped, and the end of the log is doubted if it was lost earlier.
 
-        In the second case the log was continued with an empty segment.
+        An earlier start has found the end missing, and continued the log with an empty segment.
         """
-        bases = [segment.base_offset for segment in self._segments]
-        for base_offset in sorted(missing):
-            following = [base for base in bases if base > base_offset]
-            if following and base_offset >= log_start_offset and self._lost[0] == NOTHING_LOST:
-                self._lost = (base_offset, following[0])
-            if following:
-                self._gap_of_loss = min(self._gap_of_loss, base_offset)
         if len(self._segments) > 1 and self._segments[-1].size == 0 and not self._may_have_gaps:
             end_before = self._segments[-2].next_offset()
-            if end_before < bases[-1]:
+            if end_before < self._segments[-1].base_offset:
                 self._gap_of_loss = min(self._gap_of_loss, end_before)
+        self._epochs.truncate_from_end(log_end_offset)
+        self._epochs.truncate_from_start(log_start_offset)
 
     def check_from(self, recovery_point: int) -> None:
         """Checks the segment of the recovery point and all later segments, up to the first damage."""
@@ -224,24 +219,21 @@ class _Recovery:
             self._doubt_gap(self._last_base_offset, later[0].base_offset)
         return not self._may_have_gaps
 
-    def rebuild_missing_indexes(self, names: set[str]) -> None:
+    def rebuild_missing_indexes(self, found: FoundFiles) -> None:
         """Rebuilds missing indexes of segments that were not checked. A check rebuilds them anyway."""
         for segment in list(self._segments):
             wanted = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-            if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= names:
+            if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= found.names:
                 continue
             is_active = segment is self._segments[-1]
             try:
                 segment.rebuild_indexes(index_interval_bytes=self._config.index_interval_bytes, is_active=is_active)
                 self._indexes_rebuilt += 1
-            except CorruptLog:
-                if not is_active:
-                    raise
-                self._check_segment(segment)
-
-    def truncate_epochs(self, log_start_offset: int, log_end_offset: int) -> None:
-        self._epochs.truncate_from_end(log_end_offset)
-        self._epochs.truncate_from_start(log_start_offset)
+            except CorruptLog as error:
+                if is_active:
+                    self._check_segment(segment)
+                else:
+                    found.damaged[segment.base_offset] = error.message
 
     def end_offset(self, log_start_offset: int) -> int:
         """The offset after the last batch. Checks the tail even after a clean shutdown."""

@@ -84,13 +84,14 @@ def _parse(page: bytes | memoryview, inside: int, position: int, end: int, file:
     if left >= HEADER_SIZE and page[inside + MAGIC_POSITION] == 2:
         header = BatchHeader(*HEADER.unpack_from(page, inside))
         if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD or header.last_offset_delta < 0:
-            raise CorruptLog(f"{file.path} holds no record batch at position {position}")
+            raise CorruptLog(f"{file.path} holds no record batch at position {position}", file.path)
     else:
         try:
             header = read_header(page, inside)
         except CorruptRecords as error:
-            raise CorruptLog(f"{file.path} holds no record batch at position {position}: {error.message}") from None
+            reason = f"{file.path} holds no record batch at position {position}: {error.message}"
+            raise CorruptLog(reason, file.path) from None
     if position + LENGTH_OVERHEAD + header.batch_length > end or header.base_offset < 0:
         length = int.from_bytes(page[inside + BATCH_LENGTH_POSITION : inside + LENGTH_OVERHEAD], "big", signed=True)
-        raise CorruptLog(f"{file.path} ends inside the batch of {length} bytes at position {position}")
+        raise CorruptLog(f"{file.path} ends inside the batch of {length} bytes at position {position}", file.path)
     return header

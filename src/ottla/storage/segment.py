@@ -319,6 +319,11 @@ class Segment:
 
     # ---- indexes
 
+    def has_index_entries(self) -> bool:
+        files = self._pool.files
+        paths = (self.offset_index.path, self.time_index.path)
+        return any(files.exists(path) and files.size_of(path) > 0 for path in paths)
+
     def rebuild_indexes(self, *, index_interval_bytes: int, is_active: bool) -> None:
         """Rebuilds offset and time index from the batch headers. The caller has checked the log."""
         self.offset_index.reset()
@@ -450,8 +455,10 @@ class Segment:
         """An index entry does not match the log: scans the whole log to find out which of them is damaged.
 
         If it is the log, this raises CorruptLog and keeps the indexes, so that the batches around the damage can still
-        be found.
+        be found. An empty log file has lost its records, which its indexes show.
         """
+        if self.size == 0:
+            return
         for _ in scan_headers(self.file, 0, self.size):
             pass
         self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)

@@ -160,7 +160,7 @@ class TestTrouble:
         pair.create_topic()
         pair.run()
         attempts: list[int] = []
-        network = pair[2].replicas.fetchers._peers  # type: ignore[union-attr]
+        network = pair[2].replicas.fetchers.peers  # type: ignore[union-attr]
         send = network.send
         network.send = lambda *a, **k: (attempts.append(pair.virtual.clock.ms), send(*a, **k))[1]  # type: ignore
         pair.cut_off(1)

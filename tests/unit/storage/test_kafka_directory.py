@@ -9,6 +9,7 @@ import pytest
 
 from ottla.model.config import BrokerConfig
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.storage import lookups
 from ottla.storage.manager import LogManager
 from tests.support.files import MemoryFiles
 from tests.support.virtual_world import VirtualWorld
@@ -55,7 +56,7 @@ def test_every_record_and_transaction_is_there(clean: bool) -> None:
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (0, 132, 132)
     keys = [bytes(record.key or b"") for record in read_all(log) if record.value == b"v"]
     assert keys == [b"%d%d%d" % (producer, turn, n) for producer in range(3) for turn in range(4) for n in range(10)]
-    aborted = [(entry.first_offset, entry.last_offset) for entry in log.aborted_transactions(0, 132)]
+    aborted = [(entry.first_offset, entry.last_offset) for entry in lookups.aborted_transactions(log.segments, 0, 132)]
     assert aborted == [(11, 21), (33, 43), (55, 65), (77, 87), (99, 109), (121, 131)]
     assert log.first_unstable_offset is None
     assert len(log.active_producers()) == 3

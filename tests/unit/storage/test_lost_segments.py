@@ -78,18 +78,52 @@ def test_an_orphaned_index_shows_a_removed_segment_without_a_checkpoint() -> Non
     assert log.log_end_offset == base
 
 
-def test_a_removed_closed_segment_is_fetched_again() -> None:
+@pytest.mark.parametrize("number", [0, 1, 2])
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("compacted", [True, False])
+def test_an_empty_segment_is_in_the_place_of_a_removed_one(
+    number: int, clean: bool, compacted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     bench = filled(4)
+    if compacted:
+        bench.configure(cleanup_policy="compact", segment_bytes=400, index_interval_bytes=1)
     log = bench.log
     log.flush()
-    second, third = bench.bases()[1:3]
-    log.close()
-    bench.files.remove(log_file(second))
-    log = bench.open(clean=True, recovery_point=log.log_end_offset)
-    assert (bench.report.lost_from, bench.report.lost_to) == (second, third)
-    assert log.doubtful_from == second
-    log.truncate_to(second)
-    assert log.log_end_offset == second
+    bases = bench.bases()
+    end = log.log_end_offset
+    if clean:
+        log.close()
+    else:
+        for segment in log.segments:
+            segment.syncable_files()
+    bench.files.remove(log_file(bases[number]))
+    log = bench.open(clean=clean, recovery_point=end)
+    assert bench.bases() == bases
+    assert (log.log_start_offset, log.log_end_offset, log.doubtful_from) == (0, end, None)
+    assert log.files.failures.damaged_segments.keys() == {bases[number]}
+    assert [record.levelname for record in caplog.records if "its log file is missing or empty" in record.message] == [
+        "ERROR"
+    ]
+    # Other segments can be read, and nothing was cut. The next start knows the same.
+    for _ in range(2):
+        assert log.offset_for_timestamp(1001).result() is None
+        intact = [offset for offset in range(end) if not bases[number] <= offset < bases[number + 1]]
+        assert offsets_of(log) == intact
+        log = bench.restart(clean=clean, recovery_point=end)
+        assert log.files.failures.damaged_segments.keys() == {bases[number]}
+
+
+def test_a_damaged_closed_segment_without_indexes_does_not_keep_the_log_out_of_service() -> None:
+    bench = filled(3)
+    second = bench.bases()[1]
+    bench.log.close()
+    bench.files.nodes[log_file(second)].data[16] ^= 0xFF
+    bench.files.remove(log_file(second).replace(".log", ".index"))
+    log = bench.open(clean=True, recovery_point=bench.log.log_end_offset)
+    assert log.files.failures.damaged_segments.keys() == {second}
+    with pytest.raises(CorruptLog):
+        log.read(second, max_bytes=1000, end_offset=log.log_end_offset)
+    assert log.read(0, max_bytes=1000, end_offset=log.log_end_offset).region is not None
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -210,4 +244,4 @@ def test_a_read_reports_a_damaged_closed_segment_once(damage: str, caplog: pytes
     messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert len(messages) == 1, messages
     assert f"the segment at offset {second} is damaged" in messages[0]
-    assert log.files.failures.damaged_segments == {second}
+    assert log.files.failures.damaged_segments.keys() == {second}

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.validate import AppendOrigin
+from ottla.storage import lookups
 from ottla.storage import producers as producers_module
 from ottla.storage.log import AppendResult
 from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot, encode_snapshot
@@ -232,27 +233,27 @@ def test_aborted_transactions_are_listed_for_what_they_touch() -> None:
         transact(bench, 2, number)
         bench.end_transaction(1, commit=False)
         bench.end_transaction(2, commit=True)
-    aborted = bench.log.aborted_transactions(0, 100)
+    aborted = lookups.aborted_transactions(bench.log.segments, 0, 100)
     assert [(entry.first_offset, entry.last_offset) for entry in aborted] == [(0, 2), (4, 6), (8, 10), (12, 14)]
     assert [entry.last_stable_offset for entry in aborted] == [1, 5, 9, 13]
-    assert [entry.first_offset for entry in bench.log.aborted_transactions(5, 9)] == [4, 8]
-    assert bench.log.aborted_transactions(7, 8) == []
+    assert [entry.first_offset for entry in lookups.aborted_transactions(bench.log.segments, 5, 9)] == [4, 8]
+    assert lookups.aborted_transactions(bench.log.segments, 7, 8) == []
     for clean in (True, False):
         bench.restart(clean=clean, recovery_point=None if clean else 0)
-        assert bench.log.aborted_transactions(0, 100) == aborted
+        assert lookups.aborted_transactions(bench.log.segments, 0, 100) == aborted
 
 
 def test_the_transaction_index_is_rebuilt_after_a_crash(bench: LogBench) -> None:
     for number in range(3):
         transact(bench, 1, number)
         bench.end_transaction(1, commit=False)
-    aborted = bench.log.aborted_transactions(0, 100)
+    aborted = lookups.aborted_transactions(bench.log.segments, 0, 100)
     path = f"{DIRECTORY}/00000000000000000000.txnindex"
     whole = bench.files.read_bytes(path)
     for damaged in (whole, whole[:-10], whole[:10], whole + whole, b""):
         bench.files.write_atomically(path, damaged)
         bench.restart(clean=False, recovery_point=0)
-        assert bench.log.aborted_transactions(0, 100) == aborted
+        assert lookups.aborted_transactions(bench.log.segments, 0, 100) == aborted
         assert bench.files.read_bytes(path) == whole
 
 
@@ -269,7 +270,7 @@ def test_the_transaction_index_is_rebuilt_below_the_latest_snapshot_too(damage: 
     bench.restart(clean=True)
     transact(bench, 1, 1)
     bench.end_transaction(1, commit=False)
-    aborted = bench.log.aborted_transactions(0, 100)
+    aborted = lookups.aborted_transactions(bench.log.segments, 0, 100)
     assert len(aborted) == 3
     for name in bench.names(".txnindex"):
         path = f"{DIRECTORY}/{name}"
@@ -278,13 +279,13 @@ def test_the_transaction_index_is_rebuilt_below_the_latest_snapshot_too(damage: 
         else:
             bench.files.write_atomically(path, damage)
     bench.restart(clean=False, recovery_point=0)
-    assert bench.log.aborted_transactions(0, 100) == aborted
+    assert lookups.aborted_transactions(bench.log.segments, 0, 100) == aborted
     assert [entry.last_sequence for entry in bench.log.active_producers()] == [1], "what has expired stays so"
     # The index is durable like the log it belongs to.
     bench.restart(clean=True)
     bench.files.lose_unsynced()
     bench.restart(clean=False)
-    assert bench.log.aborted_transactions(0, 100) == aborted
+    assert lookups.aborted_transactions(bench.log.segments, 0, 100) == aborted
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -294,7 +295,7 @@ def test_aborted_transactions_survive_a_power_cut_after_a_flush(clean: bool, rol
     transact(bench, 1, 0)
     bench.end_transaction(1, commit=False)
     bench.log.flush()
-    aborted = bench.log.aborted_transactions(0, 100)
+    aborted = lookups.aborted_transactions(bench.log.segments, 0, 100)
     if rolls:
         bench.log.roll()
         bench.append(b"plain")
@@ -308,7 +309,7 @@ def test_aborted_transactions_survive_a_power_cut_after_a_flush(clean: bool, rol
     recovery_point = bench.log.recovery_point
     bench.files.lose_unsynced()
     bench.open(clean=clean, recovery_point=recovery_point)
-    assert bench.log.aborted_transactions(0, 100) == aborted
+    assert lookups.aborted_transactions(bench.log.segments, 0, 100) == aborted
 
 
 def test_open_transactions_survive_a_restart() -> None:
@@ -322,7 +323,7 @@ def test_open_transactions_survive_a_restart() -> None:
     bench.end_transaction(1, commit=False)
     bench.advance_high_watermark()
     assert bench.log.first_unstable_offset is None
-    assert [tuple(entry)[:3] for entry in bench.log.aborted_transactions(0, 100)] == [(1, 0, 6)]
+    assert [tuple(entry)[:3] for entry in lookups.aborted_transactions(bench.log.segments, 0, 100)] == [(1, 0, 6)]
 
 
 def test_a_plain_write_inside_a_transaction_is_refused(bench: LogBench) -> None:
@@ -343,7 +344,7 @@ def test_a_coordinator_that_was_replaced_is_fenced(bench: LogBench) -> None:
 def test_a_marker_without_a_transaction_is_no_transaction(bench: LogBench) -> None:
     bench.end_transaction(1, commit=False)
     assert bench.log.first_unstable_offset is None
-    assert bench.log.aborted_transactions(0, 10) == []
+    assert lookups.aborted_transactions(bench.log.segments, 0, 10) == []
     assert not bench.names(".txnindex")
 
 
@@ -354,7 +355,7 @@ def test_truncation_takes_producers_back(bench: LogBench) -> None:
     bench.end_transaction(9, commit=False)
     bench.log.truncate_to(5)
     assert bench.log.first_unstable_offset == 4
-    assert bench.log.aborted_transactions(0, 10) == []
+    assert lookups.aborted_transactions(bench.log.segments, 0, 10) == []
     bench.log.truncate_to(2)
     assert bench.log.first_unstable_offset is None
     assert send(bench, 2).first_offset == 2

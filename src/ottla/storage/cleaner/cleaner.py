@@ -178,6 +178,11 @@ class LogCleaner:
         if job is not None:
             job.is_aborted = True
 
+    def on_log_repaired(self, topic_partition: TopicPartition) -> None:
+        """Damaged segments were replaced by intact ones: the log can be cleaned again."""
+        self.abort(topic_partition)
+        self.uncleanable.pop(topic_partition, None)
+
     def on_log_deleted(self, topic_partition: TopicPartition, log_directory: str) -> None:
         self.abort(topic_partition)
         self.uncleanable.pop(topic_partition, None)
@@ -201,6 +206,7 @@ class LogCleaner:
         if checkpoint.get(log.topic_partition) is None:
             # The whole log is dirty.
             checkpoint.set(log.topic_partition, log.log_start_offset)
+        log.files.note_compacted()
         return checkpoint.is_on_disk(log.topic_partition)
 
     def on_log_moving(self, log: PartitionLog, target: str) -> bool:
@@ -350,6 +356,7 @@ class LogCleaner:
         if checkpoint.get(job.log.topic_partition) is None:
             # From the first swap on the log may have gaps, and recovery has to know it even if this cleaning fails.
             checkpoint.set(job.log.topic_partition, job.plan.first_dirty_offset)
+        job.log.files.note_compacted()
         group.segment.use_pool(self._pool)
         try:
             job.log.replace_segments([source.segment for source in group.sources], [group.segment])

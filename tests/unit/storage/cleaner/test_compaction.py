@@ -16,6 +16,7 @@ from ottla.records.iterate import iterate_batches
 from ottla.records.legacy import build_message_set
 from ottla.records.record import Record
 from ottla.records.validate import AppendOrigin
+from ottla.storage import lookups
 from ottla.storage.cleaner.batch_filter import BatchFilter
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.transactions import CleanedTransactions
@@ -333,7 +334,7 @@ def test_aborted_records_go_and_their_marker_follows_after_the_horizon(bench: Be
     log.roll()
     bench.clean()
     assert not any(batch.header.is_control for batch in batches_of(log))
-    assert log.aborted_transactions(0, log.log_end_offset) == []
+    assert lookups.aborted_transactions(log.segments, 0, log.log_end_offset) == []
 
 
 def test_transaction_index_follows_markers_that_stay(bench: Bench) -> None:
@@ -342,11 +343,11 @@ def test_transaction_index_follows_markers_that_stay(bench: Bench) -> None:
     log.roll()
     bench.end_transaction(log, 1, is_commit=False)
     log.roll()
-    before = log.aborted_transactions(0, 10)
+    before = lookups.aborted_transactions(log.segments, 0, 10)
     assert len(before) == 1
     bench.clean()
     # The data went in this round, but a reader may hold it: entry and marker are there until the next.
-    assert log.aborted_transactions(0, 10) == before
+    assert lookups.aborted_transactions(log.segments, 0, 10) == before
 
 
 def test_committed_records_stay_and_their_marker_with_them(bench: Bench) -> None:

@@ -17,6 +17,7 @@ from ottla.replica.appends import append
 from ottla.replica.defects import error_of
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended, fill_error
+from ottla.replica.refusals import leader_hint
 from ottla.replica.transactional import Transaction
 from ottla.replica.validations import VALIDATION_MS_MAX
 from ottla.wire.messages.produce import (
@@ -113,7 +114,7 @@ def add_leader_hints(response: ProduceResponse, context: RequestContext, replica
         for answer in topic.partition_responses:
             if answer.error_code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 continue
-            leader_id, epoch, endpoint = replicas.leader_hint(name, answer.index, context.listener_name)
+            leader_id, epoch, endpoint = leader_hint(replicas.image, name, answer.index, context.listener_name)
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
             if endpoint is not None and leader_id not in known:
                 known.add(leader_id)
