@@ -21,13 +21,13 @@ __all__ = ["API"]
 
 
 def handle(request: DeleteGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteGroupsResponse]:
-    names = list(dict.fromkeys(request.groups_names))
-    allowed = [name for name in names if context.allows(Operation.DELETE, ResourceType.GROUP, name)]
-    forbidden = [
-        DeletableGroupResult(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for name in names
-        if name not in allowed
-    ]
+    allowed: list[str] = []
+    forbidden: list[DeletableGroupResult] = []
+    for name in dict.fromkeys(request.groups_names):
+        if context.allows(Operation.DELETE, ResourceType.GROUP, name):
+            allowed.append(name)
+        else:
+            forbidden.append(DeletableGroupResult(group_id=name, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     return broker.groups.delete_groups(allowed).then(
         lambda results: DeleteGroupsResponse(results=[*results, *forbidden])
     )

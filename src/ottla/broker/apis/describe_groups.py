@@ -22,14 +22,13 @@ __all__ = ["API"]
 
 
 def handle(request: DescribeGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[DescribeGroupsResponse]:
-    allowed = [
-        group_id for group_id in request.groups if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id)
-    ]
-    forbidden = [
-        DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        for group_id in request.groups
-        if group_id not in allowed
-    ]
+    allowed: list[str] = []
+    forbidden: list[DescribedGroup] = []
+    for group_id in request.groups:
+        if context.allows(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            allowed.append(group_id)
+        else:
+            forbidden.append(DescribedGroup(group_id=group_id, error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED))
 
     def respond(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -24,13 +24,11 @@ __all__ = ["decide_delete", "describe_classic", "list_groups"]
 FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
-def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection[str]) -> list[ListedGroup]:
-    """Filters ignore case; an empty filter matches everything.
+def list_groups(shard: GroupShard, *, states: Set[str], types: Set[str]) -> list[ListedGroup]:
+    """The filters are in lower case; an empty filter matches everything.
 
     The order is Apache Kafka's, so that the lists of both can be compared.
     """
-    wanted_states = {state.lower() for state in states}
-    wanted_types = {kind.lower() for kind in types}
     return [
         ListedGroup(
             group_id=group.group_id,
@@ -39,8 +37,7 @@ def list_groups(shard: GroupShard, *, states: Collection[str], types: Collection
             group_type=group.TYPE.value,
         )
         for _, group in sorted(shard.groups.items(), key=lambda item: table_order(item[0]))
-        if (not wanted_states or group.state_name.lower() in wanted_states)
-        and (not wanted_types or group.TYPE.value in wanted_types)
+        if (not states or group.state_name.lower() in states) and (not types or group.TYPE.value in types)
     ]
 
 

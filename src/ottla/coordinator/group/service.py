@@ -271,8 +271,10 @@ class GroupCoordinator:
     # Administration.
 
     def list_groups(self, *, states: Sequence[str], types: Sequence[str]) -> Deferred[list[ListedGroup]]:
-        """Fails while a shard of this broker is loading."""
-        answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=states, types=types))
+        """Filters ignore case; an empty filter matches everything. Fails while a shard of this broker is loading."""
+        wanted_states = frozenset([state.lower() for state in states])
+        wanted_types = frozenset([kind.lower() for kind in types])
+        answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=wanted_states, types=wanted_types))
         return answers.then(lambda lists: [group for groups in lists for group in groups])
 
     def describe_groups(self, group_ids: Iterable[str], api_version: int) -> Deferred[list[DescribedGroup]]:

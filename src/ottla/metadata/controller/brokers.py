@@ -239,14 +239,15 @@ def _registration_change(
 def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> list[Any]:
     """The changes of directories in a heartbeat: offline (KIP-858) and cordoned directories (KIP-1066)."""
     records: list[Any] = []
-    online = [directory for directory in broker.directories if directory not in request.offline_log_dirs]
+    offline = frozenset(request.offline_log_dirs)
+    online = [directory for directory in broker.directories if directory not in offline]
     if len(online) < len(broker.directories):
         # Data on a failed disk cannot be trusted again.
         records += leader_and_isr_updates(
             context,
             removed=broker.broker_id,
             stopped_uncleanly=broker.broker_id,
-            directories=request.offline_log_dirs,
+            directories=offline,
         )
         records.append(
             BrokerRegistrationChangeRecord(

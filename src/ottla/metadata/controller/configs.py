@@ -295,9 +295,11 @@ def _list_operation(
     parts = [part.strip() for part in (present or "").split(",") if part.strip()]
     given = [part.strip() for part in value.split(",") if part.strip()]
     if operation is AlterOperation.APPEND:
-        parts += [part for part in given if part not in parts]
+        present_parts = frozenset(parts)
+        parts += [part for part in given if part not in present_parts]
     else:
-        parts = [part for part in parts if part not in given]
+        removed = frozenset(given)
+        parts = [part for part in parts if part not in removed]
     return ",".join(parts)
 
 

@@ -49,8 +49,11 @@ def decide_update_features(
     request: UpdateFeaturesRequest, context: DecisionContext
 ) -> Decision[UpdateFeaturesResponse]:
     kraft_version = context.kraft_version
-    own = [update for update in request.feature_updates if kraft_version is None or update.feature != KRAFT_VERSION]
-    of_quorum = [update for update in request.feature_updates if update not in own]
+    own: list[FeatureUpdateKey] = []
+    of_quorum: list[FeatureUpdateKey] = []
+    for update in request.feature_updates:
+        is_of_quorum = kraft_version is not None and update.feature == KRAFT_VERSION
+        (of_quorum if is_of_quorum else own).append(update)
     try:
         if kraft_version is not None and of_quorum:
             _check_kraft_version(of_quorum, kraft_version)

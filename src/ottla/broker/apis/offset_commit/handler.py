@@ -102,6 +102,7 @@ def _merge(
     for topic in (*response.topics, *refused):
         key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
         same = merged.get(key)
-        partitions = topic.partitions if same is None else [*same.partitions, *topic.partitions]
-        merged[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        if same is None:
+            same = merged[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
+        same.partitions.extend(topic.partitions)
     return OffsetCommitResponse(topics=list(merged.values()))
