@@ -21,8 +21,8 @@ class GroupCoordination(Coordination["GroupCoordinator"]):
 
     TOPIC = OFFSETS_TOPIC
 
-    def lags(self) -> Iterator[GroupLag]:
-        """The lags of all groups; empty if the coordinator does not exist yet."""
+    def lags(self) -> Iterator[GroupLag | None]:
+        """The lags of all groups; empty if the coordinator does not exist yet. None is a pause."""
         return iter(()) if self._coordinator is None else self._coordinator.lags()
 
     def _make(self, image: MetadataImage) -> GroupCoordinator:

@@ -2,8 +2,11 @@
 
 As much of HTTP/1.1 as a scrape, a probe or a browser needs: GET and HEAD, one request per connection, no bodies. It
 runs on the node's own loop, so that an answer to `/health/live` proves that the loop turns. A scrape is rendered in
-portions of a few milliseconds with the node's work in between. All resources are bounded, because the port may be open
-to many clients.
+portions of a few milliseconds with the node's work in between. All scrapes that wait when a rendering begins get its
+text, so that many scrapers cost no more than two.
+
+All resources are bounded, because the port may be open to many clients. When there are too many connections, the oldest
+one that has not sent its request is closed, so that half-sent requests do not keep scrapers out.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ logger = logging.getLogger("ottla.host.metrics_endpoint")
 
 REQUEST_BYTES_MAX = 8 * 1024
 CONNECTIONS_MAX = 32
+# For the request, and for everything.
+REQUEST_SECONDS_MAX = 5.0
 CONNECTION_SECONDS_MAX = 30.0
 # When the process is out of descriptors, accepting pauses for this long; clients wait in the backlog.
 ACCEPT_RETRY_SECONDS = 0.2
@@ -32,6 +37,9 @@ PORTION_SECONDS_MAX = 0.002
 
 _TEXT = "text/plain; charset=utf-8"
 _END_OF_REQUEST = b"\r\n\r\n"
+_TLS_HANDSHAKE = b"\x16\x03"
+# Buffers of one system call.
+_BUFFERS_MAX = 64
 
 
 class Pages(Protocol):
@@ -54,7 +62,11 @@ class MetricsEndpoint:
         self._loop = loop
         self._socket = bound_socket
         self.pages = pages
-        self._connections: set[_HttpConnection] = set()
+        # In the order in which they were accepted.
+        self._connections: dict[_HttpConnection, None] = {}
+        # Scrapes that wait for the next rendering.
+        self._waiting: list[_HttpConnection] = []
+        self._rendering: _Rendering | None = None
         self._closed = False
         loop.add_reader(bound_socket.fileno(), self._on_acceptable)
 
@@ -72,7 +84,28 @@ class MetricsEndpoint:
             connection.close()
 
     def connection_closed(self, connection: _HttpConnection) -> None:
-        self._connections.discard(connection)
+        self._connections.pop(connection, None)
+
+    # -- scrapes ---------------------------------------------------------------------------------------------------
+
+    def scrape(self, connection: _HttpConnection) -> None:
+        """Answers the connection with the next rendering."""
+        self._waiting.append(connection)
+        if self._rendering is None:
+            self._begin_rendering()
+
+    def rendered(self) -> None:
+        """The rendering has answered its scrapes."""
+        self._rendering = None
+        if self._waiting and not self._closed:
+            self._begin_rendering()
+
+    def _begin_rendering(self) -> None:
+        scrapes, self._waiting = self._waiting, []
+        self._rendering = _Rendering(self._loop, self, scrapes)
+        self._rendering.begin()
+
+    # -- accepting -------------------------------------------------------------------------------------------------
 
     def _on_acceptable(self) -> None:
         try:
@@ -84,32 +117,120 @@ class MetricsEndpoint:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
-        if len(self._connections) >= CONNECTIONS_MAX:
+        if len(self._connections) >= CONNECTIONS_MAX and not self._evict():
             accepted.close()
             return
         accepted.setblocking(False)
-        self._connections.add(_HttpConnection(self._loop, accepted, self))
+        connection = _HttpConnection(self._loop, accepted, self)
+        self._connections[connection] = None
+        # The request has often arrived already. Then the connection need not fear eviction.
+        connection.on_readable()
+
+    def _evict(self) -> bool:
+        """Closes the oldest connection without a complete request. Returns False if all have sent theirs."""
+        for connection in self._connections:
+            if connection.is_reading:
+                connection.close()
+                return True
+        return False
 
     def _accept_again(self) -> None:
         if not self._closed:
             self._loop.add_reader(self._socket.fileno(), self._on_acceptable)
 
 
+class _Rendering:
+    """Renders the metrics once, for all scrapes that were waiting when it began."""
+
+    def __init__(self, loop: EventLoop, endpoint: MetricsEndpoint, scrapes: Sequence[_HttpConnection]) -> None:
+        self._loop = loop
+        self._endpoint = endpoint
+        self._scrapes = scrapes
+        self._portions: Iterator[str] = iter(())
+        self._content_type = _TEXT
+        self._collected: list[bytes] = []
+
+    def begin(self) -> None:
+        pages = self._endpoint.pages
+        begun = time.monotonic()
+        try:
+            page = pages.metrics()
+        except Exception as defect:  # noqa: BLE001 - logged and answered there
+            self._fail(defect)
+            return
+        pages.count_scrape_step(time.monotonic() - begun)
+        if page is None:
+            self._end("503 Service Unavailable", [b"the node is starting\n"])
+            return
+        self._content_type, self._portions = page
+        self._collect()
+
+    def _collect(self) -> None:
+        """Renders for a limited time, and continues in the next turn of the loop."""
+        if all(scrape.is_closed for scrape in self._scrapes):
+            self._endpoint.rendered()
+            return
+        begun = time.monotonic()
+        try:
+            for portion in self._portions:
+                if portion:
+                    self._collected.append(portion.encode())
+                seconds = time.monotonic() - begun
+                if seconds >= PORTION_SECONDS_MAX:
+                    self._endpoint.pages.count_scrape_step(seconds)
+                    self._loop.call_soon(self._collect)
+                    return
+        except Exception as defect:  # noqa: BLE001 - logged and answered there
+            self._fail(defect)
+            return
+        self._end("200 OK", self._collected)
+
+    def _fail(self, defect: Exception) -> None:
+        """A defect fails these scrapes only."""
+        logger.error("a scrape failed", exc_info=defect)
+        self._end("500 Internal Server Error", [b"the metrics cannot be read\n"])
+
+    def _end(self, status: str, body: Sequence[bytes]) -> None:
+        for scrape in self._scrapes:
+            if not scrape.is_closed:
+                scrape.send(status, body, content_type=self._content_type)
+        self._endpoint.rendered()
+
+
 class _HttpConnection:
     """One request and its answer."""
 
-    __slots__ = ("_body", "_deadline", "_endpoint", "_is_reading", "_is_writing", "_loop", "_received", "_socket")
+    __slots__ = (
+        "_deadline",
+        "_endpoint",
+        "_is_writing",
+        "_loop",
+        "_received",
+        "_sent",
+        "_socket",
+        "_unsent",
+        "_with_body",
+        "is_reading",
+    )
 
     def __init__(self, loop: EventLoop, accepted: socket.socket, endpoint: MetricsEndpoint) -> None:
         self._loop = loop
         self._socket = accepted
         self._endpoint = endpoint
         self._received = bytearray()
-        self._body = memoryview(b"")
-        self._is_reading = True
+        # The buffers of the answer, shared with other scrapes, and the number of those that are sent.
+        self._unsent: list[bytes | memoryview] = []
+        self._sent = 0
+        self._with_body = True
+        # True if the request is not complete.
+        self.is_reading = True
         self._is_writing = False
-        self._deadline: Timer | None = loop.call_later(CONNECTION_SECONDS_MAX, self.close)
-        loop.add_reader(accepted.fileno(), self._on_readable)
+        self._deadline: Timer | None = loop.call_later(REQUEST_SECONDS_MAX, self.close)
+        loop.add_reader(accepted.fileno(), self.on_readable)
+
+    @property
+    def is_closed(self) -> bool:
+        return self._deadline is None
 
     def close(self) -> None:
         if self._deadline is None:
@@ -123,11 +244,11 @@ class _HttpConnection:
         self._endpoint.connection_closed(self)
 
     def _stop_reading(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
+        if self.is_reading:
+            self.is_reading = False
             self._loop.remove_reader(self._socket.fileno())
 
-    def _on_readable(self) -> None:
+    def on_readable(self) -> None:
         try:
             received = self._socket.recv(REQUEST_BYTES_MAX)
         except (BlockingIOError, InterruptedError):
@@ -139,20 +260,30 @@ class _HttpConnection:
             self.close()
             return
         self._received += received
-        if _END_OF_REQUEST in self._received:
-            self._stop_reading()
+        if self._received.startswith(_TLS_HANDSHAKE):
+            # A client that waits for its handshake would wait until the deadline.
+            self.close()
+        elif _END_OF_REQUEST in self._received:
+            self._on_request()
             try:
                 self._answer(bytes(self._received).partition(b"\r\n")[0])
             except Exception as defect:  # noqa: BLE001 - logged and answered there
                 self._fail(defect)
         elif len(self._received) >= REQUEST_BYTES_MAX:
-            self._stop_reading()
+            self._on_request()
             self._send("431 Request Header Fields Too Large", "the request is too large\n")
 
+    def _on_request(self) -> None:
+        """The request is complete, or as long as it may be."""
+        self._stop_reading()
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = self._loop.call_later(CONNECTION_SECONDS_MAX, self.close)
+
     def _fail(self, defect: Exception) -> None:
-        """A defect fails this scrape only."""
-        logger.error("a scrape failed", exc_info=defect)
-        self._send("500 Internal Server Error", "the metrics cannot be read\n")
+        """A defect fails this request only."""
+        logger.error("a request for %r failed", bytes(self._received[:100]), exc_info=defect)
+        self._send("500 Internal Server Error", "the page cannot be made\n")
 
     def _answer(self, request_line: bytes) -> None:
         words = request_line.decode("latin-1").split(" ")
@@ -163,76 +294,52 @@ class _HttpConnection:
         if method not in ("GET", "HEAD"):
             self._send("405 Method Not Allowed", "only GET and HEAD\n", extra="Allow: GET, HEAD\r\n")
             return
-        with_body = method == "GET"
+        self._with_body = method == "GET"
         if path == "/metrics":
-            self._answer_metrics(with_body=with_body)
+            self._endpoint.scrape(self)
         elif path == "/health/live":
-            self._send("200 OK", "live\n", with_body=with_body)
+            self._send("200 OK", "live\n")
         elif path == "/health/ready":
             reason = self._endpoint.pages.unready()
             if reason is None:
-                self._send("200 OK", "ready\n", with_body=with_body)
+                self._send("200 OK", "ready\n")
             else:
-                self._send("503 Service Unavailable", reason + "\n", with_body=with_body)
+                self._send("503 Service Unavailable", reason + "\n")
         elif path == "/":
-            self._send("200 OK", "/metrics\n/health/live\n/health/ready\n", with_body=with_body)
+            self._send("200 OK", "/metrics\n/health/live\n/health/ready\n")
         else:
-            self._send("404 Not Found", "there are /metrics, /health/live and /health/ready\n", with_body=with_body)
-
-    # -- scrapes ---------------------------------------------------------------------------------------------------
-
-    def _answer_metrics(self, *, with_body: bool) -> None:
-        begun = time.monotonic()
-        page = self._endpoint.pages.metrics()
-        self._endpoint.pages.count_scrape_step(time.monotonic() - begun)
-        if page is None:
-            self._send("503 Service Unavailable", "the node is starting\n", with_body=with_body)
-            return
-        content_type, portions = page
-        self._collect(content_type, portions, [], with_body)
-
-    def _collect(self, content_type: str, portions: Iterator[str], collected: list[str], with_body: bool) -> None:
-        """Renders for a limited time, and continues in the next turn of the loop."""
-        if self._deadline is None:
-            return
-        begun = time.monotonic()
-        try:
-            for portion in portions:
-                collected.append(portion)
-                seconds = time.monotonic() - begun
-                if seconds >= PORTION_SECONDS_MAX:
-                    self._endpoint.pages.count_scrape_step(seconds)
-                    self._loop.call_soon(self._collect, content_type, portions, collected, with_body)
-                    return
-        except Exception as defect:  # noqa: BLE001 - logged and answered there
-            self._fail(defect)
-            return
-        self._send("200 OK", "".join(collected), content_type=content_type, with_body=with_body)
+            self._send("404 Not Found", "there are /metrics, /health/live and /health/ready\n")
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
-    def _send(
-        self, status: str, text: str, *, content_type: str = _TEXT, extra: str = "", with_body: bool = True
-    ) -> None:
-        body = text.encode()
+    def _send(self, status: str, text: str, *, extra: str = "") -> None:
+        self.send(status, [text.encode()], extra=extra)
+
+    def send(self, status: str, body: Sequence[bytes], *, content_type: str = _TEXT, extra: str = "") -> None:
         head = (
-            f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+            f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {sum(map(len, body))}\r\n"
             f"Cache-Control: no-store\r\n{extra}Connection: close\r\n\r\n"
         ).encode("latin-1")
-        self._body = memoryview(head + body if with_body else head)
+        self._unsent = [head, *body] if self._with_body else [head]
         self._on_writable()
 
     def _on_writable(self) -> None:
+        unsent = self._unsent
         try:
-            self._body = self._body[self._socket.send(self._body) :]
+            count = self._socket.sendmsg(unsent[self._sent : self._sent + _BUFFERS_MAX])
         except (BlockingIOError, InterruptedError):
-            pass
+            count = 0
         except OSError:
             self.close()
             return
-        if not self._body:
+        while self._sent < len(unsent) and count >= len(unsent[self._sent]):
+            count -= len(unsent[self._sent])
+            self._sent += 1
+        if self._sent == len(unsent):
             self._finish()
-        elif not self._is_writing:
+            return
+        unsent[self._sent] = memoryview(unsent[self._sent])[count:]
+        if not self._is_writing:
             self._is_writing = True
             self._loop.add_writer(self._socket.fileno(), self._on_writable)
 

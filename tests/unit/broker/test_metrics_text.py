@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from ottla.broker.metrics.metric import COUNTER, GAUGE, HISTOGRAM, SUMMARY, Distribution, Metric
-from ottla.broker.metrics.scrape import RECENT_SECONDS, Recent
+from ottla.broker.metrics.metric import COUNTER, GAUGE, HISTOGRAM, PARTITIONS_PER_STEP, SUMMARY, Distribution, Metric
+from ottla.broker.metrics.scrape import RECENT_SECONDS, Recent, Scrape
+from ottla.broker.metrics.table import METRICS
 from ottla.broker.metrics.text import LINES_PER_PORTION, quantile, render
 from ottla.broker.statistics import TIME_PLACES, ApiStatistics
 
@@ -95,3 +97,51 @@ def test_times_of_late_answers_are_not_counted_twice() -> None:
     statistics.late_times[10] = 1
     total = statistics.total_times()
     assert (total[4], total[10], sum(total)) == (1, 1, 2)
+
+
+def test_a_row_that_is_none_is_a_pause() -> None:
+    rows = [None, (("a",), 1), None, (("b",), 2), None]
+    metric = Metric("m", GAUGE, ("x",), "M.", "", lambda _: rows)
+    portions = list(render([metric], SCRAPE))
+    assert portions.count("") == 3
+    assert parsed(metric) == {("m", (("x", "a"),)): 1.0, ("m", (("x", "b"),)): 2.0}
+    assert list(render([Metric("n", GAUGE, ("x",), "N.", "", lambda _: [None, None])], SCRAPE)) == ["", ""]
+
+
+class CountedPartition:
+    """A partition that no metric reports, and that counts how often it is looked at."""
+
+    topic, index, counters, is_leader = "t", 0, SimpleNamespace(), False
+    parked_fetches = parked_replica_fetches = parked_deletes = ()
+
+    def __init__(self, looks: list[int]) -> None:
+        self._looks = looks
+
+    @property
+    def leader_state(self) -> None:
+        self._looks[0] += 1
+
+    @property
+    def parked_produces(self) -> tuple[()]:
+        self._looks[0] += 1
+        return ()
+
+
+def test_partitions_without_rows_do_not_make_a_long_step() -> None:
+    looks = [0]
+    scrape: Any = SimpleNamespace(partitions=[CountedPartition(looks) for _ in range(5 * PARTITIONS_PER_STEP)])
+    scrape.partitions_with_pauses = lambda: Scrape.partitions_with_pauses(scrape)
+    names = {
+        "kafka_cluster_partition_underreplicated",
+        "kafka_cluster_partition_underminisr",
+        "ottla_replica_max_lag",
+        "kafka_server_delayedoperationpurgatory_purgatorysize",
+    }
+    metrics = [metric for metric in METRICS if metric.name in names]
+    assert len(metrics) == len(names)
+    for metric in metrics:
+        before = [looks[0]]
+        before += [looks[0] for _ in render([metric], scrape)]
+        before.append(looks[0])
+        assert looks[0] - before[0] == 5 * PARTITIONS_PER_STEP
+        assert max(after - earlier for earlier, after in pairwise(before)) <= PARTITIONS_PER_STEP

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from ottla.broker.group_coordination import GroupCoordination
 from ottla.coordinator.group.lag import GroupLag, PartitionLag
 from ottla.wire.messages import metadata_records as r
@@ -11,7 +13,7 @@ from tests.support.group_path import GroupPath
 
 
 def lags(path: GroupPath) -> dict[str, GroupLag]:
-    return {lag.group_id: lag for lag in path.groups.lags()}
+    return {lag.group_id: lag for lag in path.groups.lags() if lag is not None}
 
 
 def test_lag_is_the_way_to_the_high_watermark(path: GroupPath) -> None:
@@ -68,3 +70,9 @@ def test_offsets_of_topics_that_are_gone_do_not_count(path: GroupPath) -> None:
 def test_asking_makes_no_coordinator(path: GroupPath) -> None:
     coordination = GroupCoordination(SimpleNamespace())  # type: ignore[arg-type]
     assert list(coordination.lags()) == []
+
+
+def test_many_offsets_and_groups_are_looked_at_with_pauses(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinator.group.lag.PARTITIONS_PER_STEP", 2)
+    path.commit_offsets("g", {("t", index): 1 for index in range(3)})
+    assert [lag if lag is None else lag.group_id for lag in path.groups.lags()] == [None, "g"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.host import loop_watch
+from ottla.host import loop_watch, metrics_endpoint
 from ottla.host.listener import SocketOptions, bind
 from ottla.host.loop import new_event_loop
 from ottla.host.loop_watch import INTERVAL_SECONDS, LoopWatch
@@ -141,26 +141,98 @@ def test_a_defect_costs_one_scrape(caplog: pytest.LogCaptureFixture) -> None:
     assert "a scrape failed" in caplog.text
 
 
-def test_connections_are_bounded() -> None:
+async def half_sent(endpoint: MetricsEndpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+    writer.write(b"GET /metrics HT")
+    await writer.drain()
+    return reader, writer
+
+
+def test_half_sent_requests_keep_no_scraper_out() -> None:
     async def test(endpoint: MetricsEndpoint, pages: Pages) -> None:
-        held = [await asyncio.open_connection("127.0.0.1", endpoint.port) for _ in range(CONNECTIONS_MAX)]
-        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
-        assert await reader.read() == b"", "one too many is turned away"
-        writer.close()
-        for _, each in held:
-            each.close()
-            await each.wait_closed()
-        while (await get_or_nothing(endpoint)) != 200:
-            await asyncio.sleep(0)
+        held = [await half_sent(endpoint) for _ in range(3 * CONNECTIONS_MAX)]
+        assert (await get(endpoint, "/metrics"))[0] == 200
+        for reader, _ in held[: 2 * CONNECTIONS_MAX]:
+            assert await reader.read() == b"", "the oldest make room"
+        for _, writer in held:
+            writer.close()
 
     run(test)
 
 
-async def get_or_nothing(endpoint: MetricsEndpoint) -> int:
-    try:
-        return (await get(endpoint, "/health/live"))[0]
-    except (IndexError, OSError):
-        return 0
+def test_a_half_sent_request_has_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "REQUEST_SECONDS_MAX", 0.05)
+
+    async def test(endpoint: MetricsEndpoint, pages: Pages) -> None:
+        reader, writer = await half_sent(endpoint)
+        assert await reader.read() == b""
+        writer.close()
+
+    run(test)
+
+
+def test_a_tls_client_is_turned_away_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_endpoint, "REQUEST_SECONDS_MAX", 3600)
+
+    async def test(endpoint: MetricsEndpoint, pages: Pages) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(bytes.fromhex("16030102000100"))
+        assert await reader.read() == b""
+        writer.close()
+
+    run(test)
+
+
+def test_many_scrapers_share_two_renderings_and_are_bounded() -> None:
+    async def test(endpoint: MetricsEndpoint, pages: Pages) -> None:
+        may_end = asyncio.Event()
+        renderings = 0
+
+        def held_back() -> Iterator[str]:
+            nonlocal renderings
+            renderings += 1
+            while not may_end.is_set():
+                yield ""
+            yield f"a {renderings}\n"
+
+        pages.text = held_back
+        scrapes = [asyncio.create_task(get(endpoint, "/metrics")) for _ in range(CONNECTIONS_MAX)]
+        while sum(not connection.is_reading for connection in endpoint._connections) < CONNECTIONS_MAX:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        assert await reader.read() == b"", "scrapes that are being rendered are not evicted"
+        writer.close()
+        may_end.set()
+        answers = await asyncio.gather(*scrapes)
+        assert [status for status, _, _ in answers] == [200] * CONNECTIONS_MAX
+        assert sorted({body for _, _, body in answers}) == ["a 1\n", "a 2\n"]
+        assert renderings == 2
+
+    run(test)
+
+
+def test_a_rendering_that_no_scraper_waits_for_ends() -> None:
+    async def test(endpoint: MetricsEndpoint, pages: Pages) -> None:
+        steps = 0
+
+        def endless() -> Iterator[str]:
+            nonlocal steps
+            while True:
+                steps += 1
+                yield ""
+
+        pages.text = endless
+        scrape = asyncio.create_task(get(endpoint, "/metrics"))
+        while not steps:
+            await asyncio.sleep(0)
+        for connection in list(endpoint._connections):
+            connection.close()
+        with pytest.raises(IndexError):
+            await scrape
+        pages.text = lambda: iter(["a 1\n"])
+        assert (await get(endpoint, "/metrics"))[0] == 200
+
+    run(test)
 
 
 class ClockByHand:

@@ -61,13 +61,17 @@ def _counts_of_groups(scrape: Scrape) -> Iterator[Row]:
     counts: Counter[tuple[str, str]] = Counter()
     for state in _group_states(scrape):
         counts.update((group.TYPE.value, group.state_name) for group in state.groups.values())
-    return iter([(kind, count) for kind, count in sorted(counts.items())])
+        yield None
+    yield from sorted(counts.items())
 
 
 def _lags(scrape: Scrape) -> Iterator[Row]:
     """The lag of every group. If this broker only follows a partition, the follower's high watermark is used."""
     replicas = scrape.broker.replicas
     for lag in scrape.lags():
+        if lag is None:
+            yield None
+            continue
         for row in lag.partitions:
             records_behind = row.lag
             if records_behind is None:
@@ -80,6 +84,9 @@ def _lags(scrape: Scrape) -> Iterator[Row]:
 
 def _committed(scrape: Scrape) -> Iterator[Row]:
     for lag in scrape.lags():
+        if lag is None:
+            yield None
+            continue
         for row in lag.partitions:
             yield (lag.group_id, row.topic, row.partition), row.committed_offset
 
@@ -96,6 +103,7 @@ def _transaction_states(scrape: Scrape) -> Iterator[Row]:
     counts: Counter[str] = Counter()
     for shard in coordinator.runtime.active_shards():
         counts.update(transaction.status.label for transaction in shard.state.transactions.values())
+        yield None
     for state, count in sorted(counts.items()):
         yield (state,), count
 

@@ -20,11 +20,14 @@ def _per_partition(number: Callable[[Partition], int]) -> Callable[[Scrape], Ite
 
 
 def _per_led_partition(number: Callable[[Partition], int]) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: (
-        ((partition.topic, partition.index), number(partition))
-        for partition in scrape.partitions
-        if partition.is_leader
-    )
+    def read(scrape: Scrape) -> Iterator[Row]:
+        for partition in scrape.partitions_with_pauses():
+            if partition is None:
+                yield None
+            elif partition.is_leader:
+                yield (partition.topic, partition.index), number(partition)
+
+    return read
 
 
 def _flushes_ms(scrape: Scrape) -> Iterator[DistributionRow]:
@@ -80,7 +83,7 @@ LOG_METRICS: Final = (
     Metric("ottla_log_flush_seconds", HISTOGRAM, (), "Duration of log flushes.", "", _flushes),
     Metric("ottla_log_damaged_segments", GAUGE, (),
            "Segments in which a read has found damage since the node started.", "",
-           lambda scrape: sum(len(log.files.failures.damaged_segments) for log in scrape.broker.logs)),
+           lambda scrape: scrape.damaged_segments),
     Metric("kafka_log_logmanager_offlinelogdirectorycount", GAUGE, (),
            "Log directories that are offline.", "kafka.log:type=LogManager,name=OfflineLogDirectoryCount",
            lambda scrape: sum(directory.is_offline for directory in scrape.broker.logs.directories)),

@@ -2,7 +2,8 @@
 
 `read` is called once per scrape. A metric without labels is read as a number. A metric with labels is read as rows of
 label values (None omits a label) and a number. A histogram or summary is read as rows of label values and a
-`Distribution`. Rows may come from a generator: a scrape pauses between them to let the node work.
+`Distribution`. Rows may come from a generator: a scrape pauses between them to let the node work. A generator that
+looks at many objects for few rows yields None where the scrape may pause.
 """
 
 from __future__ import annotations
@@ -14,9 +15,24 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from ottla.broker.metrics.scrape import Scrape
 
-__all__ = ["COUNTER", "GAUGE", "HISTOGRAM", "SUMMARY", "Distribution", "Kind", "LabelValue", "Metric", "Row"]
+__all__ = [
+    "COUNTER",
+    "GAUGE",
+    "HISTOGRAM",
+    "PARTITIONS_PER_STEP",
+    "SUMMARY",
+    "Distribution",
+    "DistributionRow",
+    "Kind",
+    "LabelValue",
+    "Metric",
+    "Row",
+]
 
 LabelValue = str | int | None
+
+# The number of partitions that are looked at before the node gets to work again.
+PARTITIONS_PER_STEP = 1_000
 
 
 class Kind(Enum):
@@ -42,7 +58,8 @@ class Distribution(NamedTuple):
     recent: Sequence[int] = ()
 
 
-Row = tuple[tuple[LabelValue, ...], float]
+# None is no row, but a pause.
+Row = tuple[tuple[LabelValue, ...], float] | None
 DistributionRow = tuple[tuple[LabelValue, ...], Distribution]
 
 

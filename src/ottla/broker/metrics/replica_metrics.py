@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.metrics.metric import COUNTER, GAUGE, Metric, Row
+from ottla.broker.metrics.metric import COUNTER, GAUGE, PARTITIONS_PER_STEP, Metric, Row
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.scrape import Scrape
@@ -24,7 +24,14 @@ def _by_topic(
     def read(scrape: Scrape) -> Iterator[Row]:
         yield (None,), of_broker(scrape.replicas)
         for topic in list(scrape.broker.replicas.by_name.values()):
-            yield (topic.name,), sum(of_partition(partition.counters) for partition in topic.partitions.values())
+            partitions = list(topic.partitions.values())
+            total = 0
+            for start in range(0, len(partitions), PARTITIONS_PER_STEP):
+                if start:
+                    yield None
+                step = partitions[start : start + PARTITIONS_PER_STEP]
+                total += sum([of_partition(partition.counters) for partition in step])
+            yield (topic.name,), total
 
     return read
 
@@ -34,9 +41,14 @@ def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape],
 
 
 def _where(holds: Callable[[Partition], bool]) -> Callable[[Scrape], Iterator[Row]]:
-    return lambda scrape: (
-        ((partition.topic, partition.index), 1) for partition in scrape.partitions if holds(partition)
-    )
+    def read(scrape: Scrape) -> Iterator[Row]:
+        for partition in scrape.partitions_with_pauses():
+            if partition is None:
+                yield None
+            elif holds(partition):
+                yield (partition.topic, partition.index), 1
+
+    return read
 
 
 def _is_under_replicated(partition: Partition) -> bool:
@@ -51,7 +63,10 @@ def _is_under_min(partition: Partition) -> bool:
 
 def _follower_lags(scrape: Scrape) -> Iterator[Row]:
     largest: dict[int, int] = {}
-    for partition in scrape.partitions:
+    for partition in scrape.partitions_with_pauses():
+        if partition is None:
+            yield None
+            continue
         state = partition.leader_state
         if state is None or state.is_alone:
             continue
@@ -60,14 +75,18 @@ def _follower_lags(scrape: Scrape) -> Iterator[Row]:
             lag = max(end_offset - max(progress.log_end_offset, 0), 0)
             if lag >= largest.get(follower_id, 0):
                 largest[follower_id] = lag
-    return iter([((follower_id,), lag) for follower_id, lag in sorted(largest.items())])
+    for follower_id, lag in sorted(largest.items()):
+        yield (follower_id,), lag
 
 
 def _purgatories(scrape: Scrape) -> Iterator[Row]:
     produces: set[object] = set()
     fetches: set[object] = set()
     deletes: set[object] = set()
-    for partition in scrape.partitions:
+    for partition in scrape.partitions_with_pauses():
+        if partition is None:
+            yield None
+            continue
         if partition.parked_fetches:
             fetches.update(partition.parked_fetches)
         if partition.parked_replica_fetches:
@@ -77,7 +96,8 @@ def _purgatories(scrape: Scrape) -> Iterator[Row]:
         if partition.parked_deletes:
             deletes.update(partition.parked_deletes)
     sizes = {"Produce": len(produces), "Fetch": len(fetches), "DeleteRecords": len(deletes)}
-    return iter([((name,), size) for name, size in sizes.items()])
+    for name, size in sizes.items():
+        yield (name,), size
 
 
 def _topic_metric(name: str) -> str:

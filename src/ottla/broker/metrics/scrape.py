@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.metrics.metric import PARTITIONS_PER_STEP
 from ottla.metadata.image import NO_LEADER
 from ottla.replica.statistics import replica_statistics
 from ottla.wire.api import API_SPECS, ApiKey
@@ -25,9 +26,6 @@ __all__ = ["ClusterCounts", "HostFigures", "Recent", "Scrape"]
 
 # Recent values cover at least this time and at most twice this time.
 RECENT_SECONDS = 60.0
-
-# The number of partitions that are counted before the node gets to work again.
-PARTITIONS_PER_STEP = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +73,22 @@ class Scrape:
         self.cleaner: CleanerStatistics = broker.logs.cleaner.statistics()
         self.partitions: list[Partition] = list(broker.replicas.partitions())
         self.cluster = ClusterCounts(0, 0, 0, 0, 0)
+        self.damaged_segments = 0
         self._lags: list[GroupLag] | None = None
+
+    def partitions_with_pauses(self) -> Iterator[Partition | None]:
+        """The partitions of this broker. None is a pause."""
+        for number, partition in enumerate(self.partitions, 1):
+            yield partition
+            if not number % PARTITIONS_PER_STEP:
+                yield None
 
     def prepare(self) -> Iterator[str]:
         """Counts the partitions of this broker and of the whole cluster, in steps."""
+        for number, log in enumerate(list(self.broker.logs), 1):
+            self.damaged_segments += len(log.files.failures.damaged_segments)
+            if not number % PARTITIONS_PER_STEP:
+                yield ""
         counting = replica_statistics(self.broker.replicas)
         while True:
             try:
@@ -89,19 +99,18 @@ class Scrape:
             yield ""
         image = self.broker.metadata.image
         node_id = self.broker.node_id
-        partitions = without_leader = not_on_preferred = reassigning = seen = 0
+        partitions = without_leader = not_on_preferred = reassigning = 0
         for topic in image.topics.by_id.values():
-            partitions += len(topic.partitions)
             for partition in topic.partitions.values():
+                partitions += 1
+                if not partitions % PARTITIONS_PER_STEP:
+                    yield ""
                 if partition.leader == NO_LEADER:
                     without_leader += 1
                 if partition.replicas and partition.leader != partition.replicas[0]:
                     not_on_preferred += 1
                 if partition.leader == node_id and (partition.adding_replicas or partition.removing_replicas):
                     reassigning += 1
-            if partitions - seen >= PARTITIONS_PER_STEP:
-                seen = partitions
-                yield ""
         self.cluster = ClusterCounts(len(image.topics.by_id), partitions, without_leader, not_on_preferred, reassigning)
 
     @property
@@ -121,14 +130,18 @@ class Scrape:
             else:
                 yield API_SPECS[ApiKey(api_key)].name, statistics
 
-    def lags(self) -> Iterator[GroupLag]:
-        """The lags of all groups. The first reader computes them, one group at a time; later readers reuse them."""
+    def lags(self) -> Iterator[GroupLag | None]:
+        """The lags of all groups. The first reader computes them, one group at a time; later readers reuse them.
+
+        None is a pause.
+        """
         if self._lags is not None:
             yield from self._lags
             return
         lags = []
         for lag in self.broker.group_coordination.lags():
-            lags.append(lag)
+            if lag is not None:
+                lags.append(lag)
             yield lag
         self._lags = lags
 

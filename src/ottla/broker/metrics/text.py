@@ -10,7 +10,7 @@ from itertools import accumulate
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.metrics.metric import Distribution, Kind, LabelValue, Metric
+from ottla.broker.metrics.metric import Distribution, Kind, LabelValue, Metric, Row
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.scrape import Scrape
@@ -47,9 +47,15 @@ def render(metrics: Iterable[Metric], scrape: Scrape) -> Iterator[str]:
 
 
 def _portions(head: str, lines: Iterable[str]) -> Iterator[str]:
-    """The lines in portions, with the head before the first. A metric without rows has no head either."""
+    """The lines in portions, with the head before the first. A metric without rows has no head either.
+
+    An empty line is a pause: an empty portion.
+    """
     collected = [head]
     for line in lines:
+        if not line:
+            yield ""
+            continue
         collected.append(line)
         if len(collected) >= LINES_PER_PORTION:
             yield "".join(collected)
@@ -58,10 +64,10 @@ def _portions(head: str, lines: Iterable[str]) -> Iterator[str]:
         yield "".join(collected)
 
 
-def _lines(metric: Metric, rows: Iterable[tuple[tuple[LabelValue, ...], float]]) -> Iterator[str]:
+def _lines(metric: Metric, rows: Iterable[Row]) -> Iterator[str]:
     name, labels = metric.name, metric.labels
-    for values, number in rows:
-        yield f"{name}{_labels(labels, values)} {_number(number)}\n"
+    for row in rows:
+        yield "" if row is None else f"{name}{_labels(labels, row[0])} {_number(row[1])}\n"
 
 
 def _histogram_lines(metric: Metric, rows: Iterable[tuple[tuple[LabelValue, ...], Distribution]]) -> Iterator[str]:

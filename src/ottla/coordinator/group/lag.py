@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["GroupLag", "PartitionLag", "lag_of_group", "lags_of_shard"]
+__all__ = ["GroupLag", "PartitionLag", "lags_of_shard"]
 
 
 class PartitionLag(NamedTuple):
@@ -56,21 +56,24 @@ class GroupLag(NamedTuple):
         return sum(partition.end_offset is None for partition in self.partitions)
 
 
-def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[GroupLag]:
-    """All groups of the shard that have committed offsets."""
-    for group_id in list(shard.groups):
-        lag = lag_of_group(shard, group_id, replicas)
-        if lag.partitions:
-            yield lag
+# Partitions and groups that are looked at before the node may do other work.
+PARTITIONS_PER_STEP = 1_000
+GROUPS_PER_STEP = 500
 
 
-def lag_of_group(shard: GroupShard, group_id: str, replicas: ReplicaManager) -> GroupLag:
-    """Partitions in order; nothing for an unknown group."""
-    offsets = shard.offsets.of_group(group_id)
-    partitions = [
-        _lag(where, committed, replicas) for where, committed in offsets.items() if _is_current(where, committed, shard)
-    ]
-    return GroupLag(group_id, sorted(partitions))
+def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[GroupLag | None]:
+    """All groups of the shard that have committed offsets. None is a pause, so that the node can work."""
+    for number, group_id in enumerate(list(shard.groups), 1):
+        partitions: list[PartitionLag] = []
+        for where, committed in shard.offsets.of_group(group_id).items():
+            if _is_current(where, committed, shard):
+                partitions.append(_lag(where, committed, replicas))
+                if not len(partitions) % PARTITIONS_PER_STEP:
+                    yield None
+        if partitions:
+            yield GroupLag(group_id, sorted(partitions))
+        elif not number % GROUPS_PER_STEP:
+            yield None
 
 
 def _lag(where: TopicPartition, committed: CommittedOffset, replicas: ReplicaManager) -> PartitionLag:

@@ -296,8 +296,8 @@ class GroupCoordinator:
             ]
         )
 
-    def lags(self) -> Iterator[GroupLag]:
-        """The lag of the groups that this broker coordinates, as far as it knows (`group.lag`)."""
+    def lags(self) -> Iterator[GroupLag | None]:
+        """The lag of the groups that this broker coordinates, as far as it knows (`group.lag`). None is a pause."""
         from ottla.coordinator.group.lag import lags_of_shard
 
         for shard in self.runtime.active_shards():
