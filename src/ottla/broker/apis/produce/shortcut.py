@@ -105,14 +105,13 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
         return None
-    if type(context.connection.authorizer) is not AllowAll and not context.allows_cached(
-        Operation.WRITE, ResourceType.TOPIC, hosted.name
-    ):
-        return None
-    transactional_id = None
-    if transactional_id_size:
-        transactional_id = frame[transactional_id_start + 1 : transactional_id_start + transactional_id_size]
-    if not _may_be_written(batches, transactional_id, context, broker):
+    if type(context.connection.authorizer) is not AllowAll:
+        transactional_id = None
+        if transactional_id_size:
+            transactional_id = frame[transactional_id_start + 1 : transactional_id_start + transactional_id_size]
+        if not _is_allowed(hosted.name, transactional_id, context):
+            return None
+    if not _may_be_written(batches, broker, is_transactional=transactional_id_size > 0):
         return None
     return acks, timeout_ms, hosted, answer_head, batches
 
@@ -186,17 +185,21 @@ def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Parti
     return end + 1
 
 
-def _may_be_written(
-    batches: list[Batch], transactional_id: memoryview | None, context: RequestContext, broker: Broker
-) -> bool:
+def _is_allowed(topic: str, transactional_id: memoryview | None, context: RequestContext) -> bool:
+    if not context.allows_cached(Operation.WRITE, ResourceType.TOPIC, topic):
+        return False
+    if transactional_id is None:
+        return True
+    name = str(transactional_id, "utf-8", "replace")
+    return context.allows_cached(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+
+
+def _may_be_written(batches: list[Batch], broker: Broker, *, is_transactional: bool) -> bool:
     """True if the transactional batches belong to one producer, and its transaction has begun in their partitions."""
     producers = set()
     for _, partition, records in batches:
         if records[ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
-            if transactional_id is None or not broker.transactional_appends.has_begun(partition, records):
+            if not is_transactional or not broker.transactional_appends.has_begun(partition, records):
                 return False
             producers.add(bytes(records[PRODUCER_ID_AND_EPOCH]))
-    if not producers or transactional_id is None:
-        return True
-    name = str(transactional_id, "utf-8", "replace")
-    return len(producers) == 1 and context.allows_cached(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
+    return len(producers) <= 1
