@@ -56,6 +56,12 @@ class DirectoryReporter:
         self._is_asking = False
         self._is_closed = False
         self._timer: Timer | None = None
+        self.is_supported = True
+        """False if the cluster's metadata.version does not support directory assignments."""
+
+    def on_features_changed(self) -> None:
+        """A new metadata.version may support directory assignments."""
+        self.is_supported = True
 
     def report(self, topic_id: Uuid, partition: int, directory_id: Uuid) -> None:
         self._waiting[(topic_id, partition)] = directory_id
@@ -111,7 +117,7 @@ class DirectoryReporter:
         self._is_asking = False
         error = answer.error
         if isinstance(error, KafkaError) and error.code == ErrorCode.UNSUPPORTED_VERSION:
-            # The cluster's metadata.version does not support directory assignments.
+            self.is_supported = False
             self._forget(told)
             return
         if isinstance(error, (KafkaError, PeerUnreachable)):

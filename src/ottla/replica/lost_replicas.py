@@ -1,16 +1,19 @@
-"""Replicas whose log is in no working log directory."""
+"""Replicas whose log is in no working log directory, or has lost records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import TopicPartition
+from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
-    from ottla.replica.views import ClusterView
+    from ottla.replica.directory_reporter import DirectoryReporter
+    from ottla.replica.views import ClusterView, PartitionView
+    from ottla.storage.log import PartitionLog
     from ottla.storage.manager import LogManager
 
-__all__ = ["lost_replicas"]
+__all__ = ["check_may_lead", "lost_replicas"]
 
 
 def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[TopicPartition]:
@@ -26,3 +29,18 @@ def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[Top
             if node_id in view.replicas and not is_here:
                 lost.add(topic_partition)
     return lost
+
+
+def check_may_lead(
+    log: PartitionLog, lost_from: int, view: PartitionView, node_id: int, reporter: DirectoryReporter | None
+) -> None:
+    """Raises if this broker leads with a log that has lost records, and another in-sync replica has to lead.
+
+    If the controller cannot be told so, this broker leads, and the lost records are repaired (`repairs`).
+    """
+    if view.leader != node_id or len(view.isr) == 1:
+        return
+    if reporter is None or reporter.is_supported:
+        raise StorageError("another in-sync replica has to lead, because this one has lost records")
+    damaged = log.segments[log.segments.number_of(lost_from)].base_offset
+    log.files.failures.note_damaged(damaged, f"it has lost the records from offset {lost_from} on")

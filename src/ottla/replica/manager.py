@@ -23,7 +23,7 @@ from ottla.replica.directory_reporter import DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
-from ottla.replica.lost_replicas import lost_replicas
+from ottla.replica.lost_replicas import check_may_lead, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
@@ -274,6 +274,8 @@ class ReplicaManager:
                 self._apply_topic_config(resource.name, image)
         if delta.features_changed:
             # A new metadata version may accept directory assignments (KIP-858), which were rejected before.
+            if self.directory_reporter is not None:
+                self.directory_reporter.on_features_changed()
             for partition in self.partitions():
                 self._on_moved(partition.topic_partition)
         if self.fetchers is not None:
@@ -386,8 +388,8 @@ class ReplicaManager:
         directory_id = view.directory(self.node_id)
         try:
             log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
-            if log.doubtful_from is not None and view.leader == self.node_id and len(view.isr) > 1:
-                raise StorageError("another in-sync replica has to lead, because this one has lost records")
+            if log.doubtful_from is not None:
+                check_may_lead(log, log.doubtful_from, view, self.node_id, self.directory_reporter)
         except StorageError as error:
             # Logged once: the creation is retried every second while the disk is full.
             if topic_partition not in self.offline:

@@ -80,8 +80,8 @@ class Loader:
         self._running = 0
         self.deleted: list[tuple[LogDirectory, str]] = []
         self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
-        self.refused: dict[TopicPartition, KafkaError] = {}
-        """Damaged logs that recovery may not repair, with the error."""
+        self.refused: list[tuple[TopicPartition, KafkaError, str, Uuid | None]] = []
+        """Damaged logs that recovery may not repair, with the error, the path and the topic id, if it is known."""
         self._epochs_left_behind: set[int] = set()
         self.had_clean_shutdown = True
 
@@ -281,7 +281,8 @@ class Loader:
             return
         path = f"{job.directory.path}/{job.topic_partition}"
         reason = error.message if isinstance(error, KafkaError) else str(error)
-        self.refused[job.topic_partition] = StorageError(f"The log in {path} cannot be opened: {reason}")
+        refusal = StorageError(f"The log in {path} cannot be opened: {reason}")
+        self.refused.append((job.topic_partition, refusal, path, self._topic_id_of(path)))
         is_foreseen = isinstance(error, (KafkaError, OSError, ValueError))
         logger.error(
             "%s is out of service because the log in %s cannot be opened: %s. Other partitions are not affected. "
@@ -291,6 +292,12 @@ class Loader:
             reason,
             exc_info=None if is_foreseen else error,
         )
+
+    def _topic_id_of(self, path: str) -> Uuid | None:
+        try:
+            return read_topic_id(self._world.files, path)
+        except (OSError, ValueError):
+            return None
 
     def _open(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"

@@ -38,6 +38,7 @@ from ottla.storage.names import delete_directory_name, stray_directory_name
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
+from ottla.storage.refused_logs import RefusedLogs
 
 __all__ = ["OPEN_FILES_MAX", "DirectoryDescription", "LogManager", "ReplicaDescription"]
 
@@ -95,7 +96,7 @@ class LogManager:
         self._is_closing = False
         # Directories to remove. A worker removes the first one.
         self._removals: deque[tuple[LogDirectory, str]] = deque()
-        self._refused: dict[TopicPartition, KafkaError] = {}
+        self._refused = RefusedLogs(world)
         # Topic ids of logs in failed directories. A new topic of the same name may be created elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
@@ -176,7 +177,7 @@ class LogManager:
                 self._add(_Entry(loaded.log, loaded.directory, loaded.topic_id or Uuid.ZERO))
         for directory, name in loader.deleted:
             self.remove_tree_later(directory, f"{directory.path}/{name}")
-        self._refused = loader.refused
+        self._refused.add_all(loader.refused)
         for topic_partition, directory, name in loader.futures:
             if topic_partition in self._entries:
                 # The copy is started again: its former files are removed.
@@ -249,8 +250,7 @@ class LogManager:
                 entry.topic_id = topic_id
             entry.log.configure(config)
             return entry.log
-        if topic_partition in self._refused:
-            raise self._refused[topic_partition]
+        self._refused.check(topic_partition, topic_id)
         directory = self._directory_for_new(topic_partition, topic_id, directory_id)
         try:
             log = self._create(topic_partition, topic_id, config, directory)
@@ -429,7 +429,7 @@ class LogManager:
         if self._is_closing or self._entries.pop(topic_partition, None) is None:
             return
         entry.directory.partition_count -= 1
-        self._refused[topic_partition] = error
+        self._refused.add(topic_partition, error, entry.log.directory, entry.topic_id, is_recovering=True)
         self._mover.cancel(topic_partition)
         entry.log.files.discard()
         for callback in self.on_log_failure:
@@ -443,16 +443,17 @@ class LogManager:
         topic_partition = entry.log.topic_partition
         if outcome.error is not None:
             logger.error("%s could not be recovered, restart the node: %s", topic_partition, outcome.error)
-        elif not self._is_closing and not entry.directory.is_offline and topic_partition in self._refused:
-            del self._refused[topic_partition]
+            self._refused.fail_recovery(topic_partition)
+        elif self._is_closing or entry.directory.is_offline or not self._refused.end_recovery(topic_partition):
+            outcome.result().files.discard()
+        else:
             self._add(_Entry(outcome.result(), entry.directory, entry.topic_id))
 
     # ---- describing
 
     def describe(self, wanted: Iterable[TopicPartition] | None = None) -> list[DirectoryDescription]:
         """Every directory with its replicas, including future replicas (DescribeLogDirs)."""
-        chosen = None if wanted is None else frozenset(wanted)
-        descriptions = []
+        chosen, descriptions = None if wanted is None else frozenset(wanted), []
         for directory in self.directories:
             total, usable = -1, -1
             if not directory.is_offline:

@@ -328,3 +328,20 @@ def test_a_repair_survives_changes_of_the_log(pair: ReplicaCluster) -> None:
     pair.run(5_000)
     assert damaged(pair[2]) == []
     assert read(pair[2], pair[2].log().log_start_offset).error_code == ErrorCode.NONE
+
+
+def test_a_leader_that_lost_its_end_leads_and_is_repaired_where_it_cannot_hand_over(pair: ReplicaCluster) -> None:
+    """Without log directories in the metadata, the controller cannot be told to elect another leader."""
+    filled(pair)
+    whole = pair[2].bytes()
+    active = pair[1].log().segments.active
+    os.truncate(path_of(active), active.size // 3)
+    pair[1].log().files.find_damage(0)
+    pair.run(3_000)
+    assert pair.truth().leader == 1
+    assert pair[1].partition().is_leader
+    pair[1].produce("next", acks=-1)
+    pair.run(20_000)
+    assert damaged(pair[1]) == []
+    assert pair[1].bytes() == pair[2].bytes()
+    assert pair[1].bytes().startswith(whole)

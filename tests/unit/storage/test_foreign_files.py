@@ -152,3 +152,39 @@ def test_a_directory_whose_number_is_no_partition_is_ignored(tmp_path: Path) -> 
     (tmp_path / "t-99999999999").mkdir()
     node = DiskNode(tmp_path)
     assert len(node.logs) == 0
+
+
+@pytest.mark.parametrize("knows_id", [True, False])
+def test_a_refused_log_of_a_former_topic_is_set_aside(tmp_path: Path, knows_id: bool) -> None:
+    partition = TopicPartition("t", 0)
+    node = DiskNode(tmp_path)
+    node.append(node.create(partition), b"former")
+    node.stop(clean=True)
+    directory = tmp_path / "t-0"
+    a_directory("leader-epoch-checkpoint" if knows_id else "partition.metadata")(directory)
+    node.start()
+    for _ in range(2):
+        with pytest.raises(StorageError):
+            node.create(partition)
+    log = node.logs.get_or_create(partition, Uuid(b"fedcba9876543210"), log_config())
+    assert log.log_end_offset == 0
+    assert not node.logs.is_refused(partition)
+    [stray] = [path for path in tmp_path.iterdir() if path.name.endswith("-stray")]
+    assert (stray / f"{SEGMENT}.log").stat().st_size > 0
+
+
+def test_a_log_that_is_recovered_after_its_topic_was_created_again_is_set_aside(tmp_path: Path) -> None:
+    partition = TopicPartition("t", 0)
+    node = DiskNode(tmp_path)
+    log = node.create(partition)
+    node.append(log, b"former")
+    node.world.workers.immediate = False
+    log.files.failures.fail_log("its files were changed")
+    new_id = Uuid(b"fedcba9876543210")
+    with pytest.raises(StorageError):
+        node.logs.get_or_create(partition, new_id, log_config())
+    node.world.workers.immediate = True
+    node.world.workers.run_all()
+    node.world.scheduler.run()
+    assert node.logs.get_or_create(partition, new_id, log_config()).log_end_offset == 0
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith("-stray")]
