@@ -139,6 +139,7 @@ class ConnectionContext:
         "client_software_version",
         "connection_id",
         "decisions",
+        "is_gone",
         "last_statistics",
         "listener",
         "mute",
@@ -170,6 +171,8 @@ class ConnectionContext:
         self.decisions: DecisionCache | None = None
         # The counters of the connection's last request, and of the way of its answer to the client.
         self.last_statistics: ApiStatistics | None = None
+        # True once the connection is closed. Set by the connection.
+        self.is_gone = False
         # Stops reading for so many seconds. Set by the connection.
         self.mute: Callable[[float], object] | None = None
         # Called when the connection is closed, except after a protocol error and when this node stops.

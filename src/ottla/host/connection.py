@@ -143,6 +143,7 @@ class Connection:
             return
         self._closed = True
         self._stop_reading()
+        self.context.is_gone = True
         self.context.mute = None
         if self._muting is not None:
             self._muting.cancel()

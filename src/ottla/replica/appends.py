@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.validate import ProduceSettings, ValidatedRecords, validate_by_header
-from ottla.replica.validations import VALIDATION_MS_MAX, Validations
+from ottla.replica.validations import NO_CLIENT, VALIDATION_MS_MAX, ProducingClient, Validations
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
@@ -36,6 +36,7 @@ def append(
     api_version: int,
     validations: Validations,
     timeout_ms: int = VALIDATION_MS_MAX,
+    client: ProducingClient = NO_CLIENT,
 ) -> AppendResult | Deferred[AppendResult]:
     """Validates and appends the records of one partition. Raises KafkaError if they are refused."""
     if partition.leader_state is None:
@@ -49,26 +50,40 @@ def append(
             validated = validations.validate_on_loop(records, settings=settings, now_ms=now_ms, api_version=api_version)
         if validated is not None:
             return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
+    pending = _PendingAppend(
+        records,
+        required_acks=required_acks,
+        now_ms=now_ms,
+        api_version=api_version,
+        deadline=validations.deadline(timeout_ms),
+        client=client,
+    )
+    validations.queue(len(records), pending.result)
+    if queue is None:
         queue = AppendQueue(partition, validations)
         partition.open_append_queue(queue)
-    return queue.add(
-        _PendingAppend(
-            records, required_acks=required_acks, now_ms=now_ms, api_version=api_version, timeout_ms=timeout_ms
-        )
-    )
+    return queue.add(pending)
 
 
 class _PendingAppend:
-    __slots__ = ("api_version", "now_ms", "records", "required_acks", "result", "timeout_ms")
+    __slots__ = ("api_version", "client", "deadline", "now_ms", "records", "required_acks", "result")
 
     def __init__(
-        self, records: memoryview, *, required_acks: int, now_ms: int, api_version: int, timeout_ms: int
+        self,
+        records: memoryview,
+        *,
+        required_acks: int,
+        now_ms: int,
+        api_version: int,
+        deadline: float,
+        client: ProducingClient,
     ) -> None:
         self.records = records
         self.required_acks = required_acks
         self.now_ms = now_ms
         self.api_version = api_version
-        self.timeout_ms = timeout_ms
+        self.deadline = deadline
+        self.client = client
         self.result: Deferred[AppendResult] = Deferred()
 
 
@@ -85,9 +100,12 @@ class AppendQueue:
 
     def add(self, pending: _PendingAppend) -> Deferred[AppendResult]:
         if len(self._waiting) >= APPENDS_WAITING_MAX:
-            raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{APPENDS_WAITING_MAX} batches are already queued for this partition."
+            pending.result.fail(
+                KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{APPENDS_WAITING_MAX} batches are already queued for this partition."
+                )
             )
+            return pending.result
         self._waiting.append(pending)
         if self._in_flight is None:
             self._advance()
@@ -102,6 +120,9 @@ class AppendQueue:
         while self._waiting and self._in_flight is None:
             pending = self._waiting.popleft()
             try:
+                self._validations.check(
+                    deadline=pending.deadline, client=pending.client, required_acks=pending.required_acks
+                )
                 validated = self._validate_at_once(pending, settings)
             except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
                 pending.result.fail(error)
@@ -115,7 +136,9 @@ class AppendQueue:
                 settings=settings,
                 now_ms=pending.now_ms,
                 api_version=pending.api_version,
-                timeout_ms=pending.timeout_ms,
+                deadline=pending.deadline,
+                client=pending.client,
+                required_acks=pending.required_acks,
             ).when_done(self._on_validated)
             return
         if self._in_flight is None:

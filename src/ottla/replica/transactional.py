@@ -19,7 +19,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.header import HEADER_SIZE, MAGIC, MAGIC_POSITION, PRODUCER, PRODUCER_POSITION
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
-from ottla.replica.validations import VALIDATION_MS_MAX, Validations
+from ottla.replica.validations import NO_CLIENT, VALIDATION_MS_MAX, ProducingClient, Validations
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
@@ -114,6 +114,7 @@ class TransactionalAppends:
         now_ms: int,
         api_version: int,
         timeout_ms: int = VALIDATION_MS_MAX,
+        client: ProducingClient = NO_CLIENT,
     ) -> AppendResult | Deferred[AppendResult]:
         """`appends.append` for a transactional batch. Raises KafkaError if it is refused at once."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
@@ -128,6 +129,7 @@ class TransactionalAppends:
                 api_version=api_version,
                 validations=self._validations,
                 timeout_ms=timeout_ms,
+                client=client,
             )
 
         if self.has_begun(partition, records):

@@ -115,11 +115,13 @@ class SimConnection:
         self._plan()
 
     def close(self) -> None:
+        self._context.is_gone = True
         self._machine.drop()
         self._socket.close()
         self._owner.forget(self)
 
     def _on_closed(self, _reason: str) -> None:
+        self._context.is_gone = True
         self._machine.drop()
         self._owner.forget(self)
         if self._context.on_closed is not None:

@@ -202,6 +202,13 @@ def test_pipelined_requests_are_answered_in_order(peer: Peer) -> None:
     assert [peer.receive() for _ in requests] == requests
 
 
+def test_the_context_says_that_the_client_is_gone(peer: Peer) -> None:
+    assert not peer.connection.context.is_gone
+    peer.client.close()
+    peer.until(lambda: peer.connection.context.is_gone)
+    assert peer.closed_with == [None]
+
+
 def test_each_frame_has_a_writable_buffer_of_its_own(peer: Peer) -> None:
     peer.send(b"first request", b"second request")
     peer.receive(), peer.receive()

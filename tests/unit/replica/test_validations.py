@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis import produce
+from ottla.broker.context import ConnectionContext, RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.records import iterate, validate_slow
@@ -20,7 +21,7 @@ from ottla.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from tests.support.data_path import DataPath, batch
+from tests.support.data_path import LISTENER, DataPath, batch
 
 
 def many(
@@ -192,3 +193,116 @@ class TestWorkers:
         node.virtual.scheduler.run()
         assert not node.virtual.workers.tasks
         assert answer_of(waiting).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class Client:
+    """A connection of its own."""
+
+    def __init__(self, node: DataPath) -> None:
+        self._node = node
+        self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_001)
+
+    def produce(
+        self, topic: str, batches: list[tuple[int, memoryview]], *, acks: int = 1, timeout_ms: int = 1_000
+    ) -> Any:
+        data = [PartitionProduceData(index=index, records=records) for index, records in batches]
+        request = ProduceRequest(
+            acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=data)]
+        )
+        now_ms = self._node.virtual.clock.now_ms()
+        context = RequestContext(request.API_KEY, 12, 1, "test", self.connection, now_ms)
+        return produce.API.handle(request, context, self._node.broker)
+
+
+class TestClients:
+    @pytest.fixture(autouse=True)
+    def short_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(validate_slow, "STEP_RECORDS", 100)
+        monkeypatch.setattr(validations, "LOOP_RECORDS_MAX", 10)
+
+    def test_a_client_with_one_batch_gets_as_much_as_one_with_many(self, node: DataPath) -> None:
+        node.create_topic("t", 51, cleanup_policy="compact")
+        now_ms = node.virtual.clock.ms
+
+        def steps_for_one() -> int:
+            honest = Client(node).produce("t", [(50, many(1_000, now_ms=now_ms))])
+            steps = 0
+            while not honest.done:
+                node.virtual.workers.run_one()
+                node.virtual.scheduler.run()
+                steps += 1
+            assert answer_of(honest).error_code == ErrorCode.NONE
+            return steps
+
+        alone = steps_for_one()
+        Client(node).produce("t", [(index, many(5_000, now_ms=now_ms)) for index in range(50)])
+        assert steps_for_one() <= 2 * alone + validations.STEPS_SUBMITTED_MAX
+        assert [node.partition("t", index).log.log_end_offset for index in range(50)] == [0] * 50
+        node.virtual.workers.run_all()
+        assert [node.partition("t", index).log.log_end_offset for index in range(50)] == [5_000] * 50
+
+    def test_room_is_given_to_the_clients_in_turn(self, node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(validations, "LARGE_BATCHES_BYTES_MAX", 1)
+        monkeypatch.setattr(validations, "SMALL_BATCH_BYTES_MAX", 1)
+        node.replicas.validations = validations.Validations(node.virtual.world)
+        node.create_topic("t", 10, cleanup_policy="compact")
+        now_ms = node.virtual.clock.ms
+        greedy, modest = Client(node), Client(node)
+        greedy.produce("t", [(index, many(200, now_ms=now_ms, codec=Codec.LZ4)) for index in range(9)])
+        modest.produce("t", [(9, many(200, now_ms=now_ms, codec=Codec.LZ4))])
+        while not node.partition("t", 9).log.log_end_offset:
+            node.virtual.workers.run_one()
+        assert sum(node.partition("t", index).log.log_end_offset for index in range(9)) <= 2 * 200
+
+    @pytest.mark.parametrize("acks", [-1, 0, 1])
+    def test_the_batches_of_a_client_that_has_gone_are_dropped(self, node: DataPath, acks: int) -> None:
+        """Except with acks=0, where a producer does not wait for an answer before it disconnects."""
+        node.create_topic("t", 9, cleanup_policy="compact")
+        now_ms = node.virtual.clock.ms
+        client, other = Client(node), Client(node)
+        client.produce("t", [(index % 8, many(2_000, now_ms=now_ms)) for index in range(16)], acks=acks)
+        behind = other.produce("t", [(0, many(200, now_ms=now_ms))])
+        node.virtual.workers.run_one()
+        client.connection.is_gone = True
+        steps = 0
+        while node.virtual.workers.tasks:
+            node.virtual.workers.run_one()
+            node.virtual.scheduler.run()
+            steps += 1
+        assert answer_of(behind).error_code == ErrorCode.NONE
+        ends = [node.partition("t", index).log.log_end_offset for index in range(8)]
+        if acks:
+            assert ends == [200, *[0] * 7]
+            assert steps < 20
+        else:
+            assert ends == [4_200, *[4_000] * 7]
+
+    def test_the_timeout_begins_when_the_batch_arrives(self, node: DataPath, decoded: list[int]) -> None:
+        node.create_topic("t", cleanup_policy="compact")
+        now_ms = node.virtual.clock.ms
+        client = Client(node)
+        first = client.produce("t", [(0, many(2_000, now_ms=now_ms))], timeout_ms=10_000)
+        behind = client.produce("t", [(0, many(2_000, now_ms=now_ms))], timeout_ms=100)
+        node.virtual.scheduler.advance(100)
+        node.virtual.workers.run_all()
+        node.virtual.scheduler.run()
+        assert answer_of(first).error_code == ErrorCode.NONE
+        assert answer_of(behind).error_code == ErrorCode.REQUEST_TIMED_OUT
+        assert decoded == [2_000]
+        assert node.partition("t").log.log_end_offset == 2_000
+
+    def test_the_bytes_that_wait_have_a_common_bound(self, node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+        node.create_topic("t", 3, cleanup_policy="compact")
+        now_ms = node.virtual.clock.ms
+        records = many(1_000, now_ms=now_ms)
+        monkeypatch.setattr(validations, "QUEUED_BYTES_MAX", 2 * len(records))
+        batches = [(index, memoryview(bytearray(records))) for index in range(3)]
+        waiting = Client(node).produce("t", batches)
+        node.virtual.workers.run_all()
+        node.virtual.scheduler.run()
+        answers = waiting.result().responses[0].partition_responses
+        assert [answer.error_code for answer in answers] == [0, 0, ErrorCode.REQUEST_TIMED_OUT]
+        later = Client(node).produce("t", batches[2:])
+        node.virtual.workers.run_all()
+        node.virtual.scheduler.run()
+        assert answer_of(later).error_code == ErrorCode.NONE

@@ -239,6 +239,7 @@ class _ProduceCall:
             api_version=self.context.api_version,
             validations=self.replicas.validations,
             timeout_ms=self.timeout_ms,
+            client=self.context.connection,
         )
 
     def _append_in_transaction(
@@ -256,6 +257,7 @@ class _ProduceCall:
             now_ms=context.received_ms,
             api_version=context.api_version,
             timeout_ms=self.timeout_ms,
+            client=context.connection,
         )
 
     def _find(self, topic: TopicProduceData, index: int) -> Partition:
