@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from ottla.connect.api import ConnectError, ReadLimit, RetriableError, SourceOffset, Task
+from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.plugins.connectors.databases.jdbc_source import JdbcReader, JdbcSourceConnector
 from tests.support.postgres import PostgresServer
 
@@ -174,7 +175,7 @@ def test_what_cannot_work_is_said(database: psycopg.Connection[Any], postgres: P
     found = reader(config(postgres.url(DATABASE), table_whitelist="plain"))
     with pytest.raises(ConnectError, match=r"incrementing\.column\.name"):
         found.latest({"table": "public.plain"}, None, ReadLimit())
-    with pytest.raises(ConnectError, match="jdbc:oracle"):
+    with pytest.raises(ConfigError, match="jdbc:oracle"):
         reader(config("jdbc:oracle:thin:@x"))
     with pytest.raises(RetriableError):
         reader(config("jdbc:postgresql://127.0.0.1:1/x"))

@@ -227,6 +227,20 @@ async def test_failed_tasks_say_why_and_are_restarted_by_policy(broker: Cluster,
 
 
 @on_loop
+async def test_a_task_that_keeps_trying_is_failed_until_it_works(broker: Cluster, tmp_path: Path) -> None:
+    async with Team(broker, tmp_path, "retries") as team:
+        _, api, started = await team.join()
+        await api.call("POST", "/connectors", {"name": "a", "config": {**SOURCE, "retry": "connection refused"}})
+        body = await api.wait("/connectors/a/status", lambda body: bool(body["tasks"]))
+        assert body["tasks"][0]["state"] == "FAILED"
+        assert body["tasks"][0]["trace"].splitlines()[0] == "RetriableError: connection refused"
+        assert 'task_status{connector="a",task="0",state="failed"} 1' in (await api.call("GET", "/metrics"))[1]
+        started[0].events.on_running()
+        await api.wait("/connectors/a/status", lambda body: body["tasks"][0]["state"] == "RUNNING")
+        assert len(started) == 1, "it was not restarted"
+
+
+@on_loop
 async def test_a_connector_that_cannot_plan_is_failed(broker: Cluster, tmp_path: Path) -> None:
     async with Team(broker, tmp_path, "plans") as team:
         _, api, started = await team.join()

@@ -31,7 +31,16 @@ from ottla.connect.work.source_offsets import OffsetStore
 from ottla.connect.worker import Worker
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Api", "FakeEngine", "LineSink", "LineSource", "fake_worker", "plugins_for_tests", "until"]
+__all__ = [
+    "Api",
+    "FakeEngine",
+    "LineSink",
+    "LineSource",
+    "fake_worker",
+    "plugins_for_tests",
+    "until",
+    "worker_properties",
+]
 
 
 class LineSource(SourceConnector):
@@ -124,13 +133,14 @@ class FakeEngine:
         self._offsets = offsets
         self._cluster = cluster
         self.started = started
+        self.is_started = False
         self.fenced: list[str] = []
         # What keeps the next fencing from being done, and the one after.
         self.obstacles: list[Exception] = []
         self._background: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        pass
+        self.is_started = True
 
     async def stop(self) -> None:
         for task in list(self._background):
@@ -153,6 +163,9 @@ class FakeEngine:
         config = task.spec.config
         if config.get("fail"):
             task.events.on_failed(f"Traceback: {config['fail']}")
+            return
+        if config.get("retry"):
+            task.events.on_retrying(f"RetriableError: {config['retry']}\nTraceback ...")
             return
         if task.paused:
             task.events.on_paused()
@@ -207,17 +220,11 @@ async def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
             await asyncio.sleep(0.02)
 
 
-@asynccontextmanager
-async def fake_worker(
-    bootstrap: str,
-    directory: Path,
-    *,
-    distributed: bool,
-    name: str = "connect",
-    plugins: Plugins | None = None,
-    **settings: str,
-) -> AsyncIterator[tuple[Worker, Api, list[FakeTask]]]:
-    properties = {
+def worker_properties(
+    bootstrap: str, directory: Path, *, name: str = "connect", **settings: str | None
+) -> dict[str, str]:
+    """The properties of a worker with small settings; `settings` replace them, or remove them if None."""
+    given = {
         "bootstrap.servers": bootstrap,
         "listeners": "http://127.0.0.1:0",
         "key.converter": "PlainConverter",
@@ -235,6 +242,20 @@ async def fake_worker(
         "heartbeat.interval.ms": "200",
         **{key.replace("_", "."): text for key, text in settings.items()},
     }
+    return {key: text for key, text in given.items() if text is not None}
+
+
+@asynccontextmanager
+async def fake_worker(
+    bootstrap: str,
+    directory: Path,
+    *,
+    distributed: bool,
+    name: str = "connect",
+    plugins: Plugins | None = None,
+    **settings: str | None,
+) -> AsyncIterator[tuple[Worker, Api, list[FakeTask]]]:
+    properties = worker_properties(bootstrap, directory, name=name, **settings)
     started: list[FakeTask] = []
     worker = Worker(
         WorkerConfig(properties, distributed=distributed),

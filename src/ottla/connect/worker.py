@@ -66,7 +66,11 @@ class Worker:
         self.herder: Herder | None = None
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.stop()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -123,12 +127,14 @@ class Worker:
         )
 
     def _log(self, kind: str, partitions: int) -> Callable[[Callable[[ConsumedRecord], None]], TopicLog]:
+        factor = f"{kind}.storage.replication.factor"
         return partial(
             TopicLog,
             self.config.client_settings(f"{kind}s"),
             self.config.settings.text(f"{kind}.storage.topic"),
             partitions=partitions,
-            replication_factor=self.config.settings.integer(f"{kind}.storage.replication.factor"),
+            replication_factor=None if self.config.settings[factor] is None else self.config.settings.integer(factor),
+            factor_setting=factor,
             topic_settings=self.config.topic_settings(kind),
         )
 

@@ -110,6 +110,8 @@ def session(
             # Works whatever the host name resolves to; the JVM and all workers inherit it.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         values = {**_DEFAULTS, **given}
+        if values["spark.log.level"].upper() in ("DEBUG", "TRACE", "ALL"):
+            values["spark.driver.extraJavaOptions"] += " -Dottla.spark.appender=full"
     for key, value in values.items():
         builder = builder.config(key, value)
     with warnings.catch_warnings():

@@ -52,6 +52,12 @@ def test_a_file_that_is_not_there_yet_is_waited_for(path: Path) -> None:
     assert step(reader, None)[1] == ["a"]
 
 
+def test_a_file_that_is_not_there_is_named(path: Path) -> None:
+    reader = LineReader(path / "later")
+    assert reader.waits_for() == f"the file {path / 'later'} does not exist"
+    assert LineReader(path.parent).waits_for() is None
+
+
 def test_limits_of_records_and_bytes(path: Path) -> None:
     path.write_text("".join(f"{number:03d}\n" for number in range(100)))
     reader = LineReader(path)

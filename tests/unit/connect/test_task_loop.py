@@ -6,8 +6,11 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+import pytest
+
 from ottla.client.errors import ConnectionLost
 from ottla.connect.api import ReadLimit, RetriableError, SinkConnector, SinkWriter, Task
+from ottla.connect.work import task_loop
 from ottla.connect.work.engine import TaskSpec
 from ottla.connect.work.jobs import LostAttemptError
 from ottla.connect.work.task_loop import LOST_ATTEMPTS_MAX, TaskLoop, TaskStart
@@ -30,6 +33,9 @@ class Events:
     def on_paused(self) -> None:
         self.heard.append("paused")
 
+    def on_retrying(self, trace: str) -> None:
+        self.heard.append("retrying: " + trace.partition("\n")[0])
+
     def on_failed(self, trace: str) -> None:
         self.heard.append("failed: " + trace.strip().splitlines()[-1])
 
@@ -51,11 +57,13 @@ class Scripted(TaskLoop):
         )
         super().__init__(TaskStart(spec, events, asyncio.get_running_loop()))
         self.script = script
+        self.opening: list[Exception] = []
         self.done = 0
         self.closed = False
 
     def open(self) -> None:
-        pass
+        if self.opening:
+            raise self.opening.pop()
 
     def batch(self, limit: ReadLimit) -> bool:
         if not self.script:
@@ -105,6 +113,48 @@ def test_what_may_pass_is_tried_again_and_then_it_goes_on() -> None:
         await task.stop(5_000)
         assert events.heard == ["running"]
         assert task.closed
+
+    asyncio.run(run())
+
+
+def test_a_task_that_cannot_start_says_why_while_it_keeps_trying() -> None:
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [works], errors_retry_delay_max_ms="1")
+        task.opening = [RetriableError("the database\n\trefuses")]
+        task.start()
+        await until(lambda: task.done == 1)
+        await task.stop(5_000)
+        assert events.heard == ["retrying: RetriableError: the database refuses", "running", "running"]
+
+    asyncio.run(run())
+
+
+def test_a_batch_that_keeps_failing_changes_the_state_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_loop, "QUIET_MS", 0)
+
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [fails(ConnectionLost("no broker")), works], errors_retry_delay_max_ms="1")
+        task.start()
+        await until(lambda: task.done == 1)
+        await task.stop(5_000)
+        assert events.heard == ["running", "retrying: ConnectionLost: no broker", "running"]
+
+    asyncio.run(run())
+
+
+def test_a_paused_task_that_fails_does_not_spin() -> None:
+    async def run() -> None:
+        events = Events()
+        task = Scripted(events, [fails(RetriableError("away"))] * 1_000)
+        task.start()
+        await until(lambda: task.progress.retries == 1)
+        task.pause()
+        await asyncio.sleep(0.1)
+        # The second retry comes after 0.3 s, the third 0.6 s later.
+        assert task.progress.retries < 20
+        await task.stop(5_000)
 
     asyncio.run(run())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -85,14 +86,18 @@ def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...],
     from ottla.connect.api.config_definitions import ConfigError
     from ottla.connect.control.request_errors import RequestError
     from ottla.connect.worker import read_connector_file, run_worker
+    from ottla.spark.java import JavaMissing
 
     config = _worker_config(worker, overrides, distributed=distributed)
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
+    if level not in logging.getLevelNamesMapping():
+        raise Failure(f"OTTLA_LOG_LEVEL is {level}, but it must be one of DEBUG, INFO, WARNING, ERROR.")
+    logging.basicConfig(level=level, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         given = [read_connector_file(path) for path in connectors]
         asyncio.run(run_worker(config, given))
-    except (ConfigError, RequestError) as error:
+    except (ConfigError, RequestError, JavaMissing) as error:
         raise Failure(str(error)) from None
 
 

@@ -176,6 +176,13 @@ class SourceReader(ABC):
     ) -> Iterator[pyarrow.RecordBatch]:
         """The rows after `start` up to and including `end`, in order. Every call yields the same rows."""
 
+    def waits_for(self) -> str | None:
+        """What has to happen before there is anything to read, such as a file that does not exist yet; else None.
+
+        Called when there is no data. It is logged when it changes, and shown as the task's progress.
+        """
+        return None
+
     def committed(self, partition: SourcePartition, offset: SourceOffset) -> None:
         """Called when all rows up to `offset` are in the topics: the source may discard them."""
 

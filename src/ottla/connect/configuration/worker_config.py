@@ -94,15 +94,16 @@ DISTRIBUTED = (
             documentation="Workers with the same one share their work.")
     .define("config.storage.topic", ConfigType.STRING, importance=Importance.HIGH,
             documentation="The topic with configurations.")
-    .define("config.storage.replication.factor", ConfigType.SHORT, default=3,
-            documentation="Replicas of that topic, when a worker creates it; -1 leaves it to the brokers.")
+    .define("config.storage.replication.factor", ConfigType.SHORT, default=None,
+            documentation="Replicas of that topic, when a worker creates it: three if not set, or one on each of fewer "
+                          "brokers; -1 leaves it to the brokers.")
     .define("offset.storage.topic", ConfigType.STRING, importance=Importance.HIGH,
             documentation="The topic with the offsets of sources.")
-    .define("offset.storage.replication.factor", ConfigType.SHORT, default=3, documentation="Its replicas.")
+    .define("offset.storage.replication.factor", ConfigType.SHORT, default=None, documentation="Its replicas.")
     .define("offset.storage.partitions", ConfigType.INT, default=25, documentation="Its partitions.")
     .define("status.storage.topic", ConfigType.STRING, importance=Importance.HIGH,
             documentation="The topic with what connectors and tasks do.")
-    .define("status.storage.replication.factor", ConfigType.SHORT, default=3, documentation="Its replicas.")
+    .define("status.storage.replication.factor", ConfigType.SHORT, default=None, documentation="Its replicas.")
     .define("status.storage.partitions", ConfigType.INT, default=5, documentation="Its partitions.")
     .define("session.timeout.ms", ConfigType.INT, default=10_000, importance=Importance.HIGH,
             documentation="After how long without a sign of life a worker counts as dead.")

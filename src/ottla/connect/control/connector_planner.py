@@ -17,11 +17,12 @@ from ottla.client.errors import ClientError
 from ottla.connect.api import ConnectError, Connector, RetriableError, SourceConnector
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.distributed.assignor import Ownership
-from ottla.connect.control.local_tasks import Resolver, trace_of, transactional_id
+from ottla.connect.control.local_tasks import Resolver, transactional_id
 from ottla.connect.control.reporting import Background, StatusReports
 from ottla.connect.control.states import State, TargetState, TaskId
 from ottla.connect.control.stores.config import ConfigStore
 from ottla.connect.plugins import Plugins
+from ottla.connect.work.causes import cause_of, trace_of
 from ottla.connect.work.engine import Engine
 from ottla.model.errors import KafkaError
 
@@ -124,7 +125,7 @@ class ConnectorPlanner:
                 running.waiting = True
             else:
                 running.instance = None
-            logger.warning("Connector %s failed: %s", name, self._hide(str(error)))
+            logger.warning("Connector %s failed: %s", name, self._hide(cause_of(error)))
             await self._reports.write(name, State.FAILED, trace=trace_of(error), version=version)
         finally:
             running.planning = False

@@ -100,15 +100,15 @@ class Herder:
 
     async def start(self) -> None:
         """Reads the stores and begins to work; returns when requests can be answered."""
-        # Spark takes seconds to start; the topics are read meanwhile.
-        engine = asyncio.ensure_future(self._engine.start())
-        try:
-            metadata = await self.cluster.refresh([])
-            self.cluster_id = metadata.cluster_id or ""
-            await asyncio.gather(*(store.start() for store in self._stores))
-            self._stores.config.listener = self
-        finally:
-            await engine
+        metadata = await self.cluster.refresh([])
+        self.cluster_id = metadata.cluster_id or ""
+        logger.info("Connected to the cluster %s with %d brokers", self.cluster_id, len(metadata.brokers))
+        await asyncio.gather(*(store.start() for store in self._stores))
+        self._stores.config.listener = self
+        if self.config.distributed:
+            logger.info("Read the stored state: %d connectors", len(self._stores.config.state.connectors))
+        # Spark takes seconds to start: by now everything else is known to work.
+        await self._engine.start()
         if self.config.distributed:
             self._group = self._make_group()
             self._loops.append(asyncio.ensure_future(self._group.run()))

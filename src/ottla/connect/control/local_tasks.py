@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +20,10 @@ from ottla.connect.control.states import State, TargetState, TaskId, TopicUse
 from ottla.connect.control.stores.config import ConfigStore
 from ottla.connect.control.stores.status import StatusStore
 from ottla.connect.plugins import Plugins
+from ottla.connect.work.causes import trace_of
 from ottla.connect.work.engine import Engine, RunningTask, TaskSpec
 
-__all__ = ["LocalTask", "LocalTasks", "Resolver", "trace_of", "transactional_id"]
+__all__ = ["LocalTask", "LocalTasks", "Resolver", "transactional_id"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +44,8 @@ class LocalTask:
     paused: bool
     version: str | None
     failed: bool = False
+    # It cannot work and keeps trying: its state is FAILED until it works again.
+    retrying: bool = False
     attempts: int = 0
     started_at: float = field(default_factory=time.monotonic)
     restart: asyncio.TimerHandle | None = None
@@ -165,14 +167,20 @@ class LocalTasks:
 
     def _running(self, local: LocalTask, state: State) -> None:
         if self._is_current(local):
+            local.retrying = False
             self._background.start(self._reports.write(local.id, state, version=local.version))
+
+    def _retrying(self, local: LocalTask, trace: str) -> None:
+        if self._is_current(local) and not local.retrying:
+            local.retrying = True
+            self._background.start(self._reports.write(local.id, State.FAILED, trace=trace, version=local.version))
 
     def _failed(self, local: LocalTask, trace: str) -> None:
         if not self._is_current(local):
             return
         local.failed = True
-        last = trace.strip().splitlines()[-1] if trace.strip() else ""
-        logger.warning("Task %s failed: %s", local.id, self._hide(last))
+        logger.warning("Task %s failed: %s", local.id, self._hide(trace.partition("\n")[0]))
+        logger.debug("The trace of task %s: %s", local.id, self._hide(trace))
         self._background.start(self._reports.write(local.id, State.FAILED, trace=trace, version=local.version))
         config = self._store.state.connectors.get(local.id.connector) or {}
         allowed = int(config.get("tasks.restart.max.attempts") or 3)
@@ -213,6 +221,9 @@ class _Events:
     def on_paused(self) -> None:
         self._tasks._running(self._local, State.PAUSED)
 
+    def on_retrying(self, trace: str) -> None:
+        self._tasks._retrying(self._local, trace)
+
     def on_failed(self, trace: str) -> None:
         self._tasks._failed(self._local, trace)
 
@@ -223,7 +234,3 @@ class _Events:
 def transactional_id(config: WorkerConfig, task: TaskId) -> str:
     """The same on every worker, so that the latest start of a task fences all earlier ones."""
     return f"{config.group_id}-{task.connector}-{task.task}"
-
-
-def trace_of(error: BaseException) -> str:
-    return "".join(traceback.format_exception(error))

@@ -134,7 +134,7 @@ class Reconciler:
         """The tasks of this worker with their progress, for metrics."""
         progress = {}
         for task, local in self.local.tasks.items():
-            state = State.FAILED if local.failed else State.PAUSED if local.paused else State.RUNNING
+            state = State.FAILED if local.failed or local.retrying else State.PAUSED if local.paused else State.RUNNING
             progress[task] = (state, {} if local.running is None else local.running.progress.body())
         return progress
 

@@ -44,6 +44,8 @@ class TaskProgress:
     last_batch_records: int = 0
     last_batch_at_ms: int = 0
     lag: int | None = None
+    # What the source waits for before there is anything to read.
+    waits_for: str | None = None
     last_error: str | None = None
     last_error_at_ms: int = 0
     # An exponentially decaying rate over the last minute.
@@ -80,6 +82,7 @@ class TaskProgress:
                 "duration_ms": round(self.last_batch_ms, 3),
             },
             "lag": self.lag,
+            "waits_for": self.waits_for,
             "last_error": self.last_error,
             "last_error_at_ms": self.last_error_at_ms,
         }
@@ -94,8 +97,11 @@ class TaskEvents(Protocol):
     def on_paused(self) -> None:
         """The task is paused."""
 
+    def on_retrying(self, trace: str) -> None:
+        """The task cannot work and keeps trying; `on_running` follows when it works again."""
+
     def on_failed(self, trace: str) -> None:
-        """The task has ended with a failure."""
+        """The task has ended with a failure. The first line of the trace is the cause."""
 
     def on_topic(self, topic: str) -> None:
         """The task has read or written a topic."""

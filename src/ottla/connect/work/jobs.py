@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = [
+    "UP_TO_THREE",
     "ConnectorReference",
     "CreationRule",
     "LostAttemptError",
@@ -91,6 +92,10 @@ class SourcePiece:
     partition: SourcePartition
     start: SourceOffset | None
     end: SourceOffset
+
+
+# A replication factor: three, or the number of brokers if there are fewer.
+UP_TO_THREE = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -386,9 +391,8 @@ def _create_topic(client: Any, topic: str, rules: Sequence[CreationRule]) -> Non
         info = metadata.topics.get(topic)
         if info is not None and info.error is None:
             return
-        new = NewTopic(
-            name=topic, partitions=rule.partitions, replication_factor=rule.replication_factor, configs=rule.configs
-        )
+        factor = min(3, len(metadata.brokers)) if rule.replication_factor == UP_TO_THREE else rule.replication_factor
+        new = NewTopic(name=topic, partitions=rule.partitions, replication_factor=factor, configs=rule.configs)
         answer = (await Topics(client.cluster).create([new]))[topic]
         if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise answer

@@ -6,6 +6,7 @@ committed leaves no trace, and the next batch begins at the same offsets, on thi
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["SourceTask"]
+
+logger = logging.getLogger(__name__)
 
 # Cached plans, one for each combination of schemas and numbers of pieces.
 _PLANS_MAX = 16
@@ -87,6 +90,7 @@ class SourceTask(FencedTask):
         if not self.placed:
             self.take_over()
         pieces = self._plan(limit)
+        self._look_for_obstacle(None if pieces else self._reader.waits_for())
         if not pieces:
             return False
         began = time.monotonic()
@@ -109,6 +113,15 @@ class SourceTask(FencedTask):
         for piece in pieces:
             self._reader.committed(piece.partition, piece.end)
         return True
+
+    def _look_for_obstacle(self, waits_for: str | None) -> None:
+        """Logs what the source waits for, when it changes."""
+        if waits_for != self.progress.waits_for:
+            if waits_for is not None:
+                logger.warning("Task %s waits: %s", self.spec.task.id, waits_for)
+            else:
+                logger.info("Task %s waits no longer: %s", self.spec.task.id, self.progress.waits_for)
+            self.progress.waits_for = waits_for
 
     def _plan(self, limit: ReadLimit) -> list[SourcePiece]:
         assert self._reader is not None

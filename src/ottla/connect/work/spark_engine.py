@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,10 @@ from ottla.connect.api import ConnectError, SinkConnector, SourceConnector
 from ottla.connect.api.config_definitions import names_in
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.plugins import Plugins
+from ottla.connect.work.causes import cause_of
 from ottla.connect.work.chain import build_chain
 from ottla.connect.work.engine import RunningTask, TaskEvents, TaskSpec
-from ottla.connect.work.jobs import ConnectorReference, CreationRule, WriteTarget
+from ottla.connect.work.jobs import UP_TO_THREE, ConnectorReference, CreationRule, WriteTarget
 from ottla.connect.work.sink_task import SinkTask
 from ottla.connect.work.source_offsets import OffsetStore
 from ottla.connect.work.source_task import SourceTask
@@ -37,6 +39,7 @@ __all__ = ["SparkEngine", "creation_rules"]
 logger = logging.getLogger(__name__)
 
 _SESSION_ATTEMPTS = 3
+_PROGRESS_SECONDS = 5.0
 # Settings of producers (`producer.`, `producer.override.`) that sources may have and the writer of rows supports.
 _PRODUCER_KEYS = (
     "compression.type",
@@ -68,8 +71,17 @@ class SparkEngine:
         self._running: dict[str, TaskLoop] = {}
 
     async def start(self) -> None:
-        if self._spark is None:
-            self._spark = await asyncio.to_thread(self._session)
+        if self._spark is not None:
+            return
+        began = time.monotonic()
+        settings = self._config.settings
+        where = settings.text_or_none("spark.remote") or settings.text_or_none("spark.master") or "this machine"
+        logger.info("Starting Spark on %s", where)
+        starting = asyncio.ensure_future(asyncio.to_thread(self._session))
+        while not (await asyncio.wait([starting], timeout=_PROGRESS_SECONDS))[0]:
+            logger.info("Spark is starting, %.0f s so far", time.monotonic() - began)
+        self._spark = await starting
+        logger.info("Spark %s has started, in %.1f s", self._spark.version, time.monotonic() - began)
 
     async def stop(self) -> None:
         if self._spark is not None and not self._given:
@@ -107,6 +119,7 @@ class SparkEngine:
 
     def _session(self) -> SparkSession:
         import ottla.spark
+        from ottla.spark.java import JavaMissing
 
         settings = self._config.settings
         for attempt in range(_SESSION_ATTEMPTS):
@@ -118,10 +131,11 @@ class SparkEngine:
                     # Tasks share the cores fairly, whichever job came first.
                     settings={"spark.scheduler.mode": "FAIR", **self._config.spark_settings()},
                 )
-            except Exception:
-                if attempt == _SESSION_ATTEMPTS - 1:
+            except Exception as error:
+                if isinstance(error, JavaMissing) or attempt == _SESSION_ATTEMPTS - 1:
                     raise
-                logger.exception("Starting Spark failed; it is tried again")
+                logger.warning("Starting Spark failed and is tried again: %s", cause_of(error))
+                logger.debug("Starting Spark failed", exc_info=True)
         raise AssertionError("not reached")
 
     def _source(self, start: TaskStart) -> SourceTask:
@@ -239,5 +253,5 @@ def creation_rules(config: Mapping[str, str]) -> tuple[CreationRule, ...]:
 
 
 def _dead_letter_rule(config: Mapping[str, str]) -> CreationRule:
-    replicas = int(config.get("errors.deadletterqueue.topic.replication.factor", "3"))
+    replicas = int(config.get("errors.deadletterqueue.topic.replication.factor", UP_TO_THREE))
     return CreationRule(partitions=1, replication_factor=replicas, configs={})

@@ -7,7 +7,8 @@ query per trigger interval.
 A failure ends the task, with three exceptions. A `RetriableError`, or brokers that are unavailable, are retried for the
 life of the task, with growing pauses: the restart of a database needs no operator. A batch whose process was lost is
 retried a few times: a process may be lost for any reason, but a batch that loses every process is the cause itself.
-All other failures are retried for `errors.retry.timeout`.
+All other failures are retried for `errors.retry.timeout`. A task that cannot start, or has been failing for two
+seconds, is FAILED with the cause until it works again.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ import asyncio
 import logging
 import threading
 import time
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.client.errors import ClusterUnreachable, ConnectionLost, TimedOut
 from ottla.connect.api import ReadLimit, RetriableError
+from ottla.connect.work.causes import cause_of, trace_of
 from ottla.connect.work.engine import TaskEvents, TaskProgress, TaskSpec
 from ottla.connect.work.jobs import LostAttemptError
 from ottla.model.errors import KafkaError
@@ -35,6 +37,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS_FIRST = 0.3
+# A batch that has been failing for so long changes the task's state.
+QUIET_MS = 2_000
 # A batch may lose the process that writes it so many times.
 LOST_ATTEMPTS_MAX = 3
 # Errors that mean that the cluster is unavailable.
@@ -144,18 +148,18 @@ class TaskLoop(ABC):
     def _run(self) -> None:
         failure: str | None = None
         try:
-            self._retrying(self.open)
+            self._retrying(self.open, quiet_ms=0)
             self._work()
         except StoppedError:
             pass
         except BaseException as error:  # noqa: BLE001 - every failure becomes the trace of the task
             if not self._stopping:
-                failure = "".join(traceback.format_exception(error))
-                self.progress.on_error(_sentence(error))
+                failure = trace_of(error)
+                self.progress.on_error(cause_of(error))
         try:
             self.close()
         except Exception:
-            logger.exception("Closing task %s failed", self.spec.task.id)
+            logger.warning("Closing task %s failed", self.spec.task.id, exc_info=True)
         self._tell(self._ended.set)
         if failure is not None:
             text = failure
@@ -171,7 +175,7 @@ class TaskLoop(ABC):
         while True:
             self._wait_while_paused()
             began = time.monotonic()
-            worked = self._retrying(lambda: self.batch(limit))
+            worked = self._retrying(lambda: self.batch(limit), quiet_ms=QUIET_MS)
             left = trigger - (time.monotonic() - began)
             # A batch is often followed by more data: the next batch starts as soon as the trigger allows.
             self._sleep(max(left, 0.0) if worked else max(left, trigger / 2))
@@ -192,21 +196,24 @@ class TaskLoop(ABC):
                 raise StoppedError
         self._tell(self._events.on_running)
 
-    def _sleep(self, seconds: float) -> None:
+    def _sleep(self, seconds: float, *, until_paused: bool = True) -> None:
         end = time.monotonic() + seconds
         with self._wake:
-            while not self._stopping and not self._paused and (left := end - time.monotonic()) > 0:
+            while not self._stopping and (left := end - time.monotonic()) > 0:
+                if until_paused and self._paused:
+                    break
                 self._wake.wait(left)
             if self._stopping:
                 raise StoppedError
 
-    def _retrying(self, work: Callable[[], T]) -> T:
+    def _retrying(self, work: Callable[[], T], *, quiet_ms: int) -> T:
+        """Calls `work` until it succeeds, or fails for good. A failure changes the state only after a while."""
         timeout_ms = self.setting("errors.retry.timeout", 0)
         pause_max = self.setting("errors.retry.delay.max.ms", 60_000) / 1000
-        began, pause, lost = time.monotonic(), _RETRY_SECONDS_FIRST, 0
+        began, pause, lost, is_reported = time.monotonic(), _RETRY_SECONDS_FIRST, 0, False
         while True:
             try:
-                return work()
+                result = work()
             except StoppedError:
                 raise
             except Exception as error:
@@ -224,9 +231,17 @@ class TaskLoop(ABC):
                         raise LostAttemptError(f"The process that writes this batch was lost {lost} times.") from error
                     raise
                 self.progress.retries += 1
-                self.progress.on_error(_sentence(error))
-                logger.warning("Task %s retries its batch in %.1f s: %s", self.spec.task.id, pause, _sentence(error))
-            self._sleep(pause)
+                self.progress.on_error(cause_of(error))
+                logger.warning("Task %s retries in %.1f s: %s", self.spec.task.id, pause, cause_of(error))
+                if spent_ms >= quiet_ms:
+                    is_reported = True
+                    self._tell(partial(self._events.on_retrying, trace_of(error)))
+            else:
+                if is_reported:
+                    self._tell(self._events.on_running)
+                return result
+            # A paused task retries as well, at the same intervals.
+            self._sleep(pause, until_paused=False)
             pause = min(pause * 2, pause_max)
 
     def _tell(self, what: Callable[[], None]) -> None:
@@ -241,8 +256,3 @@ def _is_retriable(error: BaseException) -> bool:
         return True
     # Exceptions of Spark's executors arrive as text.
     return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_AWAY))
-
-
-def _sentence(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[-1] if lines else ''}"[:500]

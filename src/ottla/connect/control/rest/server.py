@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from yarl import URL
 
 from ottla.connect.api import ConnectError
+from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.control.request_errors import Elsewhere, RequestError, bad_request
 from ottla.connect.control.rest.metrics import metrics_page
 from ottla.connect.control.states import RestartRequest, TargetState, TaskId
@@ -61,7 +63,12 @@ class RestServer:
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host or None, self._port)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            address = f"{self._host or '*'}:{self._port}"
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise ConfigError(f"listeners: cannot listen on {address}: {reason}.", name="listeners") from error
         self.port = self._runner.addresses[0][1]
         self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
 

@@ -15,6 +15,7 @@ from typing import Any
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.errors import TimedOut
 from ottla.connect.api import SourceOffset, SourcePartition
+from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.control.stores.topic_log import TopicLog
 from ottla.connect.work.source_offsets import OffsetStore, offset_record, partition_key
 
@@ -58,6 +59,16 @@ class FileOffsetStore(OffsetStore):
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
+        try:
+            # Fails now, and not after the first batch.
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a"):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"offset.storage.file.filename: cannot write {self._path}: {error.strerror}.",
+                name="offset.storage.file.filename",
+            ) from error
         if self._path.exists():
             for line in (await asyncio.to_thread(self._path.read_text)).splitlines():
                 key, tab, value = line.partition("\t")

@@ -18,6 +18,7 @@ from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings
+from ottla.connect.api.config_definitions import ConfigError
 from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = ["TopicLog"]
@@ -25,6 +26,8 @@ __all__ = ["TopicLog"]
 logger = logging.getLogger(__name__)
 
 _POLL_MS = 500
+# As Kafka Connect's default; fewer where there are fewer brokers.
+REPLICAS = 3
 
 
 class TopicLog:
@@ -35,14 +38,17 @@ class TopicLog:
         on_record: Callable[[ConsumedRecord], None],
         *,
         partitions: int = 1,
-        replication_factor: int = 1,
+        replication_factor: int | None = None,
+        factor_setting: str = "replication.factor",
         topic_settings: Mapping[str, str] | None = None,
     ) -> None:
         self.topic = topic
         self._settings = settings
         self._on_record = on_record
         self._partitions = partitions
+        # None: three, or the number of brokers if there are fewer.
         self._replication_factor = replication_factor
+        self._factor_setting = factor_setting
         self._topic_settings = dict(topic_settings or {})
         self._cluster: Cluster | None = None
         self._consumer: Consumer | None = None
@@ -105,14 +111,25 @@ class TopicLog:
 
     async def _create(self) -> None:
         assert self._cluster is not None
+        brokers = len((await self._cluster.refresh([])).brokers)
+        given = self._replication_factor
+        factor = min(REPLICAS, brokers) if given is None else given
         new = NewTopic(
             name=self.topic,
             partitions=self._partitions,
-            replication_factor=self._replication_factor,
+            replication_factor=factor,
             configs={**self._topic_settings, "cleanup.policy": "compact"},
         )
         answer = (await Topics(self._cluster).create([new]))[self.topic]
-        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+        if not isinstance(answer, KafkaError):
+            logger.info("Created the topic %s with %d partitions and %d replicas", self.topic, self._partitions, factor)
+        elif answer.code == ErrorCode.INVALID_REPLICATION_FACTOR:
+            raise ConfigError(
+                f"{self._factor_setting} is {factor}, but the cluster has {brokers} brokers: set it to {brokers} or "
+                f"less, or leave it out. The topic {self.topic} was not created.",
+                name=self._factor_setting,
+            )
+        elif answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise answer
         await self._cluster.fresh_topic(self.topic, create=False)
 

@@ -136,6 +136,9 @@ class DirectoryReader(SourceReader):
             return {"row": rows, "done": True}
         return {"row": end, "done": False}
 
+    def waits_for(self) -> str | None:
+        return None if self._path.is_dir() else f"the directory {self._path} does not exist"
+
     def read(
         self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
     ) -> Iterator[pyarrow.RecordBatch]:

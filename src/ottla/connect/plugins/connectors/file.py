@@ -104,6 +104,9 @@ class LineReader(SourceReader):
             return start
         return _offset(end, self._path)
 
+    def waits_for(self) -> str | None:
+        return None if self._path.exists() else f"the file {self._path} does not exist"
+
     def read(
         self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
     ) -> Iterator[pyarrow.RecordBatch]:

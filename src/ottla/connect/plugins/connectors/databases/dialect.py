@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-from ottla.connect.api import ConfigDefinitions, ConfigType, ConnectError, Importance, NonEmpty
+from ottla.connect.api import ConfigDefinitions, ConfigType, ConnectError, Importance
 from ottla.connect.api.schema import Schema
 from ottla.connect.plugins.connectors.databases.columns import Column
 
@@ -115,11 +115,23 @@ class Database(ABC):
         """The table of a configured name, which may contain dots."""
 
 
+class _KnownDatabase:
+    """The URL of a database for which there is a dialect."""
+
+    allowed = (
+        "an address that begins with jdbc:postgresql: or jdbc:sqlite: (SparkSinkConnector with spark.format=jdbc "
+        "writes to any database with a JDBC driver)"
+    )
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, str) and value.startswith(("jdbc:postgresql:", "jdbc:sqlite:"))
+
+
 def connection_definitions() -> ConfigDefinitions:
     """The settings of `open_database`; connectors add their own."""
     return (
         ConfigDefinitions()
-        .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=NonEmpty(),
+        .define("connection.url", ConfigType.STRING, importance=Importance.HIGH, validator=_KnownDatabase(),
                 documentation="jdbc:postgresql://host:port/database or jdbc:sqlite:/path/of/the/file.")
         .define("connection.user", ConfigType.STRING, default=None, importance=Importance.HIGH,
                 documentation="The user of the database.")
@@ -154,7 +166,4 @@ def open_database(config: Mapping[str, Any]) -> Database:
 
         return SQLite(url.removeprefix("jdbc:sqlite:"), time_zone=time_zone)
     kind = ":".join(url.split(":")[:2])
-    raise ConnectError(
-        f"connection.url begins with {kind}, which is not supported: use jdbc:postgresql: or jdbc:sqlite:. "
-        "SparkSinkConnector with spark.format=jdbc writes to any database with a JDBC driver."
-    )
+    raise ConnectError(f"connection.url begins with {kind}, but it must be {_KnownDatabase.allowed}.")
