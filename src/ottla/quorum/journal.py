@@ -152,8 +152,12 @@ class Journal:
         """Truncates every batch that contains the offset or a later one. The log then ends at or before the offset."""
         if offset >= self.end_offset:
             return
+        segment_count = len(self._segments)
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._remove(self._segments.pop())
+        if len(self._segments) < segment_count:
+            # Before the last segment changes: a power loss must not bring back a segment that no longer continues it.
+            self._files.sync_directory(self._directory)
         if self._segments[-1].end_offset > offset:
             self._shorten(self._segments[-1], offset)
         self.last_epoch = -1

@@ -187,7 +187,11 @@ class VoterLog(LocalMetadataLog):
             self._sync_if_idle()
 
     def truncate_to(self, offset: int) -> None:
-        super().truncate_to(offset)
+        try:
+            super().truncate_to(offset)
+        except OSError as error:
+            self._stop(error)
+            raise
         self._lower_synced(self._journal.end_offset)
         self._sync_if_idle()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from random import Random
 
 import pytest
 
@@ -13,6 +14,9 @@ from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.records.build import build_batch
 from ottla.records.record import Record
+from ottla.sim.disk import Directory, SimDisk
+from ottla.sim.files import SimFiles
+from ottla.sim.kernel import Kernel
 from tests.support.files import MemoryFiles
 from tests.support.virtual_world import VirtualWorld
 
@@ -168,3 +172,39 @@ def test_entries_of_a_segment_that_was_full_survive_the_power_cut_after_a_restar
     assert again.synced_offset == again.end_offset == 3
     files.lose_unsynced()
     assert a_follower(a_world(files=files)[0], ONE_BATCH_EACH).end_offset == 3
+
+
+class NamedFiles:
+    """A disk that at a power cut keeps any part of the file names whose directory was not synced."""
+
+    def __init__(self, seed: int) -> None:
+        self.disk = SimDisk(Random(seed))
+        self.disk.root.change(("data", Directory()))
+        self.disk.root.sync()
+
+    def open_log(self, settings: MetadataLogSettings | None = None) -> VoterLog:
+        files = SimFiles(Kernel(0), self.disk)
+        return a_follower(VirtualWorld(immediate_workers=True, files=files), settings)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_name_of_a_new_segment_is_durable_with_its_first_entry(seed: int) -> None:
+    node = NamedFiles(seed)
+    log = node.open_log(ONE_BATCH_EACH)
+    for offset in range(3):
+        log.append_fetched(memoryview(a_batch(offset, epoch=1)))
+        assert log.synced_offset == offset + 1
+    node.disk.lose_power()
+    assert node.open_log(ONE_BATCH_EACH).end_offset == 3
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_removed_segment_does_not_come_back_behind_a_shorter_one(seed: int) -> None:
+    two_batches_each = MetadataLogSettings(segment_bytes=100)
+    node = NamedFiles(seed)
+    log = node.open_log(two_batches_each)
+    for offset in range(4):
+        log.append_fetched(memoryview(a_batch(offset, epoch=1)))
+    log.truncate_to(1)
+    node.disk.lose_power()
+    assert node.open_log(two_batches_each).end_offset == 1

@@ -266,6 +266,17 @@ def test_a_voter_that_lost_its_disk_helps_to_commit_nothing() -> None:
     assert e.Commit(offset=2) in replica.step(e.ReplicaFetched(replica=key(2), offset=2))
 
 
+def test_a_vote_is_given_for_the_own_disk_only() -> None:
+    """The candidate counts the vote as that of the disk which it asked (KIP-853)."""
+    replica = Replica(1, epoch=5).started()
+    lost = ReplicaKey(1, Uuid(bytes([9]) * 16))
+    for is_pre_vote in (True, False):
+        asked = {"candidate": key(2), "epoch": 6, "log_end": LogEnd(5, 9), "is_pre_vote": is_pre_vote}
+        answer = replica.answer(e.VoteRequested(voter=lost, **asked))
+        assert (answer.error, answer.is_granted) == (ErrorCode.INVALID_VOTER_KEY, False)
+        assert replica.answer(e.VoteRequested(voter=key(1), **asked)).is_granted
+
+
 def test_a_voter_that_lost_its_disk_keeps_no_leader_in_office() -> None:
     replica = Replica(1).leading()
     empty = ReplicaKey(2, Uuid(bytes([9]) * 16))
