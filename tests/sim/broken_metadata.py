@@ -11,7 +11,7 @@ from ottla.metadata.controller import brokers
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import PartitionImage
 from ottla.quorum import journal
-from ottla.quorum.voters import VoterSet
+from ottla.quorum.voters import ReplicaKey, VoterSet
 from ottla.sim import process
 from ottla.sim.files import SimFile
 
@@ -63,3 +63,8 @@ def fenced_brokers_keep_their_leaderships(patch: pytest.MonkeyPatch) -> None:
 def one_vote_is_a_majority(patch: pytest.MonkeyPatch) -> None:
     """A candidate leads with nobody's vote but its own."""
     patch.setattr(VoterSet, "majority", property(lambda voters: 1))
+
+
+def another_disk_is_the_voter(patch: pytest.MonkeyPatch) -> None:
+    """A node that came back with an empty disk counts as the voter that it was (KIP-853)."""
+    patch.setattr(ReplicaKey, "matches", lambda replica, other: replica.node_id == other.node_id)

@@ -84,6 +84,22 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         {"controllers": 3, "producers": 1, "faults": ("kill", "partition")},
     ),
     (
+        broken_metadata.another_disk_is_the_voter,
+        {"committed metadata is on a majority of voters"},
+        {
+            "controllers": 3,
+            "has_voters_in_log": True,
+            "producers": 1,
+            "churns_topics": True,
+            "faults": ("unmounted disk",),
+            "settings": {
+                "broker.session.timeout.ms": "3000",
+                "broker.heartbeat.interval.ms": "700",
+                "metadata.log.dir": "/metadata",
+            },
+        },
+    ),
+    (
         broken_metadata.one_node_skips_records,
         {"one metadata history"},
         # It never heals, and minutes of waiting for that take the simulator minutes too.

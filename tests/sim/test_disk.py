@@ -101,3 +101,21 @@ def test_a_slow_disk_keeps_a_task_for_a_minute_at_most() -> None:
             file.sync()
         assert disk.take_busy_us() == seconds * 1_000_000
     assert disk.take_busy_us() == 0
+
+
+def test_a_disk_that_is_not_mounted_keeps_its_files() -> None:
+    disk = SimDisk(Random(1))
+    files = files_on(disk)
+    files.make_directories("/data")
+    files.write_atomically("/data/a", b"old")
+    disk.unmount("data")
+    assert disk.is_unmounted
+    assert files.list_directory("/data") == []
+    files.write_atomically("/data/b", b"new")
+    # Neither the mount point nor the disk on the shelf is touched by a power loss.
+    disk.lose_power()
+    assert files.list_directory("/data") == ["b"]
+    disk.is_mounted_again_at_end = True
+    disk.on_process_ended()
+    assert not disk.is_unmounted
+    assert files.list_directory("/data") == ["a"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ottla.metadata.format import format_storage
 from ottla.model.ids import Uuid
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.sim.files import SimFiles
 from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.network import Network
@@ -27,10 +28,23 @@ class ClusterLayout:
 
     nodes: int = 3
     controllers: int = 1
+    # True if the voters are in the metadata log (KIP-853), False if the configuration names them.
+    has_voters_in_log: bool = False
     settings: Mapping[str, str]
 
+    @property
+    def controller_ids(self) -> range:
+        return range(1, self.controllers + 1)
+
+    @property
+    def metadata_directory(self) -> str:
+        return self.settings.get("metadata.log.dir", "/data")
+
     def properties(self, node_id: int) -> dict[str, str]:
-        voters = ",".join(f"{voter}@{node_host(voter)}:{CONTROLLER_PORT}" for voter in range(1, self.controllers + 1))
+        addresses = {voter: f"{node_host(voter)}:{CONTROLLER_PORT}" for voter in self.controller_ids}
+        quorum = {"controller.quorum.voters": ",".join(f"{voter}@{address}" for voter, address in addresses.items())}
+        if self.has_voters_in_log:
+            quorum = {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
         is_controller = node_id <= self.controllers
         listeners = f"PLAINTEXT://{node_host(node_id)}:{BROKER_PORT}"
         if is_controller:
@@ -40,7 +54,7 @@ class ClusterLayout:
             "node.id": str(node_id),
             "listeners": listeners,
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": voters,
+            **quorum,
             "log.dirs": "/data",
             "offsets.topic.replication.factor": str(min(self.nodes, 3)),
             "offsets.topic.num.partitions": "3",
@@ -73,6 +87,8 @@ class SimCluster:
         self.findings: list[Finding] = []
         # The shortest and longest delay before the supervisor restarts a node.
         self.restart_seconds = (0.1, 10.0)
+        # Called with every node whose controller can serve requests, before it does so.
+        self.on_controller: list[Callable[[SimNode], object]] = []
         # Called with every node that begins to serve.
         self.on_ready: list[Callable[[SimNode], object]] = []
         # Nodes that have lost acknowledged bytes, and the run in which they lost them.
@@ -88,7 +104,8 @@ class SimCluster:
                 on_defect=self.report_defect,
             )
             node.on_ended = self._on_ended
-            node.on_ready = lambda ready, _: self._on_ready(ready)
+            node.on_controller = lambda ready, _: self._call_all(self.on_controller, ready)
+            node.on_ready = lambda ready, _: self._call_all(self.on_ready, ready)
             self.nodes[node_id] = node
 
     def start(self) -> None:
@@ -100,17 +117,29 @@ class SimCluster:
 
     def _format_controllers(self) -> None:
         """Formats the storage of several controllers with one cluster id. A single controller formats its own."""
+        layout = self.layout
         cluster_id = str(Uuid.random(self._random))
-        for node in list(self.nodes.values())[: self.layout.controllers]:
-            files = SimFiles(self.kernel, node.disk)
+        voters = None
+        if layout.has_voters_in_log:
+            voters = VoterSet(
+                Voter(
+                    ReplicaKey(node_id, Uuid.random(self._random)),
+                    (("CONTROLLER", Endpoint(node_host(node_id), CONTROLLER_PORT)),),
+                )
+                for node_id in layout.controller_ids
+            )
+        for node_id in layout.controller_ids:
+            voter = None if voters is None else voters.get(node_id)
             format_storage(
-                files,
+                SimFiles(self.kernel, self.nodes[node_id].disk),
                 log_dirs=["/data"],
-                metadata_log_dir="/data",
-                node_id=node.node_id,
+                metadata_log_dir=layout.metadata_directory,
+                node_id=node_id,
                 random=self._random,
                 now_ms=EPOCH_MS,
                 cluster_id=cluster_id,
+                first_voters=None if voters is None else lambda _: voters,
+                metadata_directory_id=None if voter is None else voter.key.directory_id,
             )
 
     @property
@@ -162,6 +191,8 @@ class SimCluster:
             node.disk.heal()
             node.set_clock_error(0)
             node.resume()
+            if node.disk.is_unmounted:
+                node.mount_again()
 
     def _on_ended(self, node: SimNode, reason: str) -> None:
         del reason
@@ -173,8 +204,8 @@ class SimCluster:
         if not node.is_running:
             node.start()
 
-    def _on_ready(self, node: SimNode) -> None:
-        for callback in self.on_ready:
+    def _call_all(self, callbacks: list[Callable[[SimNode], object]], node: SimNode) -> None:
+        for callback in callbacks:
             callback(node)
 
 

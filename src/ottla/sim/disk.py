@@ -119,6 +119,10 @@ class SimDisk:
         self.cold_read_probability = 0.02
         # Counts down with every change. At zero the process is killed instead of making the change.
         self.changes_until_kill: int | None = None
+        # The directory of a mount point while another disk is mounted there, by name.
+        self._unmounted: tuple[str, Directory] | None = None
+        # True if the directory is mounted again when the program has ended.
+        self.is_mounted_again_at_end = False
         self._busy_us = 0
 
     # -- what faults may do ----------------------------------------------------------------------------------------
@@ -130,6 +134,40 @@ class SimDisk:
         self.is_full = self.fails_sync = self.fails_all = False
         self.sync_us = SYNC_US
         self.changes_until_kill = None
+
+    @property
+    def is_unmounted(self) -> bool:
+        """True while a mount point shows an empty disk instead of its own."""
+        return self._unmounted is not None
+
+    def unmount(self, mount_point: str) -> None:
+        """The mount point is empty from now on. The program must not be running."""
+        assert self._unmounted is None
+        directory = self.root.entries[mount_point]
+        assert isinstance(directory, Directory)
+        self._unmounted = mount_point, directory
+        self._set_mount_point(mount_point, Directory())
+
+    def mount_again(self) -> None:
+        """The mount point shows its own disk again, and the other disk is thrown away."""
+        self.is_mounted_again_at_end = False
+        if self._unmounted is not None:
+            self._set_mount_point(*self._unmounted)
+            self._unmounted = None
+
+    def keep_new(self) -> None:
+        """The other disk stays at the mount point for good."""
+        self._unmounted = None
+
+    def on_process_ended(self) -> None:
+        self.changes_until_kill = None
+        if self.is_mounted_again_at_end:
+            self.mount_again()
+
+    def _set_mount_point(self, name: str, directory: Directory) -> None:
+        """The name of a mount point cannot be lost."""
+        self.root.change((name, directory))
+        self.root.sync()
 
     @property
     def may_fail(self) -> bool:

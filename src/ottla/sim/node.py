@@ -57,14 +57,18 @@ class SimNode:
         self.properties = dict(properties)
         self.host = node_host(node_id)
         self.disk = SimDisk(kernel.random_for(f"disk of node {node_id}"))
-        # The mount point of the volume. Its name cannot be lost.
-        self.disk.root.change(("data", Directory()))
+        # The mount points of the volumes. Their names cannot be lost.
+        log_directory = properties["log.dirs"]
+        for path in dict.fromkeys((log_directory, properties.get("metadata.log.dir", log_directory))):
+            self.disk.root.change((path.strip("/"), Directory()))
         self.disk.root.sync()
         self.clock_error_ms = 0
         self.incarnation = 0
         self.process: Process | None = None
         # Called when the program has ended by itself or was killed. The supervisor may start it again.
         self.on_ended: Callable[[SimNode, str], object] | None = None
+        # Called when the controller of the node can serve requests. Only with the controller role.
+        self.on_controller: Callable[[SimNode, Broker], object] | None = None
         # Called with the broker when its client listeners are open.
         self.on_ready: Callable[[SimNode, Broker], object] | None = None
         # Called with every new broker before it serves. Tests use it to break the broker.
@@ -133,6 +137,14 @@ class SimNode:
         lost = self.disk.lose_power()
         self.kernel.trace("power loss", f"{self.node_id}: {lost} files changed", lost)
 
+    def mount_again(self) -> None:
+        """Stops the program if it runs, and gives it its own disk back."""
+        if self.is_running:
+            self.disk.is_mounted_again_at_end = True
+            self.stop()
+        else:
+            self.disk.mount_again()
+
     def freeze(self) -> None:
         if self.process is not None:
             self.kernel.trace("node freeze", str(self.node_id))
@@ -166,7 +178,7 @@ class SimNode:
         self.network.end_process(self.process, notifies_peers=notifies_peers)
         self.process.end()
         self.process = self._run = None
-        self.disk.changes_until_kill = None
+        self.disk.on_process_ended()
         if self.on_ended is not None:
             self.on_ended(self, reason)
 
@@ -259,6 +271,8 @@ class _Run:
 
     def _on_controller(self, broker: Broker) -> None:
         self.broker = broker
+        if self._node.on_controller is not None:
+            self._node.on_controller(self._node, broker)
         self._open_listeners(broker, controller_dispatcher(broker), are_controllers=True)
 
     def _open_listeners(self, broker: Broker, dispatcher: Dispatcher, *, are_controllers: bool) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from random import Random
 
 from ottla.sim.faults.alterations import LateAlterations
+from ottla.sim.faults.disks import UnmountedDisk
 from ottla.sim.faults.schedule import FAULTS
 from ottla.sim.faults.steps import ALL_STEPS, Step
 
@@ -26,6 +27,8 @@ class Plan:
     seed: int
     nodes: int = 3
     controllers: int = 1
+    # True if the voters are in the metadata log (KIP-853), False if the configuration names them.
+    has_voters_in_log: bool = False
     seconds: float = 40.0
     topics: dict[str, int] = field(default_factory=lambda: {"t": 2})
     replication_factor: int = 3
@@ -64,7 +67,7 @@ def plan_of(
     """The plan drawn from the seed, with the parameters that the caller has set."""
     random = Random(f"{seed}/plan")
     node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
-    usual = sorted(set(FAULTS) - {LateAlterations.name})
+    usual = sorted(set(FAULTS) - {LateAlterations.name, UnmountedDisk.name})
     kinds = random.sample(usual, random.choice((0, 1, 2, 3, 4, len(usual))))
     chosen_nodes = nodes if nodes is not None else node_count
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
@@ -76,24 +79,18 @@ def plan_of(
     drawn_seconds = random.choice((10.0, 20.0, 20.0, 40.0))
     drawn_controllers = random.choice((1, 3, 3, 3)) if chosen_nodes >= 3 else 1
     pause = random.choice(((0.2, 2.0), (0.5, 8.0), (2.0, 15.0)))
-    session_ms = random.choice((3_000, 6_000, 9_000))
-    settings = {
-        "broker.session.timeout.ms": str(session_ms),
-        "broker.heartbeat.interval.ms": str(session_ms // 4),
-        "replica.lag.time.max.ms": str(min(random.choice((2_000, 10_000, 30_000)), lag_ms_max)),
-        "replica.fetch.wait.max.ms": "500",
-        "group.initial.rebalance.delay.ms": "0",
-        "log.flush.offset.checkpoint.interval.ms": "5000",
-        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((1_000, 5_000))),
-        "controlled.shutdown.enable": random.choice(("true", "true", "false")),
-        "initial.broker.registration.timeout.ms": "60000",
-    }
+    settings = _draw_settings(random, lag_ms_max=lag_ms_max)
+    chosen_controllers = min(chosen_nodes, drawn_controllers if controllers is None else controllers)
+    quorum_settings, has_voters_in_log = _draw_quorum(seed, chosen_controllers)
+    if quorum_settings:
+        kinds = [*kinds, UnmountedDisk.name]
     copies = random.choice((0, 0, 0, 1))
     steps_too = bool(copies) and chosen_nodes >= 3 and random.random() < 0.5
     return Plan(
         seed=seed,
         nodes=chosen_nodes,
-        controllers=min(chosen_nodes, drawn_controllers if controllers is None else controllers),
+        controllers=chosen_controllers,
+        has_voters_in_log=has_voters_in_log,
         seconds=drawn_seconds if seconds is None else seconds,
         topics={"t": random.randint(1, 4), "u": 1} if random.random() < 0.5 else {"t": random.randint(1, 3)},
         replication_factor=replication_factor,
@@ -108,10 +105,38 @@ def plan_of(
         moves_replicas=random.random() < 0.3,
         faults=tuple(kinds) if faults is None else tuple(faults),
         fault_pause_seconds=pause,
-        settings=settings,
+        settings=settings | quorum_settings,
         topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
         pipelines=random.choice((0, 1, 2)),
     )
+
+
+def _draw_settings(random: Random, *, lag_ms_max: int) -> dict[str, str]:
+    session_ms = random.choice((3_000, 6_000, 9_000))
+    return {
+        "broker.session.timeout.ms": str(session_ms),
+        "broker.heartbeat.interval.ms": str(session_ms // 4),
+        "replica.lag.time.max.ms": str(min(random.choice((2_000, 10_000, 30_000)), lag_ms_max)),
+        "replica.fetch.wait.max.ms": "500",
+        "group.initial.rebalance.delay.ms": "0",
+        "log.flush.offset.checkpoint.interval.ms": "5000",
+        "replica.high.watermark.checkpoint.interval.ms": str(random.choice((1_000, 5_000))),
+        "controlled.shutdown.enable": random.choice(("true", "true", "false")),
+        "initial.broker.registration.timeout.ms": "60000",
+    }
+
+
+def _draw_quorum(seed: int, controllers: int) -> tuple[dict[str, str], bool]:
+    """The settings of a quorum with disks that are not mounted, if any, and whether its voters are in the log.
+
+    From a stream of its own, so that runs without this fault stay what they were.
+    """
+    random = Random(f"{seed}/quorum")
+    if controllers < 3 or random.random() >= 0.4:
+        return {}, False
+    has_voters_in_log = random.random() < 0.75
+    joins = random.choice(("true", "false"))
+    return {"metadata.log.dir": "/metadata", "controller.quorum.auto.join.enable": joins}, has_voters_in_log
 
 
 def step_plans(*, every: int = 1, api: str = "") -> list[Plan]:

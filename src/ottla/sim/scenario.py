@@ -24,6 +24,7 @@ from ottla.sim.checkers.in_sync import InSyncReplicas
 from ottla.sim.checkers.invariants import ReplicaInvariants
 from ottla.sim.checkers.leadership import OneController, OneLeader
 from ottla.sim.checkers.metadata import MetadataInvariants, OneMetadataHistory
+from ottla.sim.checkers.quorum import CommittedByVoters
 from ottla.sim.checkers.replicas import EqualReplicas
 from ottla.sim.checkers.transactions import Transactions
 from ottla.sim.cluster import ClusterLayout, Finding, LogCollector, SimCluster
@@ -49,6 +50,7 @@ __all__ = ["CHECKERS", "Outcome", "run_plan"]
 CHECKERS: tuple[type[Checker], ...] = (
     OneLeader,
     OneController,
+    CommittedByVoters,
     OneMetadataHistory,
     MetadataInvariants,
     CoordinatorInvariants,
@@ -100,7 +102,12 @@ def run_plan(
     kernel.on_trace = on_trace
     # Set for the whole cluster, so that it holds for coordinator topics and short-lived topics too.
     settings = {"min.insync.replicas": str(plan.min_insync_replicas), **plan.settings}
-    layout = ClusterLayout(nodes=plan.nodes, controllers=plan.controllers, settings=settings)
+    layout = ClusterLayout(
+        nodes=plan.nodes,
+        controllers=plan.controllers,
+        has_voters_in_log=plan.has_voters_in_log,
+        settings=settings,
+    )
     cluster = SimCluster(kernel, layout)
     logger = logging.getLogger("ottla")
     collector = LogCollector(cluster)

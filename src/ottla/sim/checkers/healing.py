@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.sim.cluster import SimCluster
+from ottla.sim.faults.disks import is_voter
 
 __all__ = ["unhealed_part"]
 
@@ -32,6 +33,10 @@ def unhealed_part(cluster: SimCluster) -> str | None:
             partition = None if broker is None else broker.replicas.get(topic.name, index)
             if partition is None or not partition.is_leader:
                 return f"{name} has leader {row.leader} in the metadata, but that node does not lead it"
+    for node in cluster.nodes.values():
+        quorum = None if node.broker is None else node.broker.quorum
+        if quorum is not None and not is_voter(quorum, quorum.own):
+            return f"controller {node.node_id} is not a voter"
     for broker_id, broker_row in image.brokers.items():
         if broker_row.fenced:
             return f"broker {broker_id} is fenced"

@@ -7,7 +7,7 @@ from random import Random
 
 from ottla.sim.cluster import SimCluster
 from ottla.sim.faults.alterations import LateAlterations
-from ottla.sim.faults.disks import BitRot, FailingSync, FullDisk, SlowSync
+from ottla.sim.faults.disks import BitRot, FailingSync, FullDisk, SlowSync, UnmountedDisk
 from ottla.sim.faults.fault import Fault
 from ottla.sim.faults.links import ConnectionResets, OneWayPartition, Partition, SlowLinks, SlowReaders
 from ottla.sim.faults.processes import ClockJump, Freeze, Kill, KillAtWrite, PowerLoss, Restart
@@ -34,6 +34,7 @@ FAULTS: dict[str, type[Fault]] = {
         SlowSync,
         BitRot,
         LateAlterations,
+        UnmountedDisk,
     )
 }
 
