@@ -27,6 +27,12 @@ This page is generated from `src/ottla/cli/table.py` and the commands themselves
 milliseconds (`--call-timeout` for `produce`, because `--timeout` has another meaning in Kafka's tool), and
 `--command-config` for a Java client's properties file. Tables fit the terminal; in a pipe every row is one line.
 
+A profile is a name for a cluster: `ottla profile create prod -b broker:9092 --connect http://connect:8083` writes it
+under `~/.config/ottla` (`XDG_CONFIG_HOME` moves it), readable for you only, and `ottla profile use prod` chooses it. It
+may contain any property of a Java client (`--command-config FILE` copies them). A command uses the current profile
+unless `-b`, `OTTLA_BOOTSTRAP_SERVER` or `--command-config` names the cluster; `--profile` or `OTTLA_PROFILE` names a
+profile for one command.
+
 Exit codes: 0 for success, 1 for failure, 2 for an invalid command line, 130 after Ctrl-C. A command that cannot be
 undone asks for confirmation; without a terminal it is refused unless `--yes` is given. `eval "$(ottla completion
 bash)"` completes commands, options, and the names of topics and groups (`zsh` and `fish` likewise).
@@ -34,7 +40,7 @@ bash)"` completes commands, options, and the names of topics and groups (`zsh` a
 """
 
 # Options of every command that talks to a cluster; the introduction describes them.
-SHARED = {"bootstrap", "command_config", "as_json", "timeout_ms"}
+SHARED = {"bootstrap", "command_config", "profile", "as_json", "timeout_ms"}
 
 
 def page() -> str:

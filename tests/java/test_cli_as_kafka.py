@@ -463,6 +463,7 @@ ROWS = {
     "perf": "test_clients_and_measurements_count_alike",
     "verifiable-producer": "test_clients_and_measurements_count_alike",
     "verifiable-consumer": "test_clients_and_measurements_count_alike",
+    "profile": "unit/cli/test_profiles.py",
     "completion": "unit/cli/test_commands.py",
     "connect": "connect",
 }

@@ -13,12 +13,13 @@ from dataclasses import replace
 import click
 from click.shell_completion import CompletionItem
 
+from ottla.cli.failures import Failure
 from ottla.cli.session import make_session, run_async
 from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 
-__all__ = ["GROUP", "TOPIC", "TOPICS"]
+__all__ = ["GROUP", "PROFILE", "TOPIC", "TOPICS"]
 
 _PATIENCE_MS = 1_000
 
@@ -46,6 +47,17 @@ class _ClusterName(click.types.StringParamType):
         ]
 
 
+class _ProfileName(click.types.StringParamType):
+    """The name of a profile, which no cluster knows."""
+
+    name = "profile"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        from ottla.cli.profiles import Profiles
+
+        return [CompletionItem(name) for name in Profiles().names() if name.startswith(incomplete)]
+
+
 def _ask(ctx: click.Context, find: Find) -> list[str]:
     async def whole() -> list[str]:
         # One attempt is enough if no broker listens.
@@ -54,9 +66,15 @@ def _ask(ctx: click.Context, find: Find) -> list[str]:
             return await find(admin)
 
     try:
-        session = make_session(ctx.params.get("bootstrap"), ctx.params.get("command_config"), False, _PATIENCE_MS)
+        session = make_session(
+            ctx.params.get("bootstrap"),
+            ctx.params.get("command_config"),
+            ctx.params.get("profile"),
+            as_json=False,
+            timeout_ms=_PATIENCE_MS,
+        )
         return run_async(whole())
-    except (ClientError, KafkaError, OSError, ValueError, click.ClickException):
+    except (ClientError, KafkaError, Failure, OSError, ValueError, click.ClickException):
         # An error message would be printed into the line that the user types.
         return []
 
@@ -69,6 +87,7 @@ async def _groups(admin: AdminClient) -> list[str]:
     return [group.group_id for group in await admin.groups.find()]
 
 
+PROFILE = _ProfileName()
 TOPIC = _ClusterName("topic", _topics)
 TOPICS = _ClusterName("topics", _topics, separator=",")
 GROUP = _ClusterName("group", _groups)

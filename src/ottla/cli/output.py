@@ -53,14 +53,15 @@ class Output:
         """A table for people; columns in `right` are right-aligned, columns in `fold` wrap when the terminal is narrow.
 
         Columns in `seldom` are omitted on a terminal if they are empty in all rows. `none` is printed instead of a
-        table without rows.
+        table without rows; in a pipe it goes to standard error, and the header stays.
         """
         if self.as_json:
             return
         cells = [[_cell(value) for value in row] for row in rows]
-        if none and not cells and sys.stdout.isatty():
-            print(none)
-            return
+        if none and not cells:
+            print(none, file=sys.stdout if sys.stdout.isatty() else sys.stderr)
+            if sys.stdout.isatty():
+                return
         empty = {number for number in seldom if sys.stdout.isatty() and all(row[number] == "-" for row in cells)}
         from rich.console import Console
         from rich.table import Table

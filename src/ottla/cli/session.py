@@ -18,6 +18,7 @@ import click
 from ottla.cli.failures import Failure
 from ottla.cli.output import Output
 from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "confirm",
     "controller_options",
     "is_explicit",
+    "make_session",
     "parsed_file",
     "read_properties",
     "run_async",
@@ -110,6 +112,12 @@ def cluster_options_with(
             metavar="FILE",
             help="A Java client's properties file.",
         )
+        @click.option(
+            "--profile",
+            envvar="OTTLA_PROFILE",
+            metavar="NAME",
+            help="The profile of the cluster.  [default: the current one, if -b and --command-config are missing]",
+        )
         @click.option(*_OLD_NAMES, *properties, "older", type=click.Path(exists=True, dir_okay=False), hidden=True)
         @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
         @click.option(
@@ -124,6 +132,7 @@ def cluster_options_with(
         def wrapper(
             bootstrap: str | None,
             command_config: str | None,
+            profile: str | None,
             older: str | None,
             as_json: bool,
             timeout_ms: int,
@@ -131,7 +140,9 @@ def cluster_options_with(
         ) -> Any:
             if command_config is not None and older is not None:
                 raise click.UsageError("--command-config and its older names exclude each other.")
-            return function(make_session(bootstrap, command_config or older, as_json, timeout_ms), **rest)
+            path = command_config or older
+            session = make_session(bootstrap, path, profile, as_json=as_json, timeout_ms=timeout_ms)
+            return function(session, **rest)
 
         return wrapper
 
@@ -162,19 +173,42 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return cluster_options(wrapper)
 
 
-def make_session(bootstrap: str | None, properties_file: str | None, as_json: bool, timeout_ms: int) -> Session:
+def make_session(
+    bootstrap: str | None, properties_file: str | None, profile: str | None, *, as_json: bool, timeout_ms: int
+) -> Session:
+    try:
+        servers = parse_bootstrap(bootstrap or "localhost:9092")
+    except ClientError as error:
+        raise ValueError(str(error)) from None
     settings = ClientSettings(
-        bootstrap_servers=parse_bootstrap(bootstrap or "localhost:9092"),
+        bootstrap_servers=servers,
         client_id="ottla-cli",
         api_timeout_ms=timeout_ms,
         bootstrap_timeout_ms=1_000,
         request_timeout_ms=min(30_000, timeout_ms),
     )
     session = Session(settings, Output(as_json=as_json), is_told_where=bootstrap is not None)
+    session.take(_profile_properties(profile, is_wanted=bootstrap is None and properties_file is None))
     if properties_file is not None:
         session.properties_file = properties_file
         session.take(read_properties(properties_file))
     return session
+
+
+def _profile_properties(name: str | None, *, is_wanted: bool) -> dict[str, str]:
+    """The client properties of a profile. Without a name it is the current profile, if the line names no cluster.
+
+    The passwords of the current profile must not reach a cluster that the command line names.
+    """
+    if name is None and not is_wanted:
+        return {}
+    from ottla.cli.profiles import OWN_PREFIX, Profiles
+
+    profiles = Profiles()
+    chosen = name or profiles.current()
+    if chosen is None:
+        return {}
+    return {key: value for key, value in profiles.read(chosen).items() if not key.startswith(OWN_PREFIX)}
 
 
 def read_properties(path: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "connect": CommandEntry(
         "Run",
         "connect",
-        "Run a Connect worker; create the skeleton of a connector.",
+        "Run Connect workers; create, watch and change connectors.",
         "connect-standalone, connect-distributed",
     ),
     "topics": CommandEntry(
@@ -81,5 +81,6 @@ COMMANDS: dict[str, CommandEntry] = {
     "verifiable-consumer": CommandEntry(
         "Measure", "verifiable_consumer", "Consume and report each step as JSON.", "kafka-verifiable-consumer"
     ),
+    "profile": CommandEntry("More", "profile", "Name clusters, and choose the one that commands talk to.", ""),
     "completion": CommandEntry("More", "completion", "Print the shell's completion script.", ""),
 }

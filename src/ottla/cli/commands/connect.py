@@ -1,4 +1,4 @@
-"""`ottla connect`: Connect workers, their plug-ins, and the skeleton of a connector."""
+"""`ottla connect`: Connect workers, their plug-ins and connectors, and the skeleton of a connector."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ottla.cli.commands.connectors import CONNECTOR_COMMANDS
 from ottla.cli.failures import Failure
+from ottla.cli.output import Output
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 
@@ -26,6 +28,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(cls=VerbGroup, verbs={}, help=f"{COMMANDS['connect'].help} ({COMMANDS['connect'].kafka})")
 def connect() -> None:
     pass
+
+
+for _command in CONNECTOR_COMMANDS:
+    connect.add_command(_command)
 
 
 @connect.command(help="Run one worker with the connectors of these files (properties or JSON). (connect-standalone)")
@@ -61,13 +67,18 @@ def new(name: str, kind: str, directory: Path) -> None:
 
 @connect.command(help="List the plug-ins that a worker finds. (connect-plugin-path list)")
 @click.option("--plugin-path", metavar="DIR,...", default="", help="Directories with Python packages.")
-def plugins(plugin_path: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
+def plugins(plugin_path: str, as_json: bool) -> None:
     _needs_extra()
     from ottla.connect.plugins import Plugins
 
     plugins = Plugins([directory.strip() for directory in plugin_path.split(",") if directory.strip()])
-    for plugin in plugins.all():
+    found = plugins.all()
+    for plugin in () if as_json else found:
         click.echo(f"{plugin.kind:15} {plugin.version:10} {plugin.name}")
+    Output(as_json=as_json).emit(
+        [{"kind": plugin.kind, "version": plugin.version, "name": plugin.name} for plugin in found]
+    )
     for name, reason in plugins.failures.items():
         click.echo(f"not usable: {name}: {reason}", err=True)
 
