@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from ottla.cli.connect_rest import DEFAULT_URL, ConnectRest
 from ottla.cli.failures import Failure
 from ottla.cli.logic.connectors import Connector, cause_of, connector_of, parse_connector
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.output import Output
 from ottla.cli.session import confirm, parsed_file, yes_option
+from ottla.connect.rest_client import DEFAULT_URL, ConnectRest, RestError
 
 __all__ = ["CONNECTOR_COMMANDS"]
 
@@ -45,7 +45,10 @@ def _rest_options(function: Run) -> Run:
     def wrapper(url: str | None, profile: str | None, as_json: bool, timeout_ms: int, **rest: Any) -> Any:
         client = ConnectRest(url or _profile_url(profile) or DEFAULT_URL, timeout_ms=timeout_ms)
         output = Output(as_json=as_json)
-        return function(client, output, **rest) or output.exit_code
+        try:
+            return function(client, output, **rest) or output.exit_code
+        except RestError as error:
+            raise Failure(str(error)) from None
 
     return wrapper
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 import base64
 import json
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.request import ProxyHandler, Request, build_opener
 
-from ottla.cli.failures import Failure, suggestion
-
-__all__ = ["ConnectRest"]
+__all__ = ["DEFAULT_URL", "ConnectRest", "RestError"]
 
 DEFAULT_URL = "http://localhost:8083"
 REBALANCING = 409
 RETRY_SECONDS = 0.5
+
+
+class RestError(Exception):
+    """The worker refused a request, or no worker answered. The message is a sentence for the user."""
 
 
 class ConnectRest:
@@ -30,12 +33,12 @@ class ConnectRest:
     def __init__(self, urls: str, *, timeout_ms: int) -> None:
         self.urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
         for url in self.urls:
-            parts = urllib.parse.urlsplit(url)
+            parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"{url!r} is not an address like {DEFAULT_URL}.")
         self._timeout_seconds = timeout_ms / 1000
         # The address of the configuration is never a proxy's.
-        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self._opener = build_opener(ProxyHandler({}))
 
     @property
     def where(self) -> str:
@@ -57,10 +60,10 @@ class ConnectRest:
     def _call(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str | list[str]], body: object = None
     ) -> Any:
-        """The decoded answer. Raises Failure with the worker's own sentence."""
-        target = "/" + "/".join(urllib.parse.quote(part, safe="") for part in path)
+        """The decoded answer. Raises RestError with the worker's own sentence."""
+        target = "/" + "/".join(quote(part, safe="") for part in path)
         if query:
-            target += "?" + urllib.parse.urlencode(query, doseq=True)
+            target += "?" + urlencode(query, doseq=True)
         deadline = time.monotonic() + self._timeout_seconds
         while True:
             status, content = self._ask(method, target, body)
@@ -78,44 +81,44 @@ class ConnectRest:
             try:
                 with self._opener.open(_request(method, url, target, body), timeout=self._timeout_seconds) as answer:
                     return answer.status, answer.read()
-            except urllib.error.HTTPError as error:
+            except HTTPError as error:
                 with error:
                     return error.code, error.read()
-            except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            except (URLError, TimeoutError, ConnectionError) as error:
                 reason = getattr(error, "reason", error)
                 refused.append(f"{_without_password(url)} ({getattr(reason, 'strerror', None) or reason})")
-        raise Failure(
+        raise RestError(
             f"No Kafka Connect worker answers at {', '.join(refused)}. --url says where it is; "
             "'ottla connect distributed' starts one."
         )
 
-    def _failure(self, status: int, message: str, path: tuple[str, ...]) -> Failure:
+    def _failure(self, status: int, message: str, path: tuple[str, ...]) -> RestError:
         if status == 404 and path[:1] == ("connectors",) and len(path) > 1:
             names = self.get("connectors")
             if path[1] not in names:
-                hint = suggestion(path[1], names) or " 'ottla connect list' shows all connectors."
-                return Failure(f"There is no connector {path[1]!r}.{hint}")
-        return Failure(f"{message.rstrip('.')} (status {status})" if message else f"The worker answers {status}")
+                close = get_close_matches(path[1], names, n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else " 'ottla connect list' shows all connectors."
+                return RestError(f"There is no connector {path[1]!r}.{hint}")
+        return RestError(f"{message.rstrip('.')} (status {status})" if message else f"The worker answers {status}")
 
 
-def _request(method: str, url: str, target: str, body: object) -> urllib.request.Request:
-    parts = urllib.parse.urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    request = urllib.request.Request(
-        urllib.parse.urlunsplit((parts.scheme, host, parts.path, "", "")) + target,
+def _request(method: str, url: str, target: str, body: object) -> Request:
+    parts = urlsplit(url)
+    request = Request(
+        _without_password(url) + target,
         method=method,
         data=None if body is None else json.dumps(body).encode(),
         headers={"Accept": "application/json", "Content-Type": "application/json"},
     )
     if parts.username is not None:
-        pair = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         request.add_header("Authorization", "Basic " + base64.b64encode(pair.encode()).decode())
     return request
 
 
 def _without_password(url: str) -> str:
-    parts = urllib.parse.urlsplit(url)
-    return urllib.parse.urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
 
 
 def _message(content: bytes) -> str:
