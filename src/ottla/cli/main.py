@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["main"]
 
-LOADING_GC_THRESHOLD = 50_000
+# More than modules and state of a small node. A start creates almost no garbage: some 300 objects, with any number of
+# partitions.
+LOADING_GC_THRESHOLD = 500_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
