@@ -12,11 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
 from bench import clients, groups, lifecycle, metrics, pipelines, spark_read, testing
-from bench.before import compared_with_before, earlier_cluster, earlier_node, python_path
+from bench.before import earlier_cluster, earlier_node, judge_as_change, python_path
 from bench.cases import Case, topic
 from bench.chart import write_chart
 from bench.curve import CURVE
@@ -97,9 +98,9 @@ class Run:
             points=options.partitions,
         )
         if self._before is not None:
-            self._cases = [compared_with_before(case) for case in self._cases]
+            self._cases = [replace(case, floors=()) for case in self._cases]
         self._started = time.monotonic()
-        self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs)
+        self._circumstances = circumstances_now(selection=selection_of(options), runs=self._runs, before=self._before)
 
     @property
     def expected_s(self) -> float:
@@ -123,7 +124,7 @@ class Run:
     def go(self) -> None:
         with tempfile.TemporaryDirectory(prefix="ottla-bench-") as scratch, static_copy(Path(scratch)):
             makers, clusters = self._contestants(Path(scratch))
-            print_header()
+            print_header(self._circumstances.peer_column)
             if self._lifecycle_s:
                 self._measure_lifecycle(makers, Path(scratch))
             for number, (title, _, measure) in enumerate(self._specials):
@@ -154,7 +155,7 @@ class Run:
 
     def finish(self) -> None:
         if self.results:
-            print_summary(self.results)
+            print_summary(self.results, self._circumstances.peer_column)
             draw(self.results, self._circumstances, self._output)
         print(f"{time.monotonic() - self._started:.0f} s")
 
@@ -203,6 +204,8 @@ class Run:
 
     def _keep(self, result: Result, begun: float) -> None:
         result.seconds = time.monotonic() - begun
+        if self._before is not None:
+            judge_as_change(result)
         self.results.append(result)
         print_result(result)
         write_results(self.results, self._circumstances, self._output / "results.json")
@@ -226,7 +229,8 @@ def copied_package(checkout: Path, directory: Path) -> Path:
 def draw(results: Sequence[Result], circumstances: Circumstances, directory: Path) -> None:
     write_readme(results, circumstances, directory / "README.md")
     caption = f"Commit {circumstances.commit}, {circumstances.date}."
-    write_chart(results, [directory / "chart.svg", directory / "chart.png"], caption=caption)
+    paths = [directory / "chart.svg", directory / "chart.png"]
+    write_chart(results, paths, peer=circumstances.peer, caption=caption)
     print(f"Written: {directory}/results.json, README.md, chart.svg and chart.png")
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from bench.cases import Case, Goal
+from bench.cases import Goal
+from bench.runner import Result
 from tests.support.broker_clusters import OttlaCluster
 from tests.support.brokers import Broker, OttlaNode
 
-__all__ = ["compared_with_before", "earlier_cluster", "earlier_node"]
+__all__ = ["earlier_cluster", "earlier_node", "judge_as_change", "python_path"]
 
 Maker = Callable[[Path, dict[str, str]], Broker]
 
@@ -69,10 +69,10 @@ def earlier_cluster(package: Path) -> Maker:
     return lambda directory, settings: EarlierCluster(package, directory, settings)
 
 
-def compared_with_before(case: Case) -> Case:
-    """The same case, whose goals are that nothing got worse."""
-    goals = {
-        metric: Goal(ratio=1 + WORSE_MAX if goal.at_most else 1 - WORSE_MAX, at_most=goal.at_most)
-        for metric, goal in case.goals.items()
-    }
-    return replace(case, goals=goals, floors=())
+def judge_as_change(result: Result) -> None:
+    """Gives every figure the goal that the change has not made it worse."""
+    for figure in result.figures:
+        if figure.metric != "others":
+            more_is_better = figure.metric.endswith("/s")
+            ratio = 1 - WORSE_MAX if more_is_better else 1 + WORSE_MAX
+            figure.goal = Goal(ratio=ratio, at_most=not more_is_better)

@@ -26,7 +26,7 @@ class Row(NamedTuple):
     figure: Figure | None
 
 
-def write_chart(results: Sequence[Result], paths: Sequence[Path], *, caption: str = "") -> None:
+def write_chart(results: Sequence[Result], paths: Sequence[Path], *, peer: str, caption: str = "") -> None:
     """Writes the same picture to every path, in the format its suffix names."""
     import matplotlib
 
@@ -58,7 +58,7 @@ def write_chart(results: Sequence[Result], paths: Sequence[Path], *, caption: st
     axes.tick_params(axis="both", length=0)
     axes.tick_params(axis="x", labeltop=True)
     axes.set_xlabel(
-        "Ottla : Apache Kafka 4.3.1, ratio of medians; dark mark: the goal; green: met, red: lost.\n"
+        f"Ottla : {peer}, ratio of medians; dark mark: the goal; green: met, red: lost.\n"
         f"Bars are inverted where more is better: left of 1 Ottla is better.  {caption}"
     )
     axes.spines[["top", "right", "left", "bottom"]].set_visible(False)

@@ -14,7 +14,7 @@ import re
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,12 @@ class Circumstances:
     date: str
     machine: dict[str, Any] = field(default_factory=dict)
     peer: str = "Apache Kafka 4.3.1"
+    peer_column: str = "Kafka"
+    """A short name of the peer."""
 
 
-def circumstances_now(*, selection: str, runs: int) -> Circumstances:
+def circumstances_now(*, selection: str, runs: int, before: Path | None = None) -> Circumstances:
+    """`before` is the checkout that takes the place of Apache Kafka."""
     processor = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     memory_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     machine = {
@@ -50,7 +53,11 @@ def circumstances_now(*, selection: str, runs: int) -> Circumstances:
         "python": platform.python_version(),
     }
     date = time.strftime("%Y-%m-%d", time.gmtime())
-    return Circumstances(selection=selection, runs=runs, commit=commit_name(), date=date, machine=machine)
+    now = Circumstances(selection=selection, runs=runs, commit=commit_name(), date=date, machine=machine)
+    if before is None:
+        return now
+    commit = git("-C", str(before.resolve()), "rev-parse", "--short=12", "HEAD")
+    return replace(now, peer=f"commit {commit}" if commit else f"the checkout {before.name}", peer_column="before")
 
 
 def commit_name() -> str:
@@ -124,7 +131,7 @@ def readme_lines(results: Sequence[Result], circumstances: Circumstances) -> lis
     machine = circumstances.machine
     shares = [result.others_share for result in results if result.others_share is not None]
     lines = [
-        "# Ottla beside Apache Kafka",
+        f"# Ottla beside {circumstances.peer}",
         "",
         "Written by `make bench`; do not edit. How the figures come about: [bench/README.md](../../bench/README.md).",
         "",
@@ -138,15 +145,16 @@ def readme_lines(results: Sequence[Result], circumstances: Circumstances) -> lis
         middle = sorted(shares)[len(shares) // 2]
         lines.append(f"- Others took {middle:.0%} of the machine in the median case, {max(shares):.0%} in the worst.")
     lines += ["", "![Ratios and goals](chart.svg)", "", "## Where we lose", ""]
-    lines += [f"- {flat(line)}" for line in loss_lines(results)] or ["Nowhere, in what was measured."]
+    losses = loss_lines(results, circumstances.peer_column)
+    lines += [f"- {flat(line)}" for line in losses] or ["Nowhere, in what was measured."]
     for group, members in grouped(results).items():
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "", *table_lines(members)]
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "", *table_lines(members, circumstances.peer)]
     return lines
 
 
-def table_lines(results: Sequence[Result]) -> list[str]:
+def table_lines(results: Sequence[Result], peer: str) -> list[str]:
     lines = [
-        "| case | metric | Apache Kafka | Ottla | ratio | goal | | others |",
+        f"| case | metric | {peer} | Ottla | ratio | goal | | others |",
         "|---|---|--:|--:|--:|--:|---|--:|",
     ]
     for result in results:

@@ -12,8 +12,8 @@ __all__ = ["loss_lines", "number", "print_header", "print_progress", "print_resu
 WIDTH = 62
 
 
-def print_header() -> None:
-    print(f"\n{'case':{WIDTH}} {'metric':22} {'Kafka':>10} {'Ottla':>10} {'ratio':>7}  goal")
+def print_header(peer: str) -> None:
+    print(f"\n{'case':{WIDTH}} {'metric':22} {peer:>10} {'Ottla':>10} {'ratio':>7}  goal")
 
 
 def print_progress(place: int, count: int, title: str, *, elapsed_s: float, expected_s: float) -> None:
@@ -46,10 +46,10 @@ def line_of(figure: Figure) -> str:
     return f"{figure.metric:22} {medians} {figure.ratio:7.2f}  {figure.goal}{verdict}"
 
 
-def print_summary(results: Sequence[Result]) -> None:
+def print_summary(results: Sequence[Result], peer: str) -> None:
     met, judged = tally(results)
     print(f"\n{met} of {judged} goals met.")
-    if losses := loss_lines(results):
+    if losses := loss_lines(results, peer):
         print("Where we lose:")
         print("\n".join(f"  {line}" for line in losses))
 
@@ -60,10 +60,10 @@ def tally(results: Sequence[Result]) -> tuple[int, int]:
     return sum(map(bool, verdicts)), len(verdicts)
 
 
-def loss_lines(results: Sequence[Result]) -> list[str]:
+def loss_lines(results: Sequence[Result], peer: str) -> list[str]:
     """Every goal that was not met, farthest from its goal first, and every case that could not be measured."""
     lost = [
-        (figure.shortfall, loss_line(result, figure))
+        (figure.shortfall, loss_line(result, figure, peer))
         for result in results
         for figure in result.figures
         if figure.goal is not None and not figure.met
@@ -72,8 +72,8 @@ def loss_lines(results: Sequence[Result]) -> list[str]:
     return [line for _, line in sorted(lost, key=lambda pair: -pair[0])] + failed
 
 
-def loss_line(result: Result, figure: Figure) -> str:
-    line = f"{result.title}: {figure.metric} {figure.ratio:.2f} x Kafka, goal {figure.goal}"
+def loss_line(result: Result, figure: Figure, peer: str) -> str:
+    line = f"{result.title}: {figure.metric} {figure.ratio:.2f} x {peer}, goal {figure.goal}"
     floors = [f"{name} {floor.ratio:.2f}" for name, floor in result.floors_of(figure).items()]
     return f"{line} ({', '.join(floors)})" if floors else line
 

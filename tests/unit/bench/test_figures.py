@@ -33,7 +33,7 @@ def test_the_summary_says_where_we_lose(capsys: pytest.CaptureFixture[str]) -> N
         Result("produce", "small", [figure(LESS, [10], [1])]),
         Result("consume", "large", [figure(LESS, [10], [5])]),
     ]
-    report.print_summary(results)
+    report.print_summary(results, "Kafka")
     text = capsys.readouterr().out
     assert "1 of 2 goals met." in text
     assert "consume: large: broker CPU s/GB 0.50 x Kafka, goal <= 0.4" in text
@@ -43,7 +43,7 @@ def test_the_summary_says_where_we_lose(capsys: pytest.CaptureFixture[str]) -> N
 def test_the_worst_loss_comes_first() -> None:
     slow = Figure("records/s", MORE, {"kafka": [100], "ottla": [20]})
     results = [Result("a", "b", [figure(LESS, [10], [5]), slow]), Result("c", "d", error="why")]
-    first, second, third = report.loss_lines(results)
+    first, second, third = report.loss_lines(results, "Kafka")
     assert "records/s 0.20" in first
     assert "broker CPU s/GB 0.50" in second
     assert third == "c: d: not measured: why"

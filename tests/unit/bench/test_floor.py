@@ -84,6 +84,6 @@ def test_a_loss_tells_what_nobody_could_win() -> None:
     result = run_case(case, brokers, None, runs=3, floors=servers)  # type: ignore[arg-type]
     rows = ["cpu", "(floor of cpu)", "(floor in C of cpu)", "records/s"]
     assert [figure.metric for figure in result.figures] == rows
-    assert loss_lines([result]) == ["g: n: cpu 0.75 x Kafka, goal <= 0.4 (floor 0.50, floor in C 0.45)"]
+    assert loss_lines([result], "Kafka") == ["g: n: cpu 0.75 x Kafka, goal <= 0.4 (floor 0.50, floor in C 0.45)"]
     without = run_case(case, brokers, None, runs=1)  # type: ignore[arg-type]
-    assert loss_lines([without]) == ["g: n: cpu 0.75 x Kafka, goal <= 0.4"]
+    assert loss_lines([without], "Kafka") == ["g: n: cpu 0.75 x Kafka, goal <= 0.4"]

@@ -58,11 +58,11 @@ def test_what_was_left_out_of_a_case_is_said_and_kept(tmp_path: Path) -> None:
     short.cut = "1 of 3 rounds"
     publish.write_results([short], CIRCUMSTANCES, tmp_path / "results.json")
     assert publish.read_results(tmp_path / "results.json") == ([short], CIRCUMSTANCES)
-    assert "| small (1 of 3 rounds) | CPU |" in "\n".join(publish.table_lines([short]))
+    assert "| small (1 of 3 rounds) | CPU |" in "\n".join(publish.table_lines([short], "Apache Kafka"))
 
 
 def test_the_chart_is_drawn_from_every_goal(tmp_path: Path) -> None:
-    chart.write_chart(results(), [tmp_path / "chart.svg", tmp_path / "chart.png"])
+    chart.write_chart(results(), [tmp_path / "chart.svg", tmp_path / "chart.png"], peer="Apache Kafka")
     text = (tmp_path / "chart.svg").read_text()
     assert "records/s" in text
     assert "large" in text
@@ -78,5 +78,5 @@ def test_bars_point_the_same_way_whether_more_or_less_is_better() -> None:
 
 
 def test_a_chart_of_nothing_is_still_a_chart(tmp_path: Path) -> None:
-    chart.write_chart([], [tmp_path / "chart.svg"])
+    chart.write_chart([], [tmp_path / "chart.svg"], peer="Apache Kafka")
     assert (tmp_path / "chart.svg").exists()
