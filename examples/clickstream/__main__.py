@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 PARTITIONS = 2
+FILES = "clicks"
 DRAIN_SECONDS_MAX = 60.0
 DRAINED_LOOKS = 4
 # The number of characters of Spark's output that are shown after a failure.
@@ -46,8 +47,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m examples.clickstream", description=__doc__)
     parser.add_argument("--seconds", type=float, default=45.0, help="for how long clicks are made (default: 45)")
     parser.add_argument("--rate", type=int, default=4000, help="clicks per second (default: 4000)")
-    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="where the picture goes")
+    parser.add_argument(
+        "--output", type=Path, default=Path("build/demo"), help="for the Parquet files and the picture (./build/demo)"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep node and Connect running at the end, until Ctrl-C")
     options = parser.parse_args()
+    if (refusal := ending.remove_former_files(options.output / FILES)) is not None:
+        parser.error(refusal)
     # The table shows the progress; of the log only failures matter here.
     logging.basicConfig(level=logging.ERROR, format="%(levelname)s %(name)s: %(message)s")
     with tempfile.TemporaryDirectory(prefix="ottla-demo-") as scratch, ottla.testing.cluster() as node:
@@ -62,26 +68,35 @@ def main() -> int:
 async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int:
     console = Console()
     stopped = stopped_by_signals()
-    console.print(f"A node answers at [bold]{bootstrap}[/]; its data and the files are temporary. Spark starts ...")
-    database, parquet = scratch / "users.db", scratch / "clicks"
+    console.print(f"A node answers at [bold]{bootstrap}[/]. Spark starts ...")
+    database, parquet = scratch / "users.db", options.output / FILES
     pipeline.make_users(database)
     await make_topics(bootstrap)
     with standard_error_in(scratch / "spark.log"):
         spark = await asyncio.to_thread(start_spark)
+    console.print("Spark warms up ...")
+    warm = asyncio.create_task(asyncio.to_thread(pipeline.warm_up, spark, bootstrap, database, scratch / "warm-up"))
     # The worker shares the session with the query; otherwise it would create a session of its own.
     config = WorkerConfig(pipeline.worker_settings(bootstrap), distributed=True)
     async with Worker(config, engine=partial(SparkEngine, spark=spark)) as worker:
         console.print(f"Connect answers at [bold]{worker.url}[/]")
         query = await asyncio.to_thread(pipeline.enrich, spark, bootstrap, database, scratch / "checkpoint")
         await worker.create(pipeline.files(parquet))
+        await warm
         async with Watch(bootstrap, (pipeline.CLICKS, pipeline.ENRICHED), parquet, rate=options.rate) as watch:
             await worker.create(pipeline.generator(options.rate))
             await follow(console, watch, stopped, seconds=options.seconds)
             assert worker.herder is not None
             await worker.herder.connectors.stop("clicks")
             await drain(console, watch)
-        await asyncio.to_thread(query.stop)
-        return await asyncio.to_thread(finish, console, spark, parquet, options)
+        if not options.keep:
+            await asyncio.to_thread(query.stop)
+        status = await asyncio.to_thread(finish, console, spark, parquet, options)
+        if options.keep:
+            console.print(ending.places_to_look(bootstrap, worker.url), soft_wrap=True, highlight=False)
+            await stopped_by_signals().wait()
+            await asyncio.to_thread(query.stop)
+        return status
 
 
 def start_spark() -> SparkSession:
@@ -136,6 +151,8 @@ async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seco
             await asyncio.sleep(0.5)
     if not console.is_terminal:
         print()
+    if watch.first_file_seconds is not None:
+        console.print(f"The first clicks were in Parquet files {watch.first_file_seconds:.1f} s after the start.")
 
 
 async def drain(console: Console, watch: Watch) -> None:
@@ -165,6 +182,7 @@ def finish(console: Console, spark: SparkSession, parquet: Path, options: argpar
     paths = [options.output / "clickstream.png", options.output / "clickstream.svg"]
     ending.draw(ending.stage_points(spark), paths, caption=f"{options.rate:,} clicks/s were asked for.")
     console.print(f"Throughput and latency: {paths[0]}, {paths[1].name}")
+    console.print(ending.queries_to_paste(parquet), soft_wrap=True, highlight=False, markup=False)
     return 0 if right else 1
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +12,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.table import Table
 
-__all__ = ["Point", "clicks_by_region", "count_clicks", "draw", "register_clicks", "stage_points"]
+__all__ = [
+    "Point",
+    "clicks_by_region",
+    "count_clicks",
+    "draw",
+    "places_to_look",
+    "queries_to_paste",
+    "register_clicks",
+    "remove_former_files",
+    "stage_points",
+]
 
 BY_REGION = """
     SELECT region,
@@ -38,6 +50,31 @@ STAGES = """
     SELECT stage, second, count(*) AS records, percentile(latency_ms, array(0.5, 0.95)) AS latency_ms
     FROM latencies GROUP BY stage, second ORDER BY stage, second"""
 
+TO_PASTE = """
+The files are in {path}. To query them, paste this into {python}:
+
+import ottla.spark
+
+clicks = ottla.spark.session("look").read.parquet("{path}")
+clicks.groupBy("region", "plan").count().orderBy("region", "plan").show()
+
+or this into a Python with DuckDB (pip install duckdb):
+
+import duckdb
+
+duckdb.sql("SELECT region, plan, count(*) FROM read_parquet('{path}/*/*.parquet') GROUP BY ALL ORDER BY ALL").show()
+
+What to look at next: {page}, a walk through logs, groups, replication and pipelines."""
+
+TO_LOOK_AT = """
+The node and Connect run on until Ctrl-C. In another terminal:
+
+{ottla} top -b {bootstrap}
+{ottla} consume clicks-enriched -b {bootstrap} --from-beginning --max-messages 3
+{ottla} groups list -b {bootstrap}
+curl {connect}connectors/files/status
+curl -X PUT {connect}connectors/clicks/resume      # the stream continues, into the same files"""
+
 COLOURS = {"clicks": "#2a9d8f", "clicks-enriched": "#e9a23b", "Parquet": "#264653"}
 FAINT = "#e5e5e5"
 
@@ -50,6 +87,31 @@ class Point(NamedTuple):
     records: int
     median_ms: float
     slow_ms: float
+
+
+def remove_former_files(path: Path) -> str | None:
+    """Removes the files of a former run. Answers with a refusal if the directory has something else in it."""
+    if not path.exists():
+        return None
+    others = sorted(entry.name for entry in path.iterdir() if not entry.name.startswith(("region=", "_", ".")))
+    if others:
+        return f"{path} has entries that are not of the demo, such as {others[0]}: remove them, or set --output"
+    shutil.rmtree(path)
+    return None
+
+
+def queries_to_paste(path: Path) -> str:
+    return TO_PASTE.format(path=path, python=_beside_python("python"), page="docs/learn/README.md")
+
+
+def places_to_look(bootstrap: str, connect: str) -> str:
+    return TO_LOOK_AT.format(bootstrap=bootstrap, connect=connect, ottla=_beside_python("ottla"))
+
+
+def _beside_python(name: str) -> str:
+    """A program of this environment, as short as the directory allows."""
+    path = Path(sys.executable).with_name(name)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def register_clicks(spark: SparkSession, path: Path) -> None:

@@ -11,18 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import ottla.spark
+from ottla.spark.sessions import JAVA_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["CLICKS", "ENRICHED", "SPARK", "enrich", "files", "generator", "make_users", "worker_settings"]
+__all__ = ["CLICKS", "ENRICHED", "SPARK", "enrich", "files", "generator", "make_users", "warm_up", "worker_settings"]
 
 CLICKS, ENRICHED = "clicks", "clicks-enriched"
 USERS = 1000
 TRIGGER_MS = 500
 # Connectors and the query share the cores; file footers hold the oldest and the newest time of a file.
-SPARK = {"spark.scheduler.mode": "FAIR", "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+SPARK = {
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # The optimising compiler of Java pays off after minutes; until then it takes half of the CPU.
+    "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1",
+}
 JSON = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
 
 # The columns that the query reads from `clicks`, and those that the sink reads from `clicks-enriched`.
@@ -82,8 +88,6 @@ def make_users(database: Path) -> None:
 
 def enrich(spark: SparkSession, bootstrap: str, database: Path, checkpoint: Path) -> StreamingQuery:
     """Adds the user to each click: a join of a stream with a table, written exactly once."""
-    from pyspark.sql import functions as sql
-
     clicks = (
         spark.readStream.format("ottla")
         .option("bootstrap.servers", bootstrap)
@@ -91,13 +95,9 @@ def enrich(spark: SparkSession, bootstrap: str, database: Path, checkpoint: Path
         .option("startingOffsets", "earliest")
         .option("group.id", "enrich")
         .load()
-        .select("key", "timestamp", sql.from_json(sql.col("value").cast("string"), CLICK).alias("click"))
-        .select("key", "click.*", sql.unix_millis("timestamp").alias("received"))
     )
-    enriched = clicks.join(sql.broadcast(_users(spark, database)), "user_id", "left")
-    value = sql.to_json(sql.struct(*ENRICHED_FIELDS))
     writer = (
-        enriched.select("key", value.alias("value"))
+        _with_users(clicks, _users(spark, database))
         .writeStream.format("ottla")
         .option("bootstrap.servers", bootstrap)
         .option("topic", ENRICHED)
@@ -105,6 +105,22 @@ def enrich(spark: SparkSession, bootstrap: str, database: Path, checkpoint: Path
         .queryName("enrich")
     )
     return ottla.spark.start(writer, processingTime=f"{TRIGGER_MS} milliseconds")
+
+
+def warm_up(spark: SparkSession, bootstrap: str, database: Path, scratch: Path) -> None:
+    """Takes one click through the steps of the pipeline, so that Spark has loaded and compiled them before the stream.
+
+    Reads the topic while it is empty; the click is a row of its own.
+    """
+    from pyspark.sql import functions as sql
+
+    options = {"bootstrap.servers": bootstrap, "subscribe": CLICKS}
+    topic = spark.read.format("ottla").options(**options).load()
+    value = """'{"click_id": 0, "at": 0, "user_id": 1, "page": "/", "status": 200, "duration_ms": 1.0}'"""
+    click = spark.range(1).selectExpr("cast(null as binary) AS key", f"{value} AS value", "now() AS timestamp")
+    enriched = _with_users(click.unionByName(topic.select(*click.columns)), _users(spark, database))
+    row = sql.from_json("value", "click_id bigint, at bigint, name string, region string").alias("row")
+    enriched.select(row).select("row.*").coalesce(1).write.partitionBy("region").parquet(str(scratch))
 
 
 def files(path: Path) -> dict[str, str]:
@@ -121,6 +137,16 @@ def files(path: Path) -> dict[str, str]:
         "value.converter": "JsonConverter",
         "value.converter.schema.content": json.dumps(_schema()),
     }
+
+
+def _with_users(clicks: DataFrame, users: DataFrame) -> DataFrame:
+    """Key and value of an enriched click for each record of a click."""
+    from pyspark.sql import functions as sql
+
+    parsed = clicks.select("key", "timestamp", sql.from_json(sql.col("value").cast("string"), CLICK).alias("click"))
+    flat = parsed.select("key", "click.*", sql.unix_millis("timestamp").alias("received"))
+    enriched = flat.join(sql.broadcast(users), "user_id", "left")
+    return enriched.select("key", sql.to_json(sql.struct(*ENRICHED_FIELDS)).alias("value"))
 
 
 def _users(spark: SparkSession, database: Path) -> DataFrame:

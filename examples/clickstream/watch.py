@@ -61,6 +61,8 @@ class Watch:
         self._settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap), client_id="watch")
         self._path = path
         self._files: set[Path] = set()
+        # From the start of the stream until the first clicks were in files.
+        self.first_file_seconds: float | None = None
         self._rate = rate
         self._began = time.monotonic()
         self._work: asyncio.Task[None] | None = None
@@ -143,6 +145,8 @@ class Watch:
         import pyarrow.parquet
 
         new = set(self._path.glob("region=*/*.parquet")) - self._files
+        if new and self.first_file_seconds is None:
+            self.first_file_seconds = time.monotonic() - self._began
         for path in sorted(new, key=lambda new_path: new_path.stat().st_mtime_ns):
             self._files.add(path)
             footer = pyarrow.parquet.read_metadata(path)
