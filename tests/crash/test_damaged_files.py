@@ -254,3 +254,16 @@ def test_a_closed_segment_that_was_removed_while_stopped_is_fetched_again() -> N
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
         assert removed.read_bytes() == whole
         assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))
+
+
+def test_a_closed_segment_that_is_truncated_while_the_leader_serves_it_is_repaired() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3, segment_bytes=str(1 << 20))
+        produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(60)])
+        node = cluster.node(leader_of(admin, "t"))
+        truncated = closed_segments(directory_of(node, "t"))[1]
+        whole = truncated.read_bytes()
+        os.truncate(truncated, len(whole) - 60_000)
+        assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))
+        wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
+        assert truncated.read_bytes() == whole

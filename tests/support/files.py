@@ -121,6 +121,7 @@ class MemoryFiles:
         self.capacity_bytes = capacity_bytes
         self.now_ms = now_ms
         self.is_cold = False
+        self.on_short_file: Callable[[str], None] | None = None
         self.sync_count = 0
         self.open_count = 0
         self._failures: list[tuple[str, OSError, str]] = []

@@ -13,6 +13,7 @@ import fcntl
 import os
 import resource
 import stat
+from collections.abc import Callable
 
 from ottla.host.reserving import GROWN_BYTES, NO_END, room_for
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
@@ -220,6 +221,9 @@ class OsLock:
 
 class OsFiles:
     """`Files` on the operating system."""
+
+    def __init__(self) -> None:
+        self.on_short_file: Callable[[str], None] | None = None
 
     def open(self, path: str, *, create: bool = True) -> File:
         return OsFile(path, create=create)

@@ -232,8 +232,11 @@ class Outbox:
             self._waiting_for_disk = False
             if self._closed:
                 return
-            if deferred.error is not None or len(deferred.result()) < len(region):
-                self._owner.outbox_failed(f"cannot read {region}: {deferred.error or 'the file is shorter'}")
+            if deferred.error is not None:
+                self._owner.outbox_failed(f"cannot read {region}: {deferred.error}")
+                return
+            if len(deferred.result()) < len(region):
+                self._fail_short(region)
                 return
             self._outgoing.replace_first(deferred.result())
             self._resume()
@@ -260,8 +263,7 @@ class Outbox:
             while position < end:
                 sent = os.sendfile(descriptor, file_descriptor, position, end - position)
                 if sent == 0:
-                    # The response has announced these bytes, but the file is too short. The stream cannot continue.
-                    self._owner.outbox_failed(f"{region} ends before its announced length")
+                    self._fail_short(region)
                     return 0
                 position += sent
         finally:
@@ -271,6 +273,13 @@ class Outbox:
             self._region_sent = 0
             self._region_warm_until = -1
         return position - start
+
+    def _fail_short(self, region: FileRegion) -> None:
+        """The response has announced bytes that the file does not have. The stream cannot continue."""
+        on_short_file = self._world.files.on_short_file
+        if on_short_file is not None:
+            on_short_file(region.file.path)
+        self._owner.outbox_failed(f"{region} ends before its announced length")
 
     def _warm_on_worker(self, file: File, position: int, length: int) -> None:
         def on_warm(deferred: Deferred[int]) -> None:

@@ -135,6 +135,9 @@ class Lock(Protocol):
 class Files(Protocol):
     """The file system. Every method may raise OSError."""
 
+    on_short_file: Callable[[str], None] | None
+    """Called with the path of a file that ends before a region that was to be sent."""
+
     def open(self, path: str, *, create: bool = True) -> File: ...
 
     def exists(self, path: str) -> bool: ...

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import posixpath
+from collections.abc import Callable
 
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
 from ottla.sim.disk import Directory, Inode, SimDisk
@@ -25,6 +26,7 @@ class SimFiles:
         self._kernel = kernel
         self.disk = disk
         self.is_dead = False
+        self.on_short_file: Callable[[str], None] | None = None
         self._locks: set[str] = set()
 
     # -- the port --------------------------------------------------------------------------------------------------

@@ -63,6 +63,11 @@ class SimListener:
     def now(self) -> float:
         return self._broker.world.clock.monotonic()
 
+    def report_short(self, path: str) -> None:
+        on_short_file = self._broker.world.files.on_short_file
+        if on_short_file is not None:
+            on_short_file(path)
+
     def stop_reading(self) -> None:
         for connection in list(self._connections):
             connection.stop_reading()
@@ -183,6 +188,7 @@ class SimConnection:
                 if isinstance(first, FileRegion):
                     data = first.read()
                     if len(data) < len(first):
+                        self._owner.report_short(first.file.path)
                         raise OSError(f"{first} ends before its announced length")
                     outgoing.replace_first(data)
                     continue

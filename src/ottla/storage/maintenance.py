@@ -12,14 +12,19 @@ from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred, gather
-from ottla.model.ports import Timer, World
+from ottla.model.ports import Files, Timer, World
 from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.flusher import sync_job
 from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import is_any_short
-from ottla.storage.names import LOG_START_OFFSET_FILE, RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE
+from ottla.storage.names import (
+    LOG_START_OFFSET_FILE,
+    RECOVERY_POINT_FILE,
+    REPLICATION_OFFSET_FILE,
+    offset_of_file,
+)
 from ottla.storage.retention import delete_expired
 
 if TYPE_CHECKING:
@@ -48,6 +53,7 @@ class Maintenance:
         self._is_catching_up = False
 
     def start(self) -> None:
+        self._world.files.on_short_file = self.on_short_file
         self.expire_producers()
         delay_ms = self._manager.config.log_initial_task_delay_ms
         self._every("retention", lambda c: c.log_retention_check_interval_ms, delay_ms, self.apply_retention)
@@ -75,6 +81,7 @@ class Maintenance:
 
     def stop(self) -> None:
         self._is_stopped = True
+        self._world.files.on_short_file = None
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
@@ -94,6 +101,19 @@ class Maintenance:
                 log.files.find_damage(log.recovery_point)
 
         self._world.workers.submit(find_suspects).then(check).recover(BaseException, _ignore)
+
+    def on_short_file(self, path: str) -> None:
+        """A file ended before a region that was to be sent: it was truncated, unless the log has done so itself."""
+        directory, _, name = path.rpartition("/")
+        base_offset = offset_of_file(name)
+        for log in self._manager:
+            if log.directory != directory or base_offset is None or log.is_offline:
+                continue
+            segment = log.segments[log.segments.number_of(base_offset)]
+            if segment is log.segments.active:
+                log.files.find_damage(log.recovery_point)
+            elif segment.base_offset == base_offset and _size_of(self._world.files, path) < segment.size:
+                log.files.failures.note_damaged(base_offset, f"{path} was truncated")
 
     def flush_due(self) -> None:
         """Flushes logs whose last flush is `flush.ms` ago."""
@@ -258,6 +278,13 @@ def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
         next_one()
     next_one()
     return done
+
+
+def _size_of(files: Files, path: str) -> int:
+    try:
+        return files.size_of(path)
+    except OSError:
+        return -1
 
 
 def _ignore(_outcome: object) -> None:
