@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 import ottla.testing
 
@@ -267,3 +267,30 @@ def test_a_closed_segment_that_is_truncated_while_the_leader_serves_it_is_repair
         assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
         assert truncated.read_bytes() == whole
+
+
+def test_the_scrub_finds_a_rotten_record_that_was_never_read() -> None:
+    settings = {"ottla.log.scrub.interval.ms": "1000"}
+    with ottla.testing.cluster(nodes=3, settings=settings) as cluster:
+        admin = create(cluster.bootstrap, "t", replicas=3, segment_bytes=str(1 << 20))
+        produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(60)])
+        leader = leader_of(admin, "t")
+        node = cluster.node(1 + leader % 3)
+        rotten = closed_segments(directory_of(node, "t"))[1]
+        whole = rotten.read_bytes()
+        flip(rotten, position=300_000)
+        # Turned on while the node runs.
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(node.node_id))
+        resource.add_incremental_config(
+            ConfigEntry(
+                "ottla.log.scrub.bytes.per.second",
+                "100000000",
+                incremental_operation=AlterConfigOpType.SET,
+            )
+        )
+        for future in admin.incremental_alter_configs([resource]).values():
+            future.result(WAIT_S)
+        wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
+        assert rotten.read_bytes() == whole
+        assert leader_of(admin, "t") == leader
+        assert in_sync(admin, "t") == [1, 2, 3]

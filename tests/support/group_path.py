@@ -81,7 +81,7 @@ class GroupPath(DataPath):
         for partition in list(self.replicas.partitions()):
             partition.log.files.take_offline(StorageError("crashed"))
         self.groups.close()
-        self.logs._maintenance.stop()
+        self.logs.maintenance.stop()
         self.logs.cleaner.stop()
         self.logs._release_locks()
 

@@ -115,7 +115,7 @@ class ReplicaNode:
         self.replicas.close()
         for partition in list(self.replicas.partitions()):
             partition.log.files.take_offline(StorageError("crashed"))
-        self.logs._maintenance.stop()
+        self.logs.maintenance.stop()
         self.logs.cleaner.stop()
         self.logs._release_locks()
         self.cluster.drop_links(self)

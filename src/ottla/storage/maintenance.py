@@ -29,6 +29,7 @@ from ottla.storage.retention import delete_expired
 
 if TYPE_CHECKING:
     from ottla.storage.manager import LogManager
+    from ottla.storage.scrub import Scrubber
 
 __all__ = ["Maintenance", "flush_all", "gather"]
 
@@ -51,6 +52,7 @@ class Maintenance:
         self._checkpoints = CheckpointWrites(self._submit)
         self._is_behind = False
         self._is_catching_up = False
+        self._scrubber: Scrubber | None = None
 
     def start(self) -> None:
         self._world.files.on_short_file = self.on_short_file
@@ -78,13 +80,32 @@ class Maintenance:
             self.checkpoint_high_watermarks,
         )
         self._every("producers", lambda c: c.producer_id_expiration_check_interval_ms, 0, self.expire_producers)
+        self.on_config()
 
     def stop(self) -> None:
         self._is_stopped = True
         self._world.files.on_short_file = None
+        if self._scrubber is not None:
+            self._scrubber.stop()
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+
+    def on_config(self) -> None:
+        """Starts, changes or stops the scrub. Other tasks read the configuration with every run."""
+        config = self._manager.config
+        rate = config.ottla_log_scrub_bytes_per_second
+        if self._scrubber is None and rate > 0 and self._timers:
+            # Off by default.
+            from ottla.storage.scrub import Scrubber
+
+            self._scrubber = Scrubber(self._world, lambda: self._manager)
+        if self._scrubber is not None:
+            self._scrubber.configure(bytes_per_second=rate, interval_ms=config.ottla_log_scrub_interval_ms)
+
+    @property
+    def scrubbed_bytes(self) -> int:
+        return 0 if self._scrubber is None else self._scrubber.bytes_read
 
     def apply_retention(self) -> None:
         self._for_each_log(lambda log: delete_expired(log, self._world.clock.now_ms()))

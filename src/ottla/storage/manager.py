@@ -45,7 +45,6 @@ __all__ = ["OPEN_FILES_MAX", "DirectoryDescription", "LogManager", "ReplicaDescr
 logger = logging.getLogger(__name__)
 
 OPEN_FILES_MAX = 4096
-
 _PREFERRED_MAX = 10_000
 
 NO_OVERRIDES: Mapping[str, str] = {}
@@ -87,7 +86,7 @@ class LogManager:
         self.directories = [LogDirectory(world.files, path) for path in dict.fromkeys(config.log_dirs)]
         self._entries: dict[TopicPartition, _Entry] = {}
         self._mover = Mover(world, self)
-        self._maintenance = Maintenance(world, self)
+        self.maintenance = Maintenance(world, self)
         self.cleaner = LogCleaner(
             world, self.pool, settings=CleanerSettings.from_broker_config(config), logs=self.__iter__
         )
@@ -120,6 +119,7 @@ class LogManager:
         """Applies a dynamic change. Periodic tasks use it from their next run on."""
         self._config = config
         self.cleaner.reconfigure(CleanerSettings.from_broker_config(config))
+        self.maintenance.on_config()
 
     # ---- opening
 
@@ -151,7 +151,7 @@ class LogManager:
 
     def begin_upkeep(self) -> None:
         """Starts retention, compaction and the other periodic tasks."""
-        self._maintenance.start()
+        self.maintenance.start()
         self.cleaner.start()
 
     def _open_directories(self) -> None:
@@ -336,7 +336,7 @@ class LogManager:
         if entry is None:
             return
         entry.directory.partition_count -= 1
-        self._maintenance.checkpoint_soon()
+        self.maintenance.checkpoint_soon()
         self.cleaner.on_log_deleted(topic_partition, entry.directory.path)
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
         try:
@@ -382,7 +382,7 @@ class LogManager:
     def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
         self._mover.on_cut(topic_partition, offset)
         if goes_behind_checkpoints:
-            self._maintenance.checkpoint_soon()
+            self.maintenance.checkpoint_soon()
 
     # ---- moving between directories
 
@@ -485,15 +485,15 @@ class LogManager:
 
     def checkpoint(self) -> Deferred[None]:
         """Writes recovery points, high watermarks and start offsets of all directories, on a worker."""
-        return self._maintenance.checkpoint()
+        return self.maintenance.checkpoint()
 
     def close(self, *, broker_epoch: int = -1) -> Deferred[None]:
         """A clean shutdown: flushes and closes logs, writes checkpoints and markers. Resolves when all is durable."""
         self._is_closing = True
-        self._maintenance.stop()
+        self.maintenance.stop()
         self.cleaner.stop()
         self._mover.stop()
-        return self._maintenance.close_all(broker_epoch).finally_do(self._release_locks)
+        return self.maintenance.close_all(broker_epoch).finally_do(self._release_locks)
 
     def _release_locks(self) -> None:
         for directory in self.directories:

@@ -15,7 +15,6 @@ from ottla.records.header import (
     BATCH_LENGTH_POSITION,
     HEADER,
     HEADER_SIZE,
-    LEGACY_OVERHEAD,
     LENGTH_OVERHEAD,
     MAGIC_POSITION,
     BatchHeader,
@@ -24,11 +23,10 @@ from ottla.records.header import (
 from ottla.records.iterate import Batch, verify_checksum
 from ottla.storage.errors import CorruptLog
 
-__all__ = ["read_header_at", "scan_checked", "scan_headers"]
+__all__ = ["read_header_at", "scan_all", "scan_checked", "scan_headers"]
 
 _HEADER_PAGE_BYTES = 4096
 _CHECK_CHUNK_BYTES = 1 << 20
-_LEGACY_HEADER_BYTES = LENGTH_OVERHEAD + LEGACY_OVERHEAD
 
 
 def read_header_at(file: File, position: int, end: int) -> BatchHeader:
@@ -55,27 +53,33 @@ def scan_checked(file: File, position: int, end: int) -> Iterator[Batch]:
 
     The view of a batch is valid until the next batch is read.
     """
+    try:
+        for batch, is_intact in scan_all(file, position, end):
+            if not is_intact:
+                return
+            yield batch
+    except CorruptLog:
+        return
+
+
+def scan_all(file: File, position: int, end: int) -> Iterator[tuple[Batch, bool]]:
+    """Every batch with whether its checksum matches, as in `scan_checked`. Raises CorruptLog at an incomplete batch."""
     chunk = memoryview(b"")
     chunk_position = position
-    while position + _LEGACY_HEADER_BYTES <= end:
+    while position < end:
         inside = position - chunk_position
         if inside + HEADER_SIZE > len(chunk):
             chunk = memoryview(file.read(position, min(_CHECK_CHUNK_BYTES, end - position)))
             chunk_position, inside = position, 0
-        try:
-            header = _parse(chunk, inside, position, end, file)
-        except CorruptLog:
-            return
+        header = _parse(chunk, inside, position, end, file)
         size = header.size
         if inside + size > len(chunk):
             chunk = memoryview(file.read(position, max(size, min(_CHECK_CHUNK_BYTES, end - position))))
             chunk_position, inside = position, 0
             if len(chunk) < size:
-                return
+                raise CorruptLog(f"{file.path} ends inside the batch of {size} bytes at position {position}", file.path)
         data = chunk[inside : inside + size]
-        if not verify_checksum(data, header):
-            return
-        yield Batch(header, position, data)
+        yield Batch(header, position, data), verify_checksum(data, header)
         position += size
 
 

@@ -211,6 +211,8 @@ class BrokerAttributes:
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
     ottla_log_format: str
+    ottla_log_scrub_bytes_per_second: int
+    ottla_log_scrub_interval_ms: int
     ottla_metrics_listener: str
     principal_builder_class: str
     process_roles: tuple[str, ...]

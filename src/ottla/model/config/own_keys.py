@@ -1,16 +1,16 @@
 """Keys of Ottla that Apache Kafka does not have.
 
 They are separate from the tables of Kafka's keys, which tests compare with Kafka's. Kafka ignores them, so one
-properties file can serve both. They are read when the node starts and cannot change while it runs.
+properties file can serve both.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ottla.model.config.columns import LOW, MEDIUM, READ_ONLY, STRING
+from ottla.model.config.columns import CLUSTER_WIDE, LONG, LOW, MEDIUM, READ_ONLY, STRING
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.validators import OneOf
+from ottla.model.config.validators import OneOf, at_least
 
 __all__ = ["OWN_KEYS"]
 
@@ -21,6 +21,10 @@ OWN_KEYS: Final = {
         ConfigKey("ottla.metrics.listener", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Address (host:port) of the HTTP endpoint for metrics and health; port 0 is a free port, empty means "
                   "no endpoint."),
+        ConfigKey("ottla.log.scrub.bytes.per.second", LONG, 0, at_least(0), LOW, CLUSTER_WIDE, HONOURED,
+                  "Rate at which closed segments are read and checked in the background; 0 means that they are not."),
+        ConfigKey("ottla.log.scrub.interval.ms", LONG, 86_400_000, at_least(1000), LOW, CLUSTER_WIDE, HONOURED,
+                  "Shortest time between the beginnings of two rounds of such checks over all closed segments."),
         ConfigKey("ottla.log.format", STRING, "text", OneOf("text", "logfmt", "json"), LOW, READ_ONLY, HONOURED,
                   "Format of the node's own log: text, key=value pairs, or one JSON object per line."),
     )
