@@ -1,4 +1,4 @@
-"""The command line beyond `up` and `node`: finds a command, runs it, and reports every failure as one sentence.
+"""The command line: finds a command, runs it, and reports every failure as one sentence.
 
 Exit codes: 0 for success, 1 for failure, 2 for an invalid command line, 130 for Ctrl-C.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from ottla import __version__
+from ottla.cli.examples import epilog
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.output import say_wrong
 from ottla.cli.table import COMMANDS, SECTIONS
@@ -37,6 +38,10 @@ class _Root(click.Group):
             return None
         module = import_module(f"ottla.cli.commands.{entry.module}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        command.epilog = epilog(cmd_name)
+        if isinstance(command, click.Group):
+            for verb, inner in command.commands.items():
+                inner.epilog = epilog(f"{cmd_name} {verb}")
         return command
 
     def resolve_command(
@@ -63,7 +68,8 @@ class _Root(click.Group):
     cls=_Root,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     help="Apache Kafka's whole system in Python: same wire protocol, same files, no JVM.\n\nCommands take Kafka's own "
-    "flags. The cluster is at -b, or OTTLA_BOOTSTRAP_SERVER, else localhost:9092.",
+    "flags. The cluster is at -b, or OTTLA_BOOTSTRAP_SERVER, or that of the profile, else localhost:9092.",
+    epilog="\b\nExamples:\n  ottla up\n  echo hello | ottla produce greetings\n  ottla consume greetings --last 10",
 )
 @click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")
 def root() -> None:

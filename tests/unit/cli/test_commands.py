@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -15,6 +17,7 @@ import click
 import pytest
 
 from ottla.cli.app import root, run
+from ottla.cli.examples import EXAMPLES
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.topic_filters import Filters, wanted_partitions
 from ottla.cli.output import Output, counted, duration, say_wrong, size
@@ -26,18 +29,88 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert COMMANDS[name].section in SECTIONS
-    assert run([name, "--help"]) == 0
+def all_commands() -> dict[str, click.Command]:
+    """Every command and every verb, by its words."""
+    found: dict[str, click.Command] = {}
+    for name in COMMANDS:
+        command = root.get_command(click.Context(root), name)
+        assert command is not None
+        found[name] = command
+        if isinstance(command, click.Group):
+            found |= {f"{name} {verb}": inner for verb, inner in command.commands.items()}
+    return found
+
+
+ALL_COMMANDS = all_commands()
+
+
+@pytest.mark.parametrize("words", ALL_COMMANDS)
+def test_every_command_explains_itself(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert COMMANDS[words.split()[0]].section in SECTIONS
+    assert run([*words.split(), "--help"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith(f"Usage: ottla {name}")
-    command = root.get_command(click.Context(root), name)
+    assert text.startswith(f"Usage: ottla {words}")
+    assert max(map(len, text.splitlines())) <= 80
+    assert "\n  Examples:\n    " in text
+
+
+def test_no_example_is_of_no_command() -> None:
+    assert set(EXAMPLES) == set(ALL_COMMANDS)
+
+
+def command_lines(example: str) -> list[list[str]]:
+    """The words of every `ottla` in an example, without pipes and redirections."""
+    inner = re.fullmatch(r'eval "\$\((.*)\)"', example)
+    lexer = shlex.shlex(inner[1] if inner else example, posix=True, punctuation_chars="|<>")
+    lexer.whitespace_split = True
+    lines: list[list[str]] = [[]]
+    for word in lexer:
+        if word == "|":
+            lines.append([])
+        else:
+            lines[-1].append(word)
+    found = []
+    for words in lines:
+        end = next((number for number, word in enumerate(words) if word in ("<", ">")), len(words))
+        if words[0] == "ottla":
+            found.append(words[1:end])
+    return found
+
+
+EXAMPLE_LINES = [
+    words
+    for examples in EXAMPLES.values()
+    for example in "\n".join(examples).replace("\\\n", "").split("\n")
+    for words in command_lines(example)
+]
+
+
+@pytest.mark.parametrize("words", EXAMPLE_LINES, ids=" ".join)
+def test_every_example_is_a_valid_command_line(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for word in words:
+        if re.fullmatch(r"[\w/.-]+\.(json|properties|txt|png|log|index)", word):
+            (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / word).write_text("")
+    seen: list[str] = []
+
+    def parse(context: click.Context, command: click.Command, rest: list[str]) -> None:
+        """Parses the arguments as click does, and runs nothing."""
+        if isinstance(command, click.Group):
+            command.parse_args(context, rest)
+            rest = [*context._protected_args, *context.args]
+            verb = command.commands[rest[0]]
+            parse(click.Context(verb, parent=context, info_name=rest[0]), verb, rest[1:])
+            return
+        command.make_context(context.info_name, rest, parent=context.parent)
+        seen.append(command.name or "")
+
+    command = root.get_command(click.Context(root), words[0])
     assert command is not None
-    if isinstance(command, click.Group):
-        for verb in command.commands:
-            assert run([name, verb, "--help"]) == 0
-            assert max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    parse(click.Context(command, info_name=words[0]), command, words[1:])
+    assert seen
 
 
 def test_the_help_page_fits_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
