@@ -21,11 +21,12 @@ INTRODUCTION = """# The command line
 
 This page is generated from `src/ottla/cli/table.py` and the commands themselves by `tools/generate_cli_docs.py`.
 
-`ottla` works with Ottla and Apache Kafka. The address of the cluster is `-b`, or `OTTLA_BOOTSTRAP_SERVER`, else
-`localhost:9092`. Commands take the flags of Kafka's own tools, including verbs: `ottla topics --create --topic a` is
-`ottla topics create a`. In addition, every command that talks to a cluster has `--json` for programs, `--timeout` in
-milliseconds (`--call-timeout` for `produce`, because `--timeout` has another meaning in Kafka's tool), and
-`--command-config` for a Java client's properties file. Tables fit the terminal; in a pipe every row is one line.
+`ottla` works with Ottla and Apache Kafka. The address of the cluster is `-b`, or `OTTLA_BOOTSTRAP_SERVER`, or that of
+the profile, else `localhost:9092`. Commands take the flags of Kafka's own tools, including verbs: `ottla topics
+--create --topic a` is `ottla topics create a`. In addition, every command that talks to a cluster has `--json` for
+programs (names in camel case), `--timeout` in milliseconds (`--call-timeout` for `produce`, because `--timeout` has
+another meaning in Kafka's tool), and `--command-config` for a Java client's properties file. Every help page has
+examples. Tables fit the terminal; in a pipe every row is one line, and an empty result is said on standard error.
 
 A profile is a name for a cluster: `ottla profile create prod -b broker:9092 --connect http://connect:8083` writes it
 under `~/.config/ottla` (`XDG_CONFIG_HOME` moves it), readable for you only, and `ottla profile use prod` chooses it. It
@@ -33,9 +34,10 @@ may contain any property of a Java client (`--command-config FILE` copies them).
 unless `-b`, `OTTLA_BOOTSTRAP_SERVER` or `--command-config` names the cluster; `--profile` or `OTTLA_PROFILE` names a
 profile for one command.
 
-Exit codes: 0 for success, 1 for failure, 2 for an invalid command line, 130 after Ctrl-C. A command that cannot be
-undone asks for confirmation; without a terminal it is refused unless `--yes` is given. `eval "$(ottla completion
-bash)"` completes commands, options, and the names of topics and groups (`zsh` and `fish` likewise).
+Exit codes: 0 for success, 1 for failure (also if the reader of the output has gone), 2 for an invalid command line, 130
+after Ctrl-C. A command that cannot be undone asks for confirmation; without a terminal it is refused unless `--yes` is
+given. `eval "$(ottla completion bash)"` completes commands, options, and the names of topics and groups (`zsh` and
+`fish` likewise).
 
 """
 

@@ -313,13 +313,13 @@ def test_transactions_and_their_producers(ours: Ours, theirs: Theirs) -> None:
     while listed["state"] != "CompleteCommit":
         (listed,) = ours("transactions", "list", "--json").json
     text = theirs("TransactionsCommand", "list")
-    row = [listed[name] for name in ("transactional_id", "coordinator", "producer_id", "state")]
+    row = [listed[name] for name in ("transactionalId", "coordinator", "producerId", "state")]
     assert re.search(r"^" + r"\s+".join(map(str, row)) + r"\s*$", text, re.MULTILINE)
     described = ours("transactions", "--bootstrap-server", "x:1", "describe", "--transactional-id", "bank", code=1)
     assert "x:1" in described.stderr
     one = ours("transactions", "describe", "--transactional-id", "bank", "--json").json
     text = theirs("TransactionsCommand", "describe", "--transactional-id", "bank")
-    assert re.search(rf"\sbank\s+{one['producer_id']}\s+{one['producer_epoch']}\s+{one['state']}\s", text)
+    assert re.search(rf"\sbank\s+{one['producerId']}\s+{one['producerEpoch']}\s+{one['state']}\s", text)
     text = theirs("TransactionsCommand", "describe-producers", "--topic", "ledger", "--partition", 0)
     (producer,) = ours("producers", "ledger:0", "--json").json
     row = [producer[name] for name in ("producerId", "producerEpoch", "latestCoordinatorEpoch", "lastSequence")]

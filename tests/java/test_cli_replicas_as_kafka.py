@@ -150,7 +150,7 @@ def compared(ours: Ours, topic: str) -> list[dict[str, Any]]:
     """Once followers have heard how far everything is committed, which they do with their next fetch."""
     while True:
         reports: list[dict[str, Any]] = ours("verify-replicas", "--topics-include", topic, "--json").json
-        if not any(one["max_lag"] for one in reports):
+        if not any(one["maxLag"] for one in reports):
             return reports
 
 

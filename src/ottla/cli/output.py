@@ -9,15 +9,16 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from ottla.model.errors import KafkaError
-from ottla.model.ids import Uuid
+from ottla.model.ids import TopicPartition, Uuid
 
-__all__ = ["Output", "counted", "duration", "numbers", "say_wrong", "size"]
+__all__ = ["Output", "counted", "duration", "json_fields", "moment", "numbers", "say_wrong", "size"]
 
 _PIPE_WIDTH = 100_000
 
@@ -59,7 +60,7 @@ class Output:
             return
         cells = [[_cell(value) for value in row] for row in rows]
         if none and not cells:
-            print(none, file=sys.stdout if sys.stdout.isatty() else sys.stderr)
+            self.say_none(none)
             if sys.stdout.isatty():
                 return
         empty = {number for number in seldom if sys.stdout.isatty() and all(row[number] == "-" for row in cells)}
@@ -85,6 +86,11 @@ class Output:
             console.print(table)
         # Cells are padded to the width of their column: trailing spaces are removed.
         print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+
+    def say_none(self, text: str) -> None:
+        """Says that there is nothing to list: in a pipe on standard error, so that programs see no such line."""
+        if not self.as_json:
+            print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr)
 
     def has_room_for(self, width: int) -> bool:
         """Whether a line of this width fits the terminal; in a pipe every line fits."""
@@ -149,6 +155,13 @@ def size(count: int) -> str:
     raise AssertionError
 
 
+def moment(timestamp_ms: int) -> str:
+    """A point in time for people, in UTC."""
+    if timestamp_ms < 0:
+        return "-"
+    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(timestamp_ms / 1000))
+
+
 def duration(milliseconds: float) -> str:
     """A time span for people."""
     seconds = milliseconds / 1000
@@ -174,6 +187,27 @@ def _cell(value: object) -> str:
     return str(value)
 
 
+def json_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass or a named tuple for JSON, in camel case as in all output; nested ones alike."""
+    names = [field.name for field in fields(value)] if is_dataclass(value) else value._fields
+    return {_camel_case(name): _nested(getattr(value, name)) for name in names}
+
+
+def _nested(value: Any) -> Any:
+    if isinstance(value, TopicPartition):
+        return str(value)
+    if hasattr(value, "_fields") or (is_dataclass(value) and not isinstance(value, type)):
+        return json_fields(value)
+    if isinstance(value, list | tuple):
+        return [_nested(element) for element in value]
+    return value
+
+
+def _camel_case(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Uuid):
         return str(value)
@@ -182,5 +216,5 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
+        return json_fields(value)
     raise TypeError(f"{type(value).__name__} has no place in JSON")

@@ -28,6 +28,7 @@ __all__ = [
     "confirm",
     "controller_options",
     "is_explicit",
+    "json_option",
     "make_session",
     "parsed_file",
     "read_properties",
@@ -231,6 +232,11 @@ def is_explicit(option: str) -> bool:
     """Whether an option was given on the command line: then it takes precedence over properties."""
     source = click.get_current_context().get_parameter_source(option)
     return source is click.core.ParameterSource.COMMANDLINE
+
+
+def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--json`, for commands that talk to no cluster."""
+    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:

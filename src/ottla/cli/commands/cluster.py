@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ottla.cli.output import json_fields
 from ottla.cli.session import Session, confirm, controller_options, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -97,7 +98,7 @@ def list_endpoints(session: Session, include_fenced_brokers: bool) -> int:
             ],
             right=(0, 2),
         )
-        session.output.emit([node._asdict() for node in described.brokers])
+        session.output.emit([json_fields(node) for node in described.brokers])
 
     return session.run(work)
 

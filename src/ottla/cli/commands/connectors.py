@@ -83,7 +83,7 @@ def list_(client: ConnectRest, output: Output) -> None:
 def status(client: ConnectRest, output: Output, names: tuple[str, ...]) -> None:
     connectors = [connector_of(client.get("connectors", name, "status")) for name in names] if names else _all(client)
     if not connectors:
-        output.say(f"There are no connectors at {client.where}.")
+        output.say_none(f"There are no connectors at {client.where}.")
     for number, one in enumerate(connectors):
         if number:
             output.say()
@@ -134,7 +134,7 @@ def logs(
     for name, what, trace in reports:
         output.say(f"{name}, {what}: {trace.rstrip() if whole else cause_of(trace)}")
     if not reports:
-        output.say("No connector and no task reports a failure.")
+        output.say_none("No connector and no task reports a failure.")
     output.emit([{"name": name, "of": what, "cause": cause_of(trace), "trace": trace} for name, what, trace in reports])
 
 

@@ -10,7 +10,7 @@ import click
 from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
-from ottla.cli.output import counted
+from ottla.cli.output import counted, json_fields
 from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.client.admin import AdminClient
 
@@ -61,7 +61,7 @@ def doctor(session: Session, config: str | None, seconds: float, transaction_min
 
 
 def _show(session: Session, findings: list[Finding], unknown: list[str], *, looked: str) -> None:
-    session.output.emit({"findings": [finding._asdict() for finding in findings], "unknown": unknown})
+    session.output.emit({"findings": [json_fields(finding) for finding in findings], "unknown": unknown})
     session.output.failed |= any(finding.severity == "wrong" for finding in findings)
     if session.output.as_json:
         return

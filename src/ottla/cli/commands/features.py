@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from ottla.cli.logic.words import parse_key_values
-from ottla.cli.session import Session, confirm, controller_options, yes_option
+from ottla.cli.output import Output, json_fields
+from ottla.cli.session import Session, confirm, controller_options, json_option, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.nodes import UpgradeType
@@ -52,7 +53,7 @@ def describe(session: Session) -> int:
         )
         session.output.say(f"\nEpoch {described.epoch}")
         session.output.emit(
-            {"epoch": described.epoch, "features": [feature._asdict() for feature in described.features]}
+            {"epoch": described.epoch, "features": [json_fields(feature) for feature in described.features]}
         )
 
     return session.run(work)
@@ -106,18 +107,28 @@ def disable(session: Session, names: tuple[str, ...], unsafe: bool, dry_run: boo
 
 @features.command("version-mapping", help="Show which levels a release has.")
 @click.option("--release-version", "release", default=metadata_version_name(METADATA_VERSION_LATEST), show_default=True)
-def version_mapping(release: str) -> None:
-    for name, level in _release_levels(release).items():
-        click.echo(f"{name}={level}{f' ({metadata_version_name(level)})' if name == METADATA_VERSION else ''}")
+@json_option
+def version_mapping(release: str, as_json: bool) -> None:
+    output = Output(as_json=as_json)
+    levels = _release_levels(release)
+    for name, level in levels.items():
+        output.say(f"{name}={level}{f' ({metadata_version_name(level)})' if name == METADATA_VERSION else ''}")
+    output.emit([{"feature": name, "level": level} for name, level in levels.items()])
 
 
 @features.command("feature-dependencies", help="Show what a feature at a level needs.")
 @click.option("--feature", "levels", multiple=True, required=True, metavar="NAME=LEVEL", help="May be repeated.")
-def dependencies(levels: tuple[str, ...]) -> None:
+@json_option
+def dependencies(levels: tuple[str, ...], as_json: bool) -> None:
+    output = Output(as_json=as_json)
+    answers = []
     for name, text in parse_key_values(levels, option="--feature").items():
         level = level_of(name, text)
         needed = feature_dependencies(name, level)
-        click.echo(f"{name}={level} needs {', '.join(f'{other} at {least}' for other, least in needed) or 'nothing'}")
+        output.say(f"{name}={level} needs {', '.join(f'{other} at {least}' for other, least in needed) or 'nothing'}")
+        needs = [{"feature": other, "level": least} for other, least in needed]
+        answers.append({"feature": name, "level": level, "needs": needs})
+    output.emit(answers)
 
 
 def level_of(name: str, text: str) -> int:

@@ -53,7 +53,7 @@ def get_offsets(
             for number in info.partitions
             if wanted(name, number)
         ]
-        if not selected:
+        if not selected and (topic_partitions or topic or partitions or names):
             raise Failure("No partition matches. 'ottla topics list' shows all topics.")
         offsets = await admin.offsets.find(dict.fromkeys(selected, time))
         rows = []
@@ -69,7 +69,9 @@ def get_offsets(
                         answer.offset if answer.offset >= 0 else None,
                     )
                 )
-        session.output.table(("TOPIC", "PARTITION", "OFFSET"), rows, right=(1, 2))
+        session.output.table(
+            ("TOPIC", "PARTITION", "OFFSET"), rows, right=(1, 2), fold=(0,), none="There are no topics."
+        )
         session.output.emit([{"topic": name, "partition": number, "offset": offset} for name, number, offset in rows])
 
     return session.run(work)

@@ -20,7 +20,7 @@ from ottla.cli.logic.client_properties import (
 from ottla.cli.logic.latencies import Summary, summarize
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import GROUP, TOPIC
-from ottla.cli.output import Output
+from ottla.cli.output import Output, json_fields
 from ottla.cli.session import Session, cluster_options, run_async
 from ottla.cli.verbs import VerbGroup
 from ottla.client.consumer import Consumer
@@ -288,7 +288,7 @@ def end_to_end(
             f"Avg latency: {summary.average_ms:.4f} ms\nPercentiles: 50th = {summary.p50_ms:.2f}, "
             f"99th = {summary.p99_ms:.2f}, 99.9th = {summary.p999_ms:.2f}"
         )
-        session.output.emit(summary._asdict())
+        session.output.emit(json_fields(summary))
         return 0
 
     return run_async(whole())
@@ -309,7 +309,7 @@ def report_produced(
     line = " ".join(parts)
     output.say(line if output.has_room_for(len(line)) else "\n".join(parts))
     _show_metrics(output, metrics)
-    answer = {"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **summary._asdict()}
+    answer = {"records": count, "recordsPerSecond": rate, "megabytesPerSecond": megabytes, **json_fields(summary)}
     output.emit(answer | ({"metrics": _plain(metrics)} if metrics else {}))
 
 

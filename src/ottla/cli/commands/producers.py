@@ -6,6 +6,7 @@ import click
 
 from ottla.cli.logic.words import parse_topic_partitions
 from ottla.cli.names import TOPIC
+from ottla.cli.output import moment
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
@@ -60,9 +61,9 @@ def show_producers(
                 for state in states
             ]
         if not rows and not session.output.failed:
-            session.output.say("No idempotent or transactional producer has written there lately.")
+            session.output.say_none("No idempotent or transactional producer has written there lately.")
         elif rows:
-            _show(session, rows)
+            _show(session, [(*row[:5], moment(int(str(row[5]))), row[6]) for row in rows])
         names = (
             "partition",
             "producerId",

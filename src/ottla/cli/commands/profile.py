@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from ottla.cli.failures import Failure
@@ -12,7 +9,7 @@ from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import PROFILE
 from ottla.cli.output import Output
 from ottla.cli.profiles import CONNECT_KEY, OWN_PREFIX, REGISTRY_KEY, Profiles, is_secret
-from ottla.cli.session import confirm, read_properties, yes_option
+from ottla.cli.session import confirm, json_option, read_properties, yes_option
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.errors import ClientError
@@ -26,10 +23,6 @@ _HIDDEN = "[hidden]"
 @click.group(cls=VerbGroup, verbs={}, help=COMMANDS["profile"].help)
 def profile() -> None:
     pass
-
-
-def _json_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)
 
 
 @profile.command(help="Write a profile and make it the current one.")
@@ -85,7 +78,7 @@ def use(name: str) -> None:
 
 
 @profile.command("list", help="List all profiles.")
-@_json_option
+@json_option
 def list_(as_json: bool) -> None:
     profiles = Profiles()
     current = profiles.current()
@@ -116,7 +109,7 @@ def list_(as_json: bool) -> None:
 
 @profile.command(help="Show a profile, or the current one. Secrets are hidden.")
 @click.argument("name", type=PROFILE, required=False)
-@_json_option
+@json_option
 def show(name: str | None, as_json: bool) -> None:
     profiles = Profiles()
     chosen = name or profiles.current()

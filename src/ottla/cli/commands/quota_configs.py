@@ -27,7 +27,7 @@ def describe_quotas(session: Session, components: Sequence[QuotaComponent]) -> i
             session.output.table(("QUOTA", "VALUE"), [(key, _number(value)) for key, value in sorted(quotas.items())])
         credentials = await describe_credentials(session, admin, components)
         if not described and not credentials:
-            session.output.say("There are no such quotas.")
+            session.output.say_none("There are no such quotas.")
         entries = [{"entity": dict(entity), "quotas": quotas} for entity, quotas in described.items()]
         session.output.emit([*entries, *credentials])
 

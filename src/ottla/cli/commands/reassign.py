@@ -12,7 +12,7 @@ from ottla.cli.logic.reassignment import Plan, format_plan, parse_plan, parse_to
 from ottla.cli.logic.throttles import clear_throttles, set_throttles
 from ottla.cli.logic.words import parse_node_ids
 from ottla.cli.names import TOPIC
-from ottla.cli.output import counted, numbers
+from ottla.cli.output import counted, json_fields, numbers
 from ottla.cli.session import Session, cluster_options, confirm, parsed_file, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -198,7 +198,9 @@ def list_moving(session: Session) -> int:
                 ],
                 fold=(0,),
             )
-        session.output.emit([{"partition": str(key), **reassignment._asdict()} for key, reassignment in reassignments])
+        session.output.emit(
+            [{"partition": str(key), **json_fields(reassignment)} for key, reassignment in reassignments]
+        )
 
     return session.run(work)
 

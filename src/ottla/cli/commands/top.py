@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ottla.cli.logic.top_sample import View, compare, take_sample
-from ottla.cli.output import size
+from ottla.cli.output import json_fields, size
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 
@@ -39,9 +39,7 @@ def top(session: Session, interval: float, count: int | None, rows: int) -> int:
                 before = after
                 shown += 1
                 if session.output.as_json:
-                    session.output.emit(
-                        {name: [row._asdict() for row in part] for name, part in view._asdict().items()}
-                    )
+                    session.output.emit(json_fields(view))
                 else:
                     update(_picture(view, rows))
 

@@ -45,6 +45,8 @@ def list_topics(session: Session, names: tuple[str, ...], more: tuple[str, ...],
         session.output.emit(matches)
         for name in matches:
             session.output.say(name)
+        if not matches:
+            session.output.say_none("No topic matches." if names + more else "There are no topics.")
 
     return session.run(work)
 
@@ -218,6 +220,8 @@ def describe(
                 continue
             answers.append(_as_json(topic, overrides, partitions))
             _print(session.output, topic, overrides, partitions, chosen)
+        if not answers:
+            session.output.say_none("No topic or partition is like that." if described else "There are no topics.")
         session.output.emit(answers)
 
     return session.run(work)

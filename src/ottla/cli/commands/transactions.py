@@ -10,7 +10,7 @@ from ottla.cli.commands.producers import show_producers
 from ottla.cli.failures import Failure
 from ottla.cli.logic.hanging import find_hanging_transactions
 from ottla.cli.names import TOPIC
-from ottla.cli.output import duration
+from ottla.cli.output import duration, json_fields
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -41,8 +41,9 @@ def list_transactions(session: Session, duration_filter: int, pattern: str | Non
             ],
             right=(1, 2),
             fold=(0,),
+            none="There are no such transactions." if states or pattern else "There are no transactions.",
         )
-        session.output.emit([transaction._asdict() for transaction in listed])
+        session.output.emit([json_fields(transaction) for transaction in listed])
 
     return session.run(work)
 
@@ -67,7 +68,7 @@ def describe(session: Session, transactional_id: str) -> int:
         for title, value in facts.items():
             session.output.say(f"{title + ':':<13} {value}")
         session.output.emit(
-            {**transaction._asdict(), "partitions": [str(partition) for partition in transaction.partitions]}
+            {**json_fields(transaction), "partitions": [str(partition) for partition in transaction.partitions]}
         )
 
     return session.run(work)
@@ -124,7 +125,7 @@ def find_hanging(
             none="There is no hanging transaction.",
         )
         session.output.emit(
-            [{"partition": str(transaction.partition), **transaction.state._asdict()} for transaction in hanging]
+            [{"partition": str(transaction.partition), **json_fields(transaction.state)} for transaction in hanging]
         )
 
     return session.run(work)

@@ -8,7 +8,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.replica_compare import ReplicaReport, compare_partition
 from ottla.cli.logic.words import matching
 from ottla.cli.names import TOPIC
-from ottla.cli.output import counted
+from ottla.cli.output import counted, json_fields
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.ids import TopicPartition
@@ -55,7 +55,7 @@ def verify_replicas(session: Session, names: tuple[str, ...], include: str | Non
             fold=(0, 4),
         )
         session.output.say(f"{counted(len(reports), 'partition')} compared, {len(wrong)} differ.")
-        session.output.emit([{**report._asdict(), "partition": str(report.partition)} for report in reports])
+        session.output.emit([{**json_fields(report), "partition": str(report.partition)} for report in reports])
         session.output.failed |= bool(wrong)
 
     return session.run(work)

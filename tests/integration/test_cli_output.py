@@ -1,0 +1,183 @@
+"""What commands print: JSON in one case style, tables no wider than the terminal, empty results in words."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import termios
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+import ottla.testing
+from ottla.testing.clusters import node_environment
+from tests.integration.group_members import create_topic
+from tests.integration.test_cli import COMMAND
+
+LONG = "a-topic-whose-name-alone-is-nearly-as-wide-as-a-terminal-of-eighty-columns"
+
+
+@pytest.fixture(scope="module")
+def empty() -> Iterator[str]:
+    with ottla.testing.cluster() as cluster:
+        yield cluster.bootstrap
+
+
+@pytest.fixture(scope="module")
+def full() -> Iterator[str]:
+    """A node with topics, a group and a transaction."""
+    with ottla.testing.cluster() as cluster:
+        for name in ("orders", LONG):
+            create_topic(cluster.bootstrap, 3, name=name)
+        offsets = ConsumerGroupTopicPartitions("readers-of-everything", [TopicPartition("orders", 0, 0)])
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        for future in admin.alter_consumer_group_offsets([offsets]).values():
+            future.result(timeout=60)
+        producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "billing"})
+        producer.init_transactions(60)
+        producer.begin_transaction()
+        producer.produce("orders", b"value")
+        producer.commit_transaction(60)
+        yield cluster.bootstrap
+
+
+LISTINGS = [
+    "topics list",
+    "topics describe",
+    "get-offsets",
+    "groups list",
+    "groups describe readers-of-everything",
+    "groups describe readers-of-everything --members",
+    "groups describe readers-of-everything --state",
+    "transactions list",
+    "transactions describe --transactional-id billing",
+    "transactions find-hanging --broker-id 1",
+    "producers orders",
+    "configs describe --topic orders --all",
+    "configs describe --broker 1",
+    "configs describe --entity-type users",
+    "reassign list",
+    "log-dirs describe",
+    "verify-replicas orders",
+    "cluster describe",
+    "cluster list-endpoints",
+    "quorum describe --status",
+    "quorum describe --replication",
+    "features describe",
+    "features version-mapping --release-version 4.3",
+    "features feature-dependencies --feature metadata.version=25",
+    "api-versions",
+    "doctor --seconds 0.1",
+    "top --interval 0.2 --count 1",
+    "profile list",
+]
+# Objects whose keys are names of the user or of Kafka: settings, quotas, loggers.
+NAMED = re.compile(r"apis|configs|settings|properties|metrics|quotas|values")
+
+
+def keys_of(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield where, key
+            yield from keys_of(inner, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from keys_of(inner, where)
+
+
+@pytest.mark.parametrize("line", LISTINGS)
+def test_json_has_one_case_style(full: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from ottla.cli.app import run
+
+    words = line.split()
+    where = [] if words[0] == "profile" or "feature-dep" in line or "version-map" in line else ["-b", full]
+    code = run([*words, "--json", *where])
+    said = capsys.readouterr()
+    assert code == 0 or words[0] == "doctor", said.err
+    answer = json.loads(said.out)
+    odd = {
+        (parent, key)
+        for parent, key in keys_of(answer)
+        if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key) and not NAMED.search(parent)
+    }
+    assert odd == set()
+
+
+def on_a_terminal(line: str, bootstrap: str, columns: int = 80) -> tuple[int, str]:
+    """The output of a command on a terminal of this width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    pieces: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while piece := os.read(ours, 65536):
+                pieces.append(piece)
+        except OSError:
+            # Linux's way to tell the end of a terminal.
+            return
+
+    process = subprocess.Popen(
+        [*COMMAND, *line.split()],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**node_environment(), "OTTLA_BOOTSTRAP_SERVER": bootstrap, "TERM": "dumb"},
+    )
+    os.close(theirs)
+    reader = threading.Thread(target=read)
+    reader.start()
+    code = process.wait(60)
+    reader.join(60)
+    os.close(ours)
+    return code, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(pieces).decode().replace("\r\n", "\n"))
+
+
+@pytest.mark.parametrize("line", LISTINGS)
+def test_nothing_is_wider_than_the_terminal(full: str, line: str) -> None:
+    if line == "topics list":
+        # A name alone is not folded, so that it can be copied.
+        return
+    code, said = on_a_terminal(line, full)
+    assert code == 0 or line.startswith("doctor"), said
+    assert [text for text in said.splitlines() if len(text) > 80] == []
+    # The live view leaves the screen as it was.
+    assert said.strip() or line.startswith("top ")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("topics list", "There are no topics."),
+        ("topics describe", "There are no topics."),
+        ("get-offsets", "There are no topics."),
+        ("groups list", "There are no groups."),
+        ("transactions list", "There are no transactions."),
+        ("transactions find-hanging --broker-id 1", "There is no hanging transaction."),
+        ("configs describe --entity-type users", "There are no"),
+        ("reassign list", "No partition reassignments found."),
+        ("configs describe --broker 1", "no settings of its own"),
+    ],
+)
+def test_an_empty_result_is_said_in_words(empty: str, line: str, words: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, *line.split(), "-b", empty], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout + done.stderr
+    assert words in on_a_terminal(line, empty)[1]
+
+
+def test_a_pipe_gets_whole_lines(full: str) -> None:
+    done = subprocess.run([*COMMAND, "get-offsets", "-b", full], capture_output=True, text=True, timeout=60, check=True)
+    assert f"{LONG}" in done.stdout
+    assert all(len(line.split()) == 3 for line in done.stdout.splitlines())
