@@ -1,7 +1,7 @@
 """Access control: Kafka's operations and resources, and the authorizer of every request.
 
-A handler calls `context.allows(...)` before it accesses a resource, for every authorizer. The only authorizer so far is
-`AllowAll`.
+A handler calls `context.allows(...)` before it accesses a resource, for every authorizer. Without a configured
+authorizer that is `AllowAll`; the others are in `ottla.broker.access`.
 
 Shortcuts ask `context.allows_cached(...)`, which asks the authorizer once per connection, operation and resource. This
 puts two duties on an authorizer. Its decision may depend on the principal, the client's address, the listener, the
@@ -11,51 +11,27 @@ its rules: that drops the cached decisions of all connections.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
+
+from ottla.model.access import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
+    from ottla.metadata.publishers import Publishers
+    from ottla.model.config import BrokerConfig
 
-__all__ = ["CLUSTER_NAME", "AllowAll", "Authorizer", "DecisionCache", "Operation", "ResourceType"]
-
-# The name of the only resource of type CLUSTER.
-CLUSTER_NAME = "kafka-cluster"
+__all__ = [
+    "CLUSTER_NAME",
+    "AllowAll",
+    "Authorizer",
+    "DecisionCache",
+    "Operation",
+    "ResourceType",
+    "configured_authorizer",
+]
 
 # Decisions that are cached for a connection; with more resources than this the cache is emptied.
 CACHED_DECISIONS_MAX = 1_000
-
-
-class Operation(IntEnum):
-    """An operation on a resource. The numbers are those of ACL requests and of `authorized_operations` bit fields."""
-
-    UNKNOWN = 0
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class ResourceType(IntEnum):
-    UNKNOWN = 0
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
 
 
 class Authorizer(Protocol):
@@ -134,35 +110,10 @@ class DecisionCache:
         return decision
 
 
-# The operations that exist for each resource type. In a bit field they stand for "all operations".
-SUPPORTED_OPERATIONS: dict[ResourceType, tuple[Operation, ...]] = {
-    ResourceType.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.GROUP: (
-        Operation.READ,
-        Operation.DESCRIBE,
-        Operation.DELETE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-    ),
-    ResourceType.CLUSTER: (
-        Operation.CREATE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-    ),
-    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
-    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
-}
+def configured_authorizer(config: BrokerConfig, metadata: Publishers) -> Authorizer | None:
+    """The authorizer of `authorizer.class.name`. Most nodes have none, and do not import it."""
+    if not config.authorizer_class_name:
+        return None
+    from ottla.broker.access.loading import load_authorizer
+
+    return load_authorizer(config, metadata)

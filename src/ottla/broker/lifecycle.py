@@ -24,6 +24,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.broker.authorization import configured_authorizer
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_role import ControllerRole, own_endpoints
@@ -368,6 +369,7 @@ class NodeLifecycle:
             peers=self._peers,
             local_controller=metadata.controller,
             quorum=metadata.quorum,
+            authorizer=configured_authorizer(config, metadata.publishers),
         )
         broker.kraft_version = lambda: metadata.kraft_version
         broker.listeners = {listener.name: listener for listener in self._listeners}

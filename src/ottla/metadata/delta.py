@@ -134,13 +134,17 @@ class MetadataDelta:
     def _apply_acls(self) -> AclsImage:
         if not self._acls:
             return self.image.acls
-        builder = self.image.acls.by_id.builder()
+        by_id, ids = self.image.acls.by_id.builder(), self.image.acls.ids.builder()
         for identity, entry in self._acls.items():
+            before = by_id.get(identity)
+            if before is not None:
+                by_id.remove(identity)
+                if ids.get(before) == identity:
+                    ids.remove(before)
             if entry is not None:
-                builder[identity] = entry
-            elif builder.get(identity) is not None:
-                builder.remove(identity)
-        return AclsImage(by_id=builder.build())
+                by_id[identity] = entry
+                ids[entry] = identity
+        return AclsImage(by_id=by_id.build(), ids=ids.build())
 
     def _writable_brokers(self) -> dict[int, BrokerImage]:
         if self._brokers is None:

@@ -244,6 +244,8 @@ class AclEntry(NamedTuple):
 
 class AclsImage(NamedTuple):
     by_id: PersistentMap[Uuid, AclEntry] = _EMPTY
+    # The same ACLs the other way round: no two of them are equal.
+    ids: PersistentMap[AclEntry, Uuid] = _EMPTY
 
 
 class ScramCredential(NamedTuple):

@@ -264,7 +264,11 @@ def test_a_controllers_listener_asks_only_the_controller_of_its_node(node: Contr
     elif isinstance(request, incremental_alter_configs.IncrementalAlterConfigsRequest):
         request.resources = [incremental_alter_configs.AlterConfigsResource(resource_type=2, resource_name="t")]
     connection = ConnectionContext(
-        listener=listener(is_controller=True), client_host="10.0.0.9", client_port=5, connection_id="c-7"
+        listener=listener(is_controller=True),
+        client_host="10.0.0.9",
+        client_port=5,
+        connection_id="c-7",
+        authorizer=node.authorizer,
     )
     context = RequestContext(api_key, spec.max_version, 1, None, connection, 0)
     load(api_key, spec).handle(request, context, node.broker)

@@ -61,6 +61,7 @@ WITHOUT_ARRAYS = {
     "AddOffsetsToTxn",
     "AllocateProducerIds",
     "ApiVersions",
+    "DescribeAcls",
     "DescribeCluster",
     "EndTxn",
     "Envelope",

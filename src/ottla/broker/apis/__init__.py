@@ -84,6 +84,9 @@ HANDLERS: dict[int, HandlerSpec] = {
     # A transaction coordinator sends markers to the leader of a partition, which appends them like a produce request.
     27: HandlerSpec("write_txn_markers", 1, 2, starts_behind=frozenset({27})),
     28: HandlerSpec("txn_offset_commit", 0, 6),
+    29: HandlerSpec("describe_acls", 1, 3),
+    30: HandlerSpec("create_acls", 1, 3),
+    31: HandlerSpec("delete_acls", 1, 3),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
     34: HandlerSpec("alter_replica_log_dirs", 1, 2),
@@ -121,6 +124,9 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     18: HandlerSpec("api_versions", 0, 5),
     19: HandlerSpec("create_topics", 2, 7),
     20: HandlerSpec("delete_topics", 1, 6),
+    29: HandlerSpec("describe_acls", 1, 3),
+    30: HandlerSpec("create_acls", 1, 3),
+    31: HandlerSpec("delete_acls", 1, 3),
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
     37: HandlerSpec("create_partitions", 0, 3),
@@ -152,7 +158,7 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
     82: HandlerSpec("update_raft_voter", 0, 0),
-    **_refused(17, 29, 30, 31, 36, 38, 39, 40, 41, 94),
+    **_refused(17, 36, 38, 39, 40, 41, 94),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).

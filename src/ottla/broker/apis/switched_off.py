@@ -1,8 +1,6 @@
 """The APIs that are advertised but refused: one table lists them with their versions and answers.
 
 - SASL (keys 17, 36): no listener authenticates clients. The connection stays open.
-- ACLs (29 to 31, KIP-290): there is no authorizer to keep them. A rule or filter of an unknown kind closes the
-  connection, as in Apache Kafka.
 - Delegation tokens (38 to 41, KIP-48, KIP-373): tokens are for authenticated clients only.
 - Share groups (76 to 79, 83 to 87, 90 to 92, KIP-932): the answers are those of a cluster whose `share.version` is 0.
   Such a cluster has no share coordinator, so the requests to the coordinator are answered with NOT_COORDINATOR.
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["ROWS", "RefusedApi"]
 
 _NO_AUTHENTICATION = "This listener asks nobody to authenticate."
-_NO_AUTHORIZER = "No authorizer is configured, so there are no access rules."
 _NO_UNREGISTRATION = "Controllers can be unregistered from metadata.version 4.4-IV2 on, which is not supported yet."
 _NO_SHARE_GROUPS = "Share groups are not switched on."
 _NO_TIME = -1
@@ -48,8 +45,6 @@ class RefusedApi(NamedTuple):
     answer: Callable[[int, Any, KafkaError], Any]
     # The error's message, where it is not that of the code.
     message: str | None = None
-    # Raises CloseConnection for a request that is not answered at all.
-    check: Callable[[Any], None] | None = None
     # Adds fields that depend on the principal to the response.
     complete: Callable[[Any, Any, RequestContext], None] | None = None
 
@@ -65,8 +60,6 @@ class RefusedApi(NamedTuple):
         )
 
     def handle(self, request: Any, context: RequestContext, broker: Broker) -> Any:  # noqa: ARG002
-        if self.check is not None:
-            self.check(request)
         response = self.error_response(request, context.api_version, KafkaError(self.code, self.message))
         if self.complete is not None:
             self.complete(response, request, context)
@@ -102,16 +95,6 @@ def _token_without_times(api_key: int, request: Any, error: KafkaError) -> Any: 
     )
 
 
-def _acl_creations(api_key: int, request: Any, error: KafkaError) -> Any:
-    result = _element(api_key, "AclCreationResult")(error_code=error.code, error_message=error.message)
-    return _response_class(api_key)(results=[result] * len(request.creations))
-
-
-def _acl_filters(api_key: int, request: Any, error: KafkaError) -> Any:
-    result = _element(api_key, "DeleteAclsFilterResult")(error_code=error.code, error_message=error.message)
-    return _response_class(api_key)(filter_results=[result] * len(request.filters))
-
-
 def _described_groups(api_key: int, request: Any, error: KafkaError) -> Any:
     group_class = _element(api_key, "DescribedGroup")
     groups = [group_class(group_id=group_id, error_code=error.code) for group_id in request.group_ids]
@@ -143,33 +126,6 @@ def _share_partitions(api_key: int, request: Any, error: KafkaError) -> Any:
     )
 
 
-def _check_acl_creations(request: Any) -> None:
-    for rule in request.creations:
-        _check_acl_kinds(rule.resource_type, rule.resource_pattern_type, rule.operation, rule.permission_type)
-
-
-def _check_acl_filters(request: Any) -> None:
-    for rule_filter in request.filters:
-        _check_acl_filter(rule_filter)
-
-
-def _check_acl_filter(rule_filter: Any) -> None:
-    _check_acl_kinds(
-        rule_filter.resource_type_filter,
-        rule_filter.pattern_type_filter,
-        rule_filter.operation,
-        rule_filter.permission_type,
-    )
-
-
-def _check_acl_kinds(*kinds: int) -> None:
-    """0 stands for a kind that the client itself does not know."""
-    if not all(kinds):
-        from ottla.broker.context import CloseConnection
-
-        raise CloseConnection("a request about access rules of an unknown kind")
-
-
 def _name_token_owner(response: Any, request: Any, context: RequestContext) -> None:
     requester = context.principal
     response.principal_type, response.principal_name = requester.type, requester.name
@@ -192,16 +148,11 @@ def _element(api_key: int, name: str) -> Any:
 
 _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
-_SECURITY_DISABLED = ErrorCode.SECURITY_DISABLED
 
 _TABLE = (
     # SaslHandshake, SaslAuthenticate. The latter does not send the client's own secret back.
     RefusedApi(17, 0, 1, ErrorCode.ILLEGAL_SASL_STATE, _generic),
     RefusedApi(36, 0, 2, ErrorCode.ILLEGAL_SASL_STATE, _code_and_message, _NO_AUTHENTICATION),
-    # DescribeAcls, CreateAcls, DeleteAcls.
-    RefusedApi(29, 1, 3, _SECURITY_DISABLED, _generic, _NO_AUTHORIZER, check=_check_acl_filter),
-    RefusedApi(30, 1, 3, _SECURITY_DISABLED, _acl_creations, _NO_AUTHORIZER, check=_check_acl_creations),
-    RefusedApi(31, 1, 3, _SECURITY_DISABLED, _acl_filters, _NO_AUTHORIZER, check=_check_acl_filters),
     # CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken.
     RefusedApi(38, 1, 3, _NOT_ALLOWED, _token_without_times, complete=_name_token_owner),
     RefusedApi(39, 1, 2, _NOT_ALLOWED, _token_never_expires),

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsResponse,
     )
+    from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+    from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
 
 __all__ = ["DECISIONS"]
 
 
-# The next two import their module with the first such request, because most clusters have neither quotas nor
+# The next ones import their module with the first such request, because most clusters have neither quotas nor ACLs nor
 # credentials.
 
 
@@ -52,6 +54,18 @@ def _decide_alter_user_scram_credentials(
     from ottla.metadata.controller.scram import decide_alter_user_scram_credentials
 
     return decide_alter_user_scram_credentials(request, context)
+
+
+def _decide_create_acls(request: CreateAclsRequest, context: DecisionContext) -> Decision[CreateAclsResponse]:
+    from ottla.metadata.controller.acls import decide_create_acls
+
+    return decide_create_acls(request, context)
+
+
+def _decide_delete_acls(request: DeleteAclsRequest, context: DecisionContext) -> Decision[DeleteAclsResponse]:
+    from ottla.metadata.controller.acls import decide_delete_acls
+
+    return decide_delete_acls(request, context)
 
 
 # A function takes the request of its API and returns a decision with the response of its API; a test compares their
@@ -73,6 +87,8 @@ DECISIONS: Mapping[int, Callable[[Any, DecisionContext], Decision[Any]]] = {
     ApiKey.ALTER_CONFIGS: configs.decide_alter_configs,
     ApiKey.ALTER_CLIENT_QUOTAS: _decide_alter_client_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _decide_alter_user_scram_credentials,
+    ApiKey.CREATE_ACLS: _decide_create_acls,
+    ApiKey.DELETE_ACLS: _decide_delete_acls,
     ApiKey.UPDATE_FEATURES: features.decide_update_features,
     ApiKey.ALLOCATE_PRODUCER_IDS: producer_ids.decide_allocate_producer_ids,
 }

@@ -20,8 +20,8 @@ from ottla.model.config.columns import (
     SHORT,
     STRING,
 )
-from ottla.model.config.keys import ConfigKey
-from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, NO_AUTHORIZER, PLUG_INS, SECURITY, TOKENS
+from ottla.model.config.keys import HONOURED, ConfigKey
+from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PLUG_INS, SECURITY, TOKENS
 from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
@@ -29,7 +29,7 @@ __all__ = ["SECURITY_KEYS"]
 # Columns: name, type, default, validator, importance, update mode, status, documentation.
 # fmt: off
 SECURITY_KEYS: Final = (
-    ConfigKey("authorizer.class.name", STRING, "", None, LOW, READ_ONLY, NO_AUTHORIZER,
+    ConfigKey("authorizer.class.name", STRING, "", None, LOW, READ_ONLY, HONOURED,
               "Class that decides who may do what."),
     ConfigKey("principal.builder.class", CLASS,
               "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None,

@@ -1,14 +1,14 @@
-"""Keys of Ottla that Apache Kafka does not have.
+"""Keys that Apache Kafka's broker does not define: those of Ottla, and those of Kafka's own authorizer.
 
-They are separate from the tables of Kafka's keys, which tests compare with Kafka's. Kafka ignores them, so one
-properties file can serve both.
+They are separate from the tables of Kafka's keys, which tests compare with Kafka's. Kafka ignores those of Ottla, so
+one properties file can serve both.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from ottla.model.config.columns import CLUSTER_WIDE, LONG, LOW, MEDIUM, READ_ONLY, STRING
+from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, LONG, LOW, MEDIUM, READ_ONLY, STRING
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.validators import OneOf, at_least
 
@@ -25,6 +25,10 @@ OWN_KEYS: Final = {
                   "Rate at which closed segments are read and checked in the background; 0 means that they are not."),
         ConfigKey("ottla.log.scrub.interval.ms", LONG, 86_400_000, at_least(1000), LOW, CLUSTER_WIDE, HONOURED,
                   "Shortest time between the beginnings of two rounds of such checks over all closed segments."),
+        ConfigKey("super.users", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Principals that may do everything, separated by semicolons: User:alice;User:bob."),
+        ConfigKey("allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
+                  "Whether a resource without any ACL is open to everyone."),
         ConfigKey("ottla.log.format", STRING, "text", OneOf("text", "logfmt", "json"), LOW, READ_ONLY, HONOURED,
                   "Format of the node's own log: text, key=value pairs, or one JSON object per line."),
     )

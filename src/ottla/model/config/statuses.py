@@ -19,7 +19,6 @@ __all__ = [
     "METRICS",
     "NEW_GROUPS",
     "NO_AUTHENTICATION",
-    "NO_AUTHORIZER",
     "ONE_LOOP",
     "ONE_PROCESS",
     "OWN_BUFFERS",
@@ -49,7 +48,6 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 
 # Refused: ignoring the key would not do what the operator wants.
 KERBEROS: Final = refused("Kerberos is not available")
-NO_AUTHORIZER: Final = refused("there is no authorizer yet, and a node must not seem protected when it is not")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("TLS and SASL are not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")

@@ -1,0 +1,1 @@
+"""Who may do what: ACLs of the cluster's metadata, and the authorizer that decides by them."""

@@ -1,0 +1,171 @@
+"""The standard authorizer: super users, what holds without ACLs, and how it follows the metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ottla.broker.access.loading import load_authorizer
+from ottla.broker.access.standard import StandardAuthorizer
+from ottla.broker.authorization import AllowAll, Operation, ResourceType
+from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.publishers import Publishers
+from ottla.model.config import BrokerConfig
+from ottla.model.config.keys import ConfigError
+from ottla.model.ids import Uuid
+from ottla.wire.messages.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def config(**settings: str) -> BrokerConfig:
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    return BrokerConfig.embedded(named)
+
+
+def context(name: str, authorizer: Any) -> RequestContext:
+    listener = ListenerInfo(
+        name="PLAINTEXT", security_protocol="PLAINTEXT", host="", port=0, advertised_host="", advertised_port=0
+    )
+    connection = ConnectionContext(
+        listener=listener,
+        client_host="10.0.0.1",
+        client_port=1,
+        principal=Principal("User", name),
+        authorizer=authorizer,
+    )
+    return RequestContext(0, 0, 0, None, connection, 0)
+
+
+def may_read(authorizer: StandardAuthorizer, user: str, topic: str) -> bool:
+    return authorizer.authorize(context(user, authorizer), Operation.READ, ResourceType.TOPIC, topic)
+
+
+def allowing(number: int, topic: str, user: str) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=Uuid(number.to_bytes(16, "big")),
+        resource_type=2,
+        resource_name=topic,
+        pattern_type=3,
+        principal=f"User:{user}",
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+
+def replayed(image: MetadataImage, *records: Any) -> tuple[MetadataDelta, MetadataImage]:
+    delta = MetadataDelta(image)
+    for record in records:
+        delta.replay(record)
+    return delta, delta.apply(offset=image.offset + len(records), epoch=1, timestamp_ms=0)
+
+
+def test_a_super_user_may_do_everything_and_others_nothing() -> None:
+    authorizer = StandardAuthorizer(config(super_users="User:root; User:other"))
+    assert may_read(authorizer, "root", "t")
+    assert may_read(authorizer, "other", "t")
+    assert not may_read(authorizer, "alice", "t")
+    assert authorizer.authorize_by_resource_type(context("root", authorizer), Operation.WRITE, ResourceType.TOPIC)
+    everything = AllowAll().authorized_operations(context("root", authorizer), ResourceType.TOPIC, "t")
+    assert authorizer.authorized_operations(context("root", authorizer), ResourceType.TOPIC, "t") == everything
+    assert authorizer.authorized_operations(context("alice", authorizer), ResourceType.TOPIC, "t") == 0
+
+
+def test_a_resource_without_acls_may_be_open() -> None:
+    authorizer = StandardAuthorizer(config(allow_everyone_if_no_acl_found="true"))
+    authorizer.publish(*replayed(MetadataImage(), allowing(1, "closed", "alice")))
+    assert may_read(authorizer, "bob", "open")
+    assert not may_read(authorizer, "bob", "closed")
+
+
+def test_changes_hold_at_once_and_drop_cached_decisions() -> None:
+    authorizer = StandardAuthorizer(config())
+    alice = context("alice", authorizer)
+    image = MetadataImage()
+
+    def allows() -> bool:
+        return alice.allows_cached(Operation.READ, ResourceType.TOPIC, "t")
+
+    assert not allows()
+    delta, image = replayed(image, allowing(1, "t", "alice"), allowing(2, "t", "bob"))
+    authorizer.publish(delta, image)
+    assert allows()
+    # Of several ACLs of a resource one is removed, and the others stay (CVE-2024-27309).
+    delta, image = replayed(image, RemoveAccessControlEntryRecord(id=Uuid((2).to_bytes(16, "big"))))
+    authorizer.publish(delta, image)
+    assert allows()
+    delta, image = replayed(image, RemoveAccessControlEntryRecord(id=Uuid((1).to_bytes(16, "big"))))
+    authorizer.publish(delta, image)
+    assert not allows()
+
+
+def test_a_snapshot_that_lacks_an_acl_takes_it_back() -> None:
+    authorizer = StandardAuthorizer(config())
+    authorizer.publish(*replayed(MetadataImage(), allowing(1, "t", "alice"), allowing(2, "u", "alice")))
+    assert may_read(authorizer, "alice", "t")
+    # A snapshot is replayed onto an empty image, so the delta names no removals.
+    authorizer.publish(*replayed(MetadataImage(), allowing(2, "u", "alice")))
+    assert not may_read(authorizer, "alice", "t")
+    assert may_read(authorizer, "alice", "u")
+
+
+def test_equal_acls_with_two_ids_go_one_by_one() -> None:
+    authorizer = StandardAuthorizer(config())
+    image = MetadataImage()
+    delta, image = replayed(image, allowing(1, "t", "alice"), allowing(2, "t", "alice"))
+    authorizer.publish(delta, image)
+    delta, image = replayed(image, RemoveAccessControlEntryRecord(id=Uuid((1).to_bytes(16, "big"))))
+    authorizer.publish(delta, image)
+    assert may_read(authorizer, "alice", "t")
+
+
+class Nothing:
+    """An authorizer of an operator."""
+
+    decisions_version = 0
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.node_id = config.node_id
+
+    def authorize(self, *question: Any) -> bool:
+        return not question
+
+    def authorize_by_resource_type(self, *question: Any) -> bool:
+        return not question
+
+    def authorized_operations(self, *question: Any) -> int:
+        return 1 if not question else 0
+
+
+def loaded(name: str) -> Any:
+    return load_authorizer(config(authorizer_class_name=name), Publishers(MetadataImage()))
+
+
+def test_the_class_name_selects_the_authorizer() -> None:
+    assert isinstance(loaded(STANDARD), StandardAuthorizer)
+    assert loaded(f"{__name__}.Nothing").node_id == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("com.example.Authorizer", "cannot be imported"),
+        ("Authorizer", "no class"),
+        (f"{__name__}.STANDARD", "no class"),
+        ("builtins.str", "lacks authorize"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused_with_the_reason(name: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        loaded(name)
+    assert reason in str(refused.value)
+    assert "authorizer.class.name" in str(refused.value)
+
+
+def test_super_users_must_be_principals() -> None:
+    with pytest.raises(ConfigError, match=r"super\.users"):
+        StandardAuthorizer(config(super_users="root"))
