@@ -49,6 +49,15 @@ def play(bootstrap: str, controller: str, metadata_log: Path) -> dict[str, Any]:
 
 def _requests() -> Iterator[tuple[str, Message]]:
     yield "describe nothing", _describe()
+    yield from _creations()
+    yield from _descriptions()
+    yield from _deletions()
+    yield "describe what is left", _describe()
+    yield "create nothing", _create()
+    yield "delete by no filter", _delete()
+
+
+def _creations() -> Iterator[tuple[str, Message]]:
     yield "create one", _create(_rule("orders"))
     yield "create it again", _create(_rule("orders"))
     yield "create one twice in a request", _create(_rule("twice"), _rule("twice"))
@@ -72,6 +81,9 @@ def _requests() -> Iterator[tuple[str, Message]]:
         # Apache Kafka fails as a whole on a rule of a kind that only filters have.
         beside = () if label.startswith("only for filters") else (_rule(f"beside-{label}"),)
         yield f"refused: {label}", _create(rule, *beside)
+
+
+def _descriptions() -> Iterator[tuple[str, Message]]:
     for pattern in (ANY, MATCH, LITERAL, PREFIXED):
         for name in (None, "orders", "ord", "*", "orders-2", "nothing"):
             yield f"describe topics {name} by pattern {pattern}", _describe(kind=TOPIC, name=name, pattern=pattern)
@@ -95,6 +107,9 @@ def _requests() -> Iterator[tuple[str, Message]]:
     yield "describe all users", _describe(kind=USER)
     yield "describe an unknown kind", _describe(kind=99)
     yield "describe an unknown operation", _describe(operation=99)
+
+
+def _deletions() -> Iterator[tuple[str, Message]]:
     yield "delete nothing", _delete(_filter(name="nothing"))
     yield "delete by an unknown kind", _delete(_filter(kind=99))
     yield (
@@ -113,9 +128,6 @@ def _requests() -> Iterator[tuple[str, Message]]:
     )
     yield "delete with two filters", _delete(_filter(kind=GROUP), _filter(name="workers"))
     yield "delete by match", _delete(_filter(kind=TOPIC, name="orders", pattern=MATCH))
-    yield "describe what is left", _describe()
-    yield "create nothing", _create()
-    yield "delete by no filter", _delete()
 
 
 def _refused_rules() -> Iterator[tuple[str, AclCreation]]:

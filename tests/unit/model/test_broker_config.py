@@ -231,7 +231,6 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"connections.max.idle.ms": "50"}, "must be less than connections.max.idle.ms"),
         ({"host.name": "a"}, "host.name cannot be used: removed in 3.0"),
         ({"quota.producer.default": "1"}, "set producer_byte_rate"),
-        ({"authorizer.class.name": "A"}, "authorizer.class.name cannot be set to A: there is no authorizer yet"),
         ({"ssl.keystore.password": "secret"}, "ssl.keystore.password cannot be set to [hidden]"),
         ({"listener.name.a.sasl.enabled.mechanisms": "PLAIN"}, "TLS and SASL are not available yet"),
         ({"listener.name.a.nonsense": "f"}, "does not end in the name of a broker configuration"),

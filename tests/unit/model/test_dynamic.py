@@ -117,7 +117,7 @@ def test_a_pool_may_double_or_halve() -> None:
 def test_what_the_log_holds_never_stops_the_node() -> None:
     config, problems = usable_dynamic(
         CONFIG,
-        dynamic={"log.segment.bytes": "3000000", "message.max.bytes": "many", "authorizer.class.name": "A"},
+        dynamic={"log.segment.bytes": "3000000", "message.max.bytes": "many", "security.providers": "A"},
         dynamic_defaults={"log.retention.ms": "0", "num.partitions": "5"},
     )
     assert config.log_segment_bytes == 3000000
