@@ -11,6 +11,7 @@ import pytest
 from ottla.cli.logic import doctor_checks as checks
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import ClusterFacts, GroupFacts
+from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, parse_damaged_segments
 from ottla.cli.logic.group_lag import GroupRow
 from ottla.cli.logic.hanging import HangingTransaction
 from ottla.cli.logic.local_files import mount_options
@@ -94,6 +95,7 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "wrong",
         "ottla log-dirs",
     ),
+    "damaged_segments": ({"damaged": {2: [DamagedSegmentMetric("t", 0, 42)]}}, "wrong", "broker 2 repairs it"),
     "disks_nearly_full": ({"directories": {1: [directory(usable_bytes=50)]}}, "wrong", "configs alter --topic t"),
     "groups_stuck": ({"groups": [group(9, members=2, moved=False)]}, "wrong", "groups reset-offsets g"),
     "hanging_transactions": ({"hanging": [HANGING]}, "wrong", "--topic t --partition 0 --start-offset 42"),
@@ -181,3 +183,14 @@ def test_mounts(tmp_path: Any) -> None:
     mounts.write_text(f"disk / ext4 rw,relatime 0 0\nother {tmp_path} xfs rw,noatime 0 0\n")
     assert mount_options(str(tmp_path), mounts=str(mounts)) == ["rw", "noatime"]
     assert mount_options("/nowhere-at-all", mounts=str(mounts)) == []
+
+
+def test_damaged_segments_in_metrics() -> None:
+    text = (
+        "# TYPE ottla_log_damaged_segments gauge\nottla_log_damaged_segments 1\n"
+        'ottla_log_damaged_segment{topic="a.b-c",partition="3",offset="1234"} 1\n'
+    )
+    assert parse_damaged_segments(text) == [DamagedSegmentMetric("a.b-c", 3, 1234)]
+    single = dataclasses.replace(healthy(), damaged={1: [DamagedSegmentMetric("unknown", 0, 5)]})
+    (finding,) = checks.damaged_segments(single)
+    assert "restore" in finding.fix

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.model.config import BrokerConfig, ConfigError
 from ottla.model.config.broker_keys import BROKER_KEYS
+from ottla.model.config.effective import describe_broker, describe_cluster_defaults
 from ottla.model.config.own_keys import OWN_KEYS
 
 
@@ -41,3 +42,15 @@ def test_the_format_of_the_log() -> None:
     assert BrokerConfig.embedded().ottla_log_format == "text"
     with pytest.raises(ConfigError, match=r"ottla\.log\.format"):
         BrokerConfig.embedded({"ottla.log.format": "xml"})
+
+
+def test_a_key_that_is_set_is_described() -> None:
+    config = BrokerConfig.embedded({"ottla.metrics.listener": "127.0.0.1:0"})
+    config = config.with_dynamic(dynamic={"ottla.log.scrub.bytes.per.second": "5"})
+    described = {entry.name: entry for entry in describe_broker(config) if entry.name.startswith("ottla.")}
+    assert {name: (entry.value, entry.is_read_only) for name, entry in described.items()} == {
+        "ottla.metrics.listener": ("127.0.0.1:0", True),
+        "ottla.log.scrub.bytes.per.second": ("5", False),
+    }
+    (default,) = describe_cluster_defaults({"ottla.log.scrub.bytes.per.second": "7"})
+    assert (default.value, default.is_sensitive) == ("7", False)

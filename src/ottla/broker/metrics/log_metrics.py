@@ -60,6 +60,8 @@ def _log_metric(name: str) -> str:
     return f"kafka.log:type=Log,name={name},topic=*,partition=*"
 
 
+DAMAGED_SEGMENTS_MAX = 100
+
 # fmt: off
 LOG_METRICS: Final = (
     Metric("kafka_log_log_size", GAUGE, ("topic", "partition"),
@@ -83,7 +85,11 @@ LOG_METRICS: Final = (
     Metric("ottla_log_flush_seconds", HISTOGRAM, (), "Duration of log flushes.", "", _flushes),
     Metric("ottla_log_damaged_segments", GAUGE, (),
            "Damaged segments that were found and are not repaired yet.", "",
-           lambda scrape: scrape.damaged_segments),
+           lambda scrape: len(scrape.damaged_segments)),
+    Metric("ottla_log_damaged_segment", GAUGE, ("topic", "partition", "offset"),
+           "1 for a damaged segment, by its base offset; the first hundred of them.", "",
+           lambda scrape: (((*partition, base_offset), 1)
+                           for partition, base_offset in scrape.damaged_segments[:DAMAGED_SEGMENTS_MAX])),
     Metric("ottla_log_scrubbed_bytes_total", COUNTER, (),
            "Bytes of closed segments that were checked in the background (ottla.log.scrub.bytes.per.second).", "",
            lambda scrape: scrape.broker.logs.maintenance.scrubbed_bytes),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.statistics import ApiStatistics
     from ottla.coordinator.group.lag import GroupLag
+    from ottla.model.ids import TopicPartition
     from ottla.replica.partition import Partition
     from ottla.replica.statistics import ReplicaStatistics
     from ottla.storage.cleaner.cleaner import CleanerStatistics
@@ -73,7 +74,8 @@ class Scrape:
         self.cleaner: CleanerStatistics = broker.logs.cleaner.statistics()
         self.partitions: list[Partition] = list(broker.replicas.partitions())
         self.cluster = ClusterCounts(0, 0, 0, 0, 0)
-        self.damaged_segments = 0
+        # With the base offset of the segment.
+        self.damaged_segments: list[tuple[TopicPartition, int]] = []
         self._lags: list[GroupLag] | None = None
 
     def partitions_with_pauses(self) -> Iterator[Partition | None]:
@@ -86,7 +88,8 @@ class Scrape:
     def prepare(self) -> Iterator[str]:
         """Counts the partitions of this broker and of the whole cluster, in steps."""
         for number, log in enumerate(list(self.broker.logs), 1):
-            self.damaged_segments += len(log.files.failures.damaged_segments)
+            for base_offset in log.files.failures.damaged_segments:
+                self.damaged_segments.append((log.topic_partition, base_offset))
             if not number % PARTITIONS_PER_STEP:
                 yield ""
         counting = replica_statistics(self.broker.replicas)

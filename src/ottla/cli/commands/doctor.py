@@ -10,6 +10,7 @@ import click
 from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.logic.doctor_files import show_damaged_segments
 from ottla.cli.output import counted, json_fields
 from ottla.cli.session import Session, cluster_options, read_properties
 from ottla.client.admin import AdminClient
@@ -26,6 +27,14 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
     "-c", "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Check this properties file."
 )
 @click.option(
+    "--log-dir",
+    "log_directories",
+    type=click.Path(exists=True, file_okay=False),
+    multiple=True,
+    metavar="DIR",
+    help="Check every byte of the segments in this log directory of a stopped node; may be repeated.",
+)
+@click.option(
     "--seconds",
     type=click.FloatRange(0),
     default=3.0,
@@ -36,7 +45,16 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
     "--transaction-minutes", type=click.FloatRange(0), default=15.0, metavar="MIN", help="Open for longer hangs."
 )
 @cluster_options
-def doctor(session: Session, config: str | None, seconds: float, transaction_minutes: float) -> int:
+def doctor(
+    session: Session,
+    config: str | None,
+    log_directories: tuple[str, ...],
+    seconds: float,
+    transaction_minutes: float,
+) -> int:
+    if log_directories:
+        show_damaged_segments(session.output, log_directories)
+        return session.output.exit_code
     if config is not None:
         findings = examine_properties(read_properties(config))
         _show(session, findings, [], looked="the file")

@@ -177,6 +177,22 @@ def offline_directories(facts: ClusterFacts) -> Iterator[Finding]:
                 )
 
 
+def damaged_segments(facts: ClusterFacts) -> Iterator[Finding]:
+    replicas = {(topic.name, partition.partition): len(partition.replicas) for topic, partition in _partitions(facts)}
+    for broker, segments in sorted(facts.damaged.items()):
+        for topic_name, partition_id, base_offset in segments:
+            is_single = replicas.get((topic_name, partition_id), 1) == 1
+            yield Finding(
+                WRONG,
+                "damaged segments",
+                f"Broker {broker} has a damaged segment of {topic_name}-{partition_id} at offset {base_offset}. "
+                "Fetches of damaged records fail.",
+                f"stop broker {broker}, look at the files: ottla doctor --log-dir DIR, and restore them from a backup"
+                if is_single
+                else f"broker {broker} repairs it from another in-sync replica; if it stays, look at the broker's log",
+            )
+
+
 def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, directories in facts.directories.items():
         for directory in directories:
@@ -380,6 +396,7 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
     partitions_under_min_isr,
     partitions_under_replicated,
     offline_directories,
+    damaged_segments,
     disks_nearly_full,
     groups_stuck,
     hanging_transactions,

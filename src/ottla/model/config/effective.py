@@ -19,6 +19,7 @@ from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND
 from ottla.model.config.keys import ConfigError, ConfigKey
 from ottla.model.config.listener_keys import LISTENER_PREFIX
 from ottla.model.config.log_config import topic_defaults
+from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
 from ottla.model.config.topic_keys import TOPIC_KEYS
 from ottla.model.config.values import REQUIRED, Setting, format_value
@@ -86,7 +87,7 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[EffectiveConfig]:
-    """All broker keys that are not internal, and unknown keys that are set."""
+    """All broker keys that are not internal. Unknown keys and Ottla's own keys only if they are set."""
     layers = (config.dynamic, config.dynamic_defaults, config.static)
     for name, key in BROKER_KEYS.items():
         is_set = any(name in layer for layer in layers)
@@ -102,7 +103,7 @@ def describe_cluster_defaults(dynamic_defaults: Mapping[str, str]) -> Iterator[E
     """The resource of type broker with an empty name: the values that are set for all brokers."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     for name, text in dynamic_defaults.items():
-        key = BROKER_KEYS.get(name)
+        key = BROKER_KEYS.get(name) or OWN_KEYS.get(name)
         if key is None:
             yield EffectiveConfig(
                 name, None, source, True, True, UNKNOWN_TYPE, None, (ConfigSynonym(name, None, source),)
@@ -156,13 +157,15 @@ def _described(
 
 
 def _described_unknown(config: BrokerConfig, name: str) -> EffectiveConfig:
-    """An unknown key, which may be a secret of a plug-in: its value is not shown."""
-    base = BROKER_KEYS.get(_without_listener(name))
+    """A key that Kafka does not have. If it is unknown it may be a secret of a plug-in: its value is not shown."""
+    own = OWN_KEYS.get(name)
+    base = own or BROKER_KEYS.get(_without_listener(name))
     is_sensitive = base is None or base.is_sensitive
     synonyms = _broker_synonyms(config, name, is_sensitive=is_sensitive)
     value = None if is_sensitive else synonyms[0].value
     kind = UNKNOWN_TYPE if base is None else int(base.type)
-    return EffectiveConfig(name, value, synonyms[0].source, True, is_sensitive, kind, None, synonyms)
+    is_read_only = own is None or own.is_read_only
+    return EffectiveConfig(name, value, synonyms[0].source, is_read_only, is_sensitive, kind, None, synonyms)
 
 
 def _broker_synonyms(config: BrokerConfig, name: str, *, is_sensitive: bool | None = None) -> tuple[ConfigSynonym, ...]:
