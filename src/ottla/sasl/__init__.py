@@ -1,0 +1,1 @@
+"""SASL mechanisms: both ends of an exchange, as machines without I/O."""

@@ -1,0 +1,47 @@
+"""PLAIN (RFC 4616): one token with an authorization id, a user and a password, separated by zero bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla.sasl.exchange import SaslError
+
+__all__ = ["PlainClient", "PlainServer"]
+
+
+class PlainServer:
+    """`check` tells for a user and a password whether they belong together."""
+
+    def __init__(self, check: Callable[[str, str], bool]) -> None:
+        self._check = check
+        self.is_complete = False
+        self.user = ""
+
+    def evaluate(self, token: bytes) -> bytes:
+        try:
+            authorization_id, user, password = token.decode().split("\0")
+        except ValueError:
+            raise SaslError("The token of PLAIN must be UTF-8 with exactly two zero bytes.") from None
+        if not user or not password:
+            raise SaslError("PLAIN needs a user and a password.")
+        if not self._check(user, password):
+            raise SaslError("Invalid username or password")
+        # Otherwise a user could act in another user's name (CVE-2017-12610).
+        if authorization_id and authorization_id != user:
+            raise SaslError("A client that asks for another authorization id than its user is refused.")
+        self.user, self.is_complete = user, True
+        return b""
+
+
+class PlainClient:
+    def __init__(self, user: str, password: str) -> None:
+        self._token = f"\0{user}\0{password}".encode()
+        self.is_complete = False
+
+    def begin(self) -> bytes:
+        return self._token
+
+    def evaluate(self, challenge: bytes) -> None:
+        if challenge:
+            raise SaslError("The server has sent a challenge, which PLAIN does not have.")
+        self.is_complete = True
