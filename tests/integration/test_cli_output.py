@@ -181,3 +181,17 @@ def test_a_pipe_gets_whole_lines(full: str) -> None:
     done = subprocess.run([*COMMAND, "get-offsets", "-b", full], capture_output=True, text=True, timeout=60, check=True)
     assert f"{LONG}" in done.stdout
     assert all(len(line.split()) == 3 for line in done.stdout.splitlines())
+
+
+def test_a_record_cannot_change_the_terminal(full: str) -> None:
+    create_topic(full, 1, name="nasty")
+    value = b"\x1b[2J\x07\xff caf\xc3\xa9\ttab"
+    command = [*COMMAND, "produce", "nasty", "-b", full]
+    subprocess.run(command, input=value + b"\n", check=True, timeout=60, env=node_environment())
+    code, said = on_a_terminal("consume nasty -e -v", full, columns=200)
+    assert code == 0
+    line = said.splitlines()[0]
+    assert "\\x1b[2J\\x07\\xff café" in line
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\s+nasty-0@0\s", line)
+    read = [*COMMAND, "consume", "nasty", "-e", "-b", full]
+    assert subprocess.run(read, capture_output=True, timeout=60, check=True).stdout == value + b"\n"

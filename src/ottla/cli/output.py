@@ -18,7 +18,7 @@ from typing import Any
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 
-__all__ = ["Output", "counted", "duration", "json_fields", "moment", "numbers", "say_wrong", "size"]
+__all__ = ["Output", "ago", "counted", "duration", "json_fields", "numbers", "say_wrong", "size"]
 
 _PIPE_WIDTH = 100_000
 
@@ -155,11 +155,9 @@ def size(count: int) -> str:
     raise AssertionError
 
 
-def moment(timestamp_ms: int) -> str:
-    """A point in time for people, in UTC."""
-    if timestamp_ms < 0:
-        return "-"
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(timestamp_ms / 1000))
+def ago(timestamp_ms: int) -> str:
+    """A past time for people: `5.0 s ago`."""
+    return "-" if timestamp_ms < 0 else f"{duration(max(time.time() * 1000 - timestamp_ms, 0))} ago"
 
 
 def duration(milliseconds: float) -> str:

@@ -32,7 +32,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
     ),
-    "produce": CommandEntry("Topics and records", "produce", "Write lines to a topic.", "kafka-console-producer"),
+    "produce": CommandEntry(
+        "Topics and records", "produce", "Write lines, JSON or files to a topic.", "kafka-console-producer"
+    ),
     "consume": CommandEntry("Topics and records", "consume", "Read records of topics.", "kafka-console-consumer"),
     "get-offsets": CommandEntry(
         "Topics and records", "get_offsets", "Show offsets of partitions, by position or by time.", "kafka-get-offsets"

@@ -74,7 +74,7 @@ __all__ = ["consume"]
     "--formatter-property", "--property", "printing", multiple=True, metavar="K=V", help="print.key=true, ..."
 )
 @click.option("-k", "--keys", is_flag=True, help="Print keys, too.")
-@click.option("-v", "--verbose", is_flag=True, help="Print time, partition, offset, headers and key.")
+@click.option("-v", "--verbose", is_flag=True, help="Print time, topic, partition, offset, headers and key, too.")
 @click.option("--command-property", "--consumer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
 @click.option(
     "--formatter-config",
@@ -175,6 +175,9 @@ def _formatter(options: dict[str, Any], *, as_json: bool) -> Formatter:
         return format_string(template, show=None if encoding == "text" else deserializer(encoding))
     if as_json or name == "json":
         return make_formatter("json", properties | ({} if encoding == "text" else {"encoding": encoding}))
+    if options["verbose"] and name == "default" and not properties:
+        show = None if encoding == "text" else deserializer(encoding)
+        return format_string(r"%D\t%t-%p@%o\t%h\t%k\t%s\n", show=show, null=b"null")
     if options["keys"] or options["verbose"]:
         properties["print.key"] = "true"
     if options["verbose"]:

@@ -37,6 +37,9 @@ POLL_TO_END_MS = 100
 LOOKUPS = 3
 LOOK_AGAIN_SECONDS = 0.2
 
+# Control characters except tab and line feed.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -149,8 +152,9 @@ class _Printer:
                 self.count += 1
                 if self.is_full:
                     break
+        text = b"".join(lines)
         out = sys.stdout.buffer
-        out.write(b"".join(lines))
+        out.write(_printable(text) if out.isatty() else text)
         out.flush()
         return list(rest)
 
@@ -164,6 +168,15 @@ class _Printer:
                 raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
             print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
             return b""
+
+
+def _printable(text: bytes) -> bytes:
+    r"""The bytes as a terminal should see them: no byte of a record moves the cursor or changes the terminal's state.
+
+    Control characters and bytes that are not UTF-8 become `\xHH`.
+    """
+    decoded = text.decode("utf-8", "backslashreplace")
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", decoded).encode()
 
 
 async def _read(cluster: Cluster, settings: ConsumerSettings, printer: _Printer) -> None:

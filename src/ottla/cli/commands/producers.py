@@ -6,7 +6,7 @@ import click
 
 from ottla.cli.logic.words import parse_topic_partitions
 from ottla.cli.names import TOPIC
-from ottla.cli.output import moment
+from ottla.cli.output import ago
 from ottla.cli.session import Session, cluster_options
 from ottla.client.admin import AdminClient
 from ottla.model.errors import KafkaError
@@ -63,7 +63,7 @@ def show_producers(
         if not rows and not session.output.failed:
             session.output.say_none("No idempotent or transactional producer has written there lately.")
         elif rows:
-            _show(session, [(*row[:5], moment(int(str(row[5]))), row[6]) for row in rows])
+            _show(session, [(*row[:5], ago(int(str(row[5]))), row[6]) for row in rows])
         names = (
             "partition",
             "producerId",

@@ -12,10 +12,10 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
 from types import CodeType
 from typing import Any
 
+from ottla.cli.failures import suggestion
 from ottla.client.consumer import ConsumedRecord
 
 __all__ = ["RecordFilter", "make_filter"]
@@ -172,9 +172,8 @@ def _check_call(text: str, call: ast.Call) -> None:
 
 
 def _unknown_name(text: str, name: str) -> str:
-    close = get_close_matches(name, [*_NAMES, *_FUNCTIONS], n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"The names are {', '.join(_NAMES[:-3])}; texts need quotes."
-    return f"--filter {text!r} has the unknown name {name!r}. {hint}"
+    hint = suggestion(name, [*_NAMES, *_FUNCTIONS]) or f" The names are {', '.join(_NAMES[:-3])}; texts need quotes."
+    return f"--filter {text!r} has the unknown name {name!r}.{hint}"
 
 
 class _Fields(ast.NodeTransformer):

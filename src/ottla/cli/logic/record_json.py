@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from difflib import get_close_matches
 from typing import Any
 
+from ottla.cli.failures import suggestion
 from ottla.cli.logic.line_reader import LineRecord
 from ottla.client.consumer import ConsumedRecord
 
@@ -59,9 +59,8 @@ def parse_record(line: bytes, *, number: int) -> LineRecord:
         raise ValueError(f'Line {number} is not a JSON object like {{"key": "k", "value": "v"}}.')
     for name in found:
         if name not in _FIELDS:
-            close = get_close_matches(name, _FIELDS, n=1)
-            hint = f"Did you mean {close[0]!r}?" if close else f"The fields are {', '.join(_FIELDS)}."
-            raise ValueError(f"Line {number} has the unknown field {name!r}. {hint}")
+            hint = suggestion(name, _FIELDS) or f" The fields are {', '.join(_FIELDS)}."
+            raise ValueError(f"Line {number} has the unknown field {name!r}.{hint}")
     return LineRecord(
         _read(found.get("key"), "key", number),
         _read(found.get("value"), "value", number),
