@@ -35,9 +35,9 @@ unless `-b`, `OTTLA_BOOTSTRAP_SERVER` or `--command-config` names the cluster; `
 profile for one command.
 
 Exit codes: 0 for success, 1 for failure (also if the reader of the output has gone), 2 for an invalid command line, 130
-after Ctrl-C. A command that cannot be undone asks for confirmation; without a terminal it is refused unless `--yes` is
-given. `eval "$(ottla completion bash)"` completes commands, options, and the names of topics and groups (`zsh` and
-`fish` likewise).
+after Ctrl-C (`up` and `node` stop in order and exit with 0). A command that cannot be undone asks for confirmation;
+without a terminal it is refused unless `--yes` is given. `eval "$(ottla completion bash)"` completes commands, options,
+and the names of topics and groups (`zsh` and `fish` likewise).
 
 """
 

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import termios
@@ -21,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 import ottla.testing
 from ottla.testing.clusters import node_environment
 from tests.integration.group_members import create_topic
-from tests.integration.test_cli import COMMAND
+from tests.integration.test_cli import COMMAND, heeded
 
 LONG = "a-topic-whose-name-alone-is-nearly-as-wide-as-a-terminal-of-eighty-columns"
 
@@ -195,3 +196,33 @@ def test_a_record_cannot_change_the_terminal(full: str) -> None:
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\s+nasty-0@0\s", line)
     read = [*COMMAND, "consume", "nasty", "-e", "-b", full]
     assert subprocess.run(read, capture_output=True, timeout=60, check=True).stdout == value + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "sign"),
+    [
+        ("consume orders -F", b"value"),
+        ("verifiable-consumer --topic orders --group-id x", b"startup_complete"),
+        ("verifiable-producer --topic checked --throughput 5", b"startup_complete"),
+        ("top --interval 0.2 --count 1000000 --json", b"brokers"),
+    ],
+)
+def test_ctrl_c_is_130_everywhere(full: str, line: str, sign: bytes) -> None:
+    with heeded(signal.SIGINT):
+        process = subprocess.Popen(
+            [*COMMAND, *line.split(), "-b", full],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=node_environment(),
+        )
+    try:
+        assert process.stdout is not None
+        while sign not in (said := process.stdout.readline()):
+            assert said, process.communicate()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert b"Traceback" not in errors
+    finally:
+        process.kill()
+        process.communicate()

@@ -76,7 +76,9 @@ def run_node(
 
 def fail(sentence: str, *, exit_code: int = 1) -> int:
     """Prints the error; returns the exit code."""
-    print(f"ottla: {sentence}", file=sys.stderr, flush=True)
+    from ottla.cli.output import say_wrong
+
+    say_wrong(sentence)
     return exit_code
 
 

@@ -130,7 +130,7 @@ def say_wrong(sentence: str) -> None:
 
         width = max(os.get_terminal_size(sys.stderr.fileno()).columns, 40)
         text = textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-    print(text, file=sys.stderr)
+    print(text, file=sys.stderr, flush=True)
 
 
 def counted(count: int, what: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
@@ -33,6 +34,7 @@ __all__ = [
     "parsed_file",
     "read_properties",
     "run_async",
+    "stop_signals",
     "yes_option",
 ]
 
@@ -84,6 +86,14 @@ def run_async(work: Coroutine[Any, Any, T]) -> T:
             return runner.run(work)
         except ValueError as error:
             raise Failure(str(error)) from error
+
+
+def stop_signals() -> list[int]:
+    """A list to which SIGTERM and SIGINT are added from now on, for commands that end in order."""
+    stopped: list[int] = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.append, number)
+    return stopped
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -190,9 +190,11 @@ def _check_exposure(configs: list[BrokerConfig], plan: _Plan) -> int | None:
         return None
     where = ", ".join(map(str, exposed))
     danger = f"{where}: everyone who reaches this address can read, change and delete everything, without a password."
+    from ottla.cli.output import say_wrong
+
     if not plan.is_insecure:
         return fail(f"{danger} Add --insecure to accept that.", exit_code=WRONG_USAGE)
-    print(f"ottla: Warning: {danger}", file=sys.stderr, flush=True)
+    say_wrong(f"Warning: {danger}")
     return None
 
 

@@ -35,7 +35,7 @@ __all__ = ["consume"]
 @click.option("--to", metavar="TIME", help="Stop before the first record of this time or later.")
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Begin with the last N records.")
 @click.option("-e", "--exit", "until_end", is_flag=True, help="Stop at the end, as it is now.")
-@click.option("-n", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after so many.")
+@click.option("-n", "--max-messages", type=click.IntRange(1), metavar="N", help="Stop after N records.")
 @click.option(
     "--timeout-ms", "idle_ms", type=click.IntRange(1), metavar="MS", help="Stop after this time without a record."
 )
@@ -51,7 +51,9 @@ __all__ = ["consume"]
 )
 @click.option("-g", "--group", type=GROUP, metavar="GROUP", help="The group.  [default: a new one]")
 @click.option(
-    "--isolation-level", type=click.Choice(["read_committed", "read_uncommitted"]), help="About transactions."
+    "--isolation-level",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    help="Whether records of open and aborted transactions are printed.",
 )
 @click.option("--skip-message-on-error", is_flag=True, help="Continue after a record that cannot be read.")
 @click.option(
@@ -75,12 +77,14 @@ __all__ = ["consume"]
 )
 @click.option("-k", "--keys", is_flag=True, help="Print keys, too.")
 @click.option("-v", "--verbose", is_flag=True, help="Print time, topic, partition, offset, headers and key, too.")
-@click.option("--command-property", "--consumer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
+@click.option(
+    "--command-property", "--consumer-property", "extra", multiple=True, metavar="K=V", help="A property of the client."
+)
 @click.option(
     "--formatter-config",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="The formatter's, in a file.",
+    help="The formatter's properties, in a file.",
 )
 @click.option("--enable-systest-events", is_flag=True, hidden=True, expose_value=False)
 @cluster_options

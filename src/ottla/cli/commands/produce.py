@@ -87,8 +87,15 @@ _OF_CONNECTION = ("max.block.ms", "metadata.max.age.ms", "retry.backoff.ms")
 @click.option("--metadata-expiry-ms", type=click.IntRange(1), hidden=True)
 @click.option("--socket-buffer-size", type=int, hidden=True, expose_value=False)
 @click.option("--reader-property", "--property", "reader", multiple=True, metavar="K=V", help="parse.key=true, ...")
-@click.option("--command-property", "--producer-property", "extra", multiple=True, metavar="K=V", help="A client's.")
-@click.option("--reader-config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Those in a file.")
+@click.option(
+    "--command-property", "--producer-property", "extra", multiple=True, metavar="K=V", help="A property of the client."
+)
+@click.option(
+    "--reader-config",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The reader's properties, in a file.",
+)
 @click.option("--broker-list", "brokers", hidden=True)
 @cluster_options_with(timeout="--call-timeout")
 def produce(

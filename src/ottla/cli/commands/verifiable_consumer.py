@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections import defaultdict
 from typing import Any
@@ -12,7 +11,7 @@ import click
 from ottla.cli.commands.verifiable_producer import say
 from ottla.cli.logic.client_properties import consumer_settings
 from ottla.cli.names import GROUP, TOPIC
-from ottla.cli.session import Session, cluster_options, run_async
+from ottla.cli.session import Session, cluster_options, run_async, stop_signals
 from ottla.client.consumer import ConsumedRecord, Consumer
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
@@ -66,16 +65,14 @@ def verifiable_consumer(
     settings = consumer_settings(given | {name: value for name, value in optional.items() if value is not None})
 
     async def whole() -> int:
-        stopped = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+        stopped = stop_signals()
         count = 0
         async with Consumer(session.settings, settings) as consumer:
             await consumer.subscribe(
                 [topic], on_assigned=_report("partitions_assigned"), on_revoked=_report("partitions_revoked")
             )
             say({"name": "startup_complete"})
-            while not stopped.is_set() and (max_messages < 0 or count < max_messages):
+            while not stopped and (max_messages < 0 or count < max_messages):
                 left = 500 if max_messages < 0 else min(500, max_messages - count)
                 records = await consumer.poll(200, max_records=left)
                 if not records:
@@ -85,7 +82,7 @@ def verifiable_consumer(
                 if not enable_autocommit:
                     await _commit(consumer)
         say({"name": "shutdown_complete"})
-        return 0
+        return 130 if signal.SIGINT in stopped else 0
 
     return run_async(whole())
 

@@ -13,7 +13,7 @@ import click
 
 from ottla.cli.logic.client_properties import producer_settings
 from ottla.cli.names import TOPIC
-from ottla.cli.session import Session, cluster_options, run_async
+from ottla.cli.session import Session, cluster_options, run_async, stop_signals
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.model.errors import KafkaError
@@ -77,17 +77,15 @@ class _Run:
         self._topic = topic
         self._limit = limit
         self._throughput = throughput
-        self._stopped = asyncio.Event()
         self._waiting: set[asyncio.Task[None]] = set()
         self._acked = 0
 
     async def run(self, record: Callable[[int], _Numbered]) -> int:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, self._stopped.set)
+        stopped = stop_signals()
         say({"name": "startup_complete"})
         start = time.monotonic()
         sent = 0
-        while not self._stopped.is_set() and (self._limit < 0 or sent < self._limit):
+        while not stopped and (self._limit < 0 or sent < self._limit):
             task = asyncio.ensure_future(self._send(record(sent)))
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
@@ -106,7 +104,9 @@ class _Run:
                 "avg_throughput": self._acked / max(time.monotonic() - start, 1e-9),
             }
         )
-        return 0 if self._acked == sent else 1
+        if self._acked != sent:
+            return 1
+        return 130 if signal.SIGINT in stopped else 0
 
     async def _keep_pace(self, start: float, sent: int) -> None:
         ahead = start + sent / self._throughput - time.monotonic() if self._throughput > 0 else 0.0
