@@ -23,10 +23,9 @@ __all__ = ["Durability"]
 
 
 class Durability:
-    """Flushes the files of one log. `end_offset` returns the current end of the log."""
+    """Flushes the files of one log."""
 
     __slots__ = (
-        "_end_offset",
         "_files",
         "_flush_started",
         "_flush_target",
@@ -34,48 +33,44 @@ class Durability:
         "_flushing_paths",
         "_is_short",
         "_pool",
+        "_requested_target",
         "_world",
         "last_flush_ms",
         "recovery_point",
     )
 
-    def __init__(
-        self,
-        world: World,
-        pool: OpenFiles,
-        files: LogFiles,
-        *,
-        recovery_point: int,
-        end_offset: Callable[[], int],
-    ) -> None:
+    def __init__(self, world: World, pool: OpenFiles, files: LogFiles, *, recovery_point: int) -> None:
         self._world = world
         self._pool = pool
         self._files = files
-        self._end_offset = end_offset
         self.recovery_point = recovery_point
         self.last_flush_ms = world.clock.now_ms()
-        self._flush_target = recovery_point
+        # The end of the log at the last request, and at the last request before the round under way.
+        self._requested_target = self._flush_target = recovery_point
         self._flush_started = 0.0
         self._flushing_paths: Sequence[str] = ()
         self._is_short = False
-        self._flusher = Flusher(world.workers, collect=self._collect, on_done=self._on_done)
+        self._flusher = Flusher(world.workers)
 
-    def flush(self) -> Deferred[None]:
-        """Resolves when everything that was appended before the call is durable."""
-        return self._flusher.flush()
+    def flush(self, end_offset: int) -> Deferred[None]:
+        """Resolves when everything that was appended before the call, up to this end of the log, is durable."""
+        self._requested_target = end_offset
+        return self._flusher.flush(self)
 
     def on_truncated(self, end_offset: int) -> None:
         """A flush under way has synced bytes that are gone: it may not move the recovery point past the new end."""
         self.recovery_point = min(self.recovery_point, end_offset)
         self._flush_target = min(self._flush_target, end_offset)
+        self._requested_target = min(self._requested_target, end_offset)
 
     def adopt(self, files: LogFiles, *, recovery_point: int) -> None:
         """The log goes on with other files. A flush under way has synced the former files only."""
         self._files = files
         self.recovery_point = self._flush_target = recovery_point
 
-    def _collect(self) -> Callable[[], None]:
-        self._flush_target = self._end_offset()
+    def begin_round(self) -> Callable[[], None]:
+        """The job of a round of the flusher."""
+        self._flush_target = self._requested_target
         self._flush_started = self._world.clock.monotonic()
         open_files, paths = self._files.collect_unsynced(self.recovery_point)
         self._flushing_paths = paths
@@ -89,13 +84,14 @@ class Durability:
         self._is_short = False
         return sync_and_check
 
-    def _on_done(self, error: BaseException | None) -> BaseException | None:
+    def end_round(self, error: BaseException | None) -> BaseException | None:
+        """Moves the recovery point after a round without an error. Returns the error for the callers of `flush`."""
         files = self._files
         if isinstance(error, OSError):
             if is_shortage(error):
                 # The shortage came from opening a file. Nothing counts as synced, and the next flush tries again.
                 files.sync_with_next_flush(*self._flushing_paths)
-                return files.refusal(error, "flush", end_offset=self._end_offset())
+                return files.refusal(error, "flush", end_offset=self._flush_target)
             # After a failed fsync the content of the disk is unknown: even a full disk takes the directory out here.
             return files.failures.fail(error, "flush")
         if error is None:

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _FULL_LOG_INTERVAL_MS = 10_000
 _NOT_FULL = -1
+_NO_GAPS: frozenset[int] = frozenset()
 
 
 class LogFailures:
@@ -52,18 +53,18 @@ class LogFailures:
         # Takes the log directory out of service.
         self._on_failure = on_failure
         self.offline: StorageError | None = None
-        self._on_damage: Callable[[StorageError], None] | None = None
+        self._on_damage: Callable[[TopicPartition, StorageError], None] | None = None
         self._on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]] = ()
         self.damaged_segments: dict[int, str] = {}
         """Base offsets of damaged segments, with the damage."""
-        self.gaps_to_skip: set[int] = set()
+        self.gaps_to_skip: frozenset[int] = _NO_GAPS
         """Base offsets of segments whose missing records no replica has: reads continue behind them."""
         self._full_at = _NOT_FULL
         self._full_logged_ms = 0
 
     def report_to(
         self,
-        on_damage: Callable[[StorageError], None],
+        on_damage: Callable[[TopicPartition, StorageError], None],
         on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]],
     ) -> None:
         """`on_damage` recovers the log after damage to its files. The others repair a segment of a log in service."""
@@ -111,7 +112,7 @@ class LogFailures:
             self.offline = StorageError(f"{self._topic_partition} is out of service: {reason}")
             logger.error("%s", self.offline.message)
             if self._on_damage is not None:
-                self._on_damage(self.offline)
+                self._on_damage(self._topic_partition, self.offline)
         return self.offline
 
     def note_damaged(self, base_offset: int, reason: str) -> None:
@@ -133,17 +134,17 @@ class LogFailures:
 
     def skip_gaps(self, base_offset: int) -> None:
         """No replica has the records that are missing in the segment: reads continue behind them."""
-        self.gaps_to_skip.add(base_offset)
+        self.gaps_to_skip |= {base_offset}
 
     def keep_gaps(self, base_offset: int) -> None:
         """Another replica may have the missing records: reads do not skip them."""
-        self.gaps_to_skip.discard(base_offset)
+        self.gaps_to_skip -= {base_offset}
 
     def forget_damage(self, base_offsets: Iterable[int]) -> None:
         """These segments were repaired or removed."""
         for base_offset in base_offsets:
             self.damaged_segments.pop(base_offset, None)
-            self.gaps_to_skip.discard(base_offset)
+            self.gaps_to_skip -= {base_offset}
 
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""

@@ -7,59 +7,62 @@ rounds, not a thousand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ottla.model.deferred import Deferred
 from ottla.model.ports import File, Files, Workers
 
-__all__ = ["Flusher", "sync_job"]
+__all__ = ["Flushable", "Flusher", "sync_job"]
+
+
+class Flushable(Protocol):
+    """What a flusher makes durable."""
+
+    def begin_round(self) -> Callable[[], None]:
+        """The job of a round, for a worker."""
+
+    def end_round(self, error: BaseException | None) -> BaseException | None:
+        """Gets the error of the job, or None. Returns the error for the callers of the flush."""
 
 
 class Flusher:
-    """`collect` returns the job of a round. `on_done` gets its error or None, and returns the error for the callers."""
+    """Refers to the log only during a round, so that a deleted log is freed at once."""
 
-    __slots__ = ("_collect", "_next", "_on_done", "_running", "_workers")
+    __slots__ = ("_next", "_running", "_workers")
 
-    def __init__(
-        self,
-        workers: Workers,
-        *,
-        collect: Callable[[], Callable[[], None]],
-        on_done: Callable[[BaseException | None], BaseException | None],
-    ) -> None:
+    def __init__(self, workers: Workers) -> None:
         self._workers = workers
-        self._collect = collect
-        self._on_done = on_done
         self._running = False
         self._next: Deferred[None] | None = None
 
-    def flush(self) -> Deferred[None]:
+    def flush(self, log: Flushable) -> Deferred[None]:
         if self._running:
             if self._next is None:
                 self._next = Deferred()
             return self._next
         done: Deferred[None] = Deferred()
-        self._start(done)
+        self._start(log, done)
         return done
 
-    def _start(self, done: Deferred[None]) -> None:
+    def _start(self, log: Flushable, done: Deferred[None]) -> None:
         self._running = True
         try:
-            job = self._collect()
+            job = log.begin_round()
         except OSError as error:
-            self._finish(done, error)
+            self._finish(log, done, error)
             return
-        self._workers.submit(job).when_done(lambda outcome: self._finish(done, outcome.error))
+        self._workers.submit(job).when_done(lambda outcome: self._finish(log, done, outcome.error))
 
-    def _finish(self, done: Deferred[None], error: BaseException | None) -> None:
+    def _finish(self, log: Flushable, done: Deferred[None], error: BaseException | None) -> None:
         self._running = False
-        failure = self._on_done(error)
+        failure = log.end_round(error)
         following, self._next = self._next, None
         if failure is None:
             done.resolve(None)
         else:
             done.fail(failure)
         if following is not None:
-            self._start(following)
+            self._start(log, following)
 
 
 def sync_job(files: Files, open_files: list[File], paths: list[str]) -> Callable[[], None]:

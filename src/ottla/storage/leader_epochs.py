@@ -40,7 +40,7 @@ class LeaderEpochs:
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self.directory = directory
-        self._entries: list[EpochStart] = []
+        self._entries: tuple[EpochStart, ...] = ()
         self.latest = _UNDEFINED
         # Whether the file has to be synced with the next flush of the log.
         self.is_unsynced = False
@@ -65,7 +65,7 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
-        return tuple(self._entries)
+        return self._entries
 
     @property
     def latest_start_offset(self) -> int:
@@ -124,8 +124,7 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """The log ends at the offset now: later epochs are removed."""
-        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
-        self._replace(kept)
+        self._replace(tuple(entry for entry in self._entries if entry.start_offset < end_offset))
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log begins at the offset now: the epoch of that offset begins there."""
@@ -133,30 +132,30 @@ class LeaderEpochs:
         if number == 0:
             return
         first = EpochStart(self._entries[number - 1].epoch, start_offset)
-        self._replace([first, *self._entries[number:]])
+        self._replace((first, *self._entries[number:]))
 
     def replace(self, entries: Iterable[EpochStart]) -> None:
         """Takes over the epochs that recovery has read from the batches."""
-        self._replace(list(entries))
+        self._replace(tuple(entries))
 
     def clear(self) -> None:
-        self._replace([])
+        self._replace(())
 
-    def _with(self, epoch: int, start_offset: int) -> list[EpochStart]:
-        """The entries with the new epoch; the same list if nothing changes."""
+    def _with(self, epoch: int, start_offset: int) -> tuple[EpochStart, ...]:
+        """The entries with the new epoch; the same tuple if nothing changes."""
         if epoch < 0 or start_offset < 0:
             return self._entries
         entry = EpochStart(epoch, start_offset)
         if self._entries and self._entries[-1].epoch == epoch and self._entries[-1].start_offset <= start_offset:
             return self._entries
         kept = [old for old in self._entries if old.epoch < epoch and old.start_offset < start_offset]
-        return [*kept, entry]
+        return (*kept, entry)
 
-    def _hold(self, entries: list[EpochStart]) -> None:
+    def _hold(self, entries: tuple[EpochStart, ...]) -> None:
         self._entries = entries
         self.latest = entries[-1].epoch if entries else _UNDEFINED
 
-    def _replace(self, entries: list[EpochStart]) -> None:
+    def _replace(self, entries: tuple[EpochStart, ...]) -> None:
         """Writes the file first, because recovery takes batches of an epoch that is not in the file for damaged.
 
         If the disk is full, nothing has changed, and the next batch tries again.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -92,6 +91,7 @@ class LogManager:
         )
         # Shared by all logs.
         self._on_cut = self._on_log_cut
+        self._on_damage = self._on_log_damaged
         self._is_closing = False
         # Directories to remove. A worker removes the first one.
         self._removals: deque[tuple[LogDirectory, str]] = deque()
@@ -377,7 +377,7 @@ class LogManager:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
         entry.log.on_cut = self._on_cut
-        entry.log.files.failures.report_to(partial(self._on_log_damaged, entry), self.on_segment_damaged)
+        entry.log.files.failures.report_to(self._on_damage, self.on_segment_damaged)
 
     def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
         self._mover.on_cut(topic_partition, offset)
@@ -423,10 +423,10 @@ class LogManager:
         for callback in self.on_directory_failure:
             callback(directory, gone)
 
-    def _on_log_damaged(self, entry: _Entry, error: StorageError) -> None:
+    def _on_log_damaged(self, topic_partition: TopicPartition, error: StorageError) -> None:
         """Takes the log out of service and opens it again on a worker."""
-        topic_partition = entry.log.topic_partition
-        if self._is_closing or self._entries.pop(topic_partition, None) is None:
+        entry = None if self._is_closing else self._entries.pop(topic_partition, None)
+        if entry is None:
             return
         entry.directory.partition_count -= 1
         self._refused.add(topic_partition, error, entry.log.directory, entry.topic_id, is_recovering=True)

@@ -40,14 +40,14 @@ class ProducerLedger:
         self.directory = directory
         self.expiration_ms = expiration_ms
         self.state = ProducerState()
-        self._snapshots = snapshot_offsets(names)
+        self._snapshots = tuple(snapshot_offsets(names))
         # The state at this offset is on disk, or was empty.
         self._saved_offset = 0
 
     @property
     def snapshots(self) -> tuple[int, ...]:
         """Offsets of the snapshots on disk, lowest first."""
-        return tuple(self._snapshots)
+        return self._snapshots
 
     def paths(self) -> list[str]:
         return [snapshot_path(self.directory, offset) for offset in self._snapshots]
@@ -58,7 +58,7 @@ class ProducerLedger:
             return None
         path = snapshot_path(self.directory, end_offset)
         self._files.write_atomically(path, encode_snapshot(self.state.entries()), durable=durable)
-        self._snapshots.append(end_offset)
+        self._snapshots += (end_offset,)
         self._saved_offset = end_offset
         return path
 
@@ -188,7 +188,7 @@ class ProducerLedger:
         """Renames the snapshot of a deleted segment. Returns the path to remove later."""
         if offset not in self._snapshots:
             return None
-        self._snapshots.remove(offset)
+        self._drop(offset)
         path = snapshot_path(self.directory, offset)
         self._files.rename(path, path + DELETED_SUFFIX)
         return path + DELETED_SUFFIX
@@ -245,8 +245,11 @@ class ProducerLedger:
 
     def _forget(self, offsets: list[int]) -> None:
         for offset in offsets:
-            self._snapshots.remove(offset)
+            self._drop(offset)
             self._files.remove(snapshot_path(self.directory, offset))
+
+    def _drop(self, offset: int) -> None:
+        self._snapshots = tuple(kept for kept in self._snapshots if kept != offset)
 
 
 def marker_of(header: BatchHeader, batch: memoryview) -> EndTransactionMarker | None:

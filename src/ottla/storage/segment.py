@@ -36,6 +36,7 @@ _TIME_ENTRY_BYTES = TimeIndex.ENTRY.size
 _REBUILD_INTERVAL_BYTES = 4096
 _READ_ENDS_MAX = 32
 _NO_READ_ENDS: dict[int, int] = {}
+_NO_TIMESTAMP = TimestampOffset(-1, -1)
 
 BatchPlace = tuple[int, BatchHeader]
 """(position, header) of a batch in the segment's file."""
@@ -89,7 +90,7 @@ class Segment:
         self._file: File | None = None
         self._first_timestamp: int | None = None
         self._read_ends: dict[int, int] = _NO_READ_ENDS
-        self._largest: TimestampOffset | None = TimestampOffset(-1, -1) if is_new else None
+        self._largest: TimestampOffset | None = _NO_TIMESTAMP if is_new else None
         self.offset_index = OffsetIndex(self.path_of(INDEX_SUFFIX), base_offset, pool, is_new=is_new)
         self.time_index = TimeIndex(self.path_of(TIME_INDEX_SUFFIX), base_offset, pool, is_new=is_new)
         self.transaction_index = TransactionIndex(self.path_of(TRANSACTION_INDEX_SUFFIX), pool)
@@ -329,7 +330,7 @@ class Segment:
         self.offset_index.reset()
         self.time_index.reset()
         self.bytes_since_index_entry = 0
-        largest = TimestampOffset(-1, -1)
+        largest = _NO_TIMESTAMP
         for position, header in scan_headers(self.file, 0, self.size):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
@@ -466,13 +467,13 @@ class Segment:
     def _find_largest(self) -> TimestampOffset:
         """The largest timestamp of the last time index entry and of the batches behind it."""
         if self.size == 0:
-            return TimestampOffset(-1, -1)
+            return _NO_TIMESTAMP
         last = self.time_index.last()
         place = self.find(last.offset) if last.timestamp >= 0 else None
         if place is not None and place[1].max_timestamp == last.timestamp:
             start, largest = place[0], last
         else:
-            start, largest = 0, TimestampOffset(-1, -1)
+            start, largest = 0, _NO_TIMESTAMP
         for _, header in scan_headers(self.file, start, self.size):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)

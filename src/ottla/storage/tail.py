@@ -82,9 +82,7 @@ class LogTail:
         self._use(files)
         self.end_offset = end_offset
         self.recent: dict[int, int] = {}
-        self.durability = Durability(
-            world, pool, files, recovery_point=recovery_point, end_offset=lambda: self.end_offset
-        )
+        self.durability = Durability(world, pool, files, recovery_point=recovery_point)
         self._roll_jitter_ms = self._draw_jitter()
         # Limits within which the active segment need not roll: computed at the first append, and when they are passed.
         self._roll_bounds: RollBounds | None = None
@@ -186,7 +184,7 @@ class LogTail:
             is_empty = len(self._segments) == 1 and self._segments.active.size == 0
             if is_empty or not self._files.has_unsynced_paths:
                 return Deferred.resolved(None)
-        return self.durability.flush()
+        return self.durability.flush(self.end_offset)
 
     def reset(self, end_offset: int) -> None:
         """The log was truncated."""

@@ -83,6 +83,19 @@ def test_a_flush_does_not_move_the_recovery_point_past_a_truncation(bench: LogBe
     assert values_of(bench.log) == [b"a", b"d", b"e"]
 
 
+def test_a_flush_that_waits_for_its_round_does_not_move_it_past_a_truncation_either(bench: LogBench) -> None:
+    bench.append(b"a")
+    bench.world.workers.immediate = False
+    bench.log.flush()
+    bench.append(b"b")
+    waiting = bench.log.flush()
+    bench.log.truncate_to(1)
+    bench.world.workers.run_all()
+    assert waiting.done
+    assert bench.log.recovery_point == 1
+    bench.log.invariants()
+
+
 def test_an_input_output_error_on_append_fails_the_log_and_a_full_disk_does_not(bench: LogBench) -> None:
     import pytest
 

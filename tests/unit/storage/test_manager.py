@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 
 import pytest
 
@@ -12,6 +13,7 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.storage.errors import DirectoryRefused, DiskFull, LogDirectoryOffline
+from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager
 from tests.unit.storage.helpers import log_config, values_of
 from tests.unit.storage.logs_node import TOPIC_ID, Node
@@ -134,6 +136,29 @@ def test_deletion_renames_at_once_and_removes_later() -> None:
     assert node.files.exists(f"/d1/{names[0]}")
     node.world.scheduler.advance(1)
     assert not node.files.exists(f"/d1/{names[0]}")
+
+
+def test_a_deleted_log_is_freed_without_the_garbage_collector() -> None:
+    """A node excludes the objects of its start from collection: a cycle among them would stay until its end."""
+    node = Node(log_segment_delete_delay_ms="5000")
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a")
+    log.flush()
+    del log
+    gc.collect()
+    gc.disable()
+    try:
+        before = logs_in_memory()
+        node.logs.delete(TopicPartition("t", 0))
+        node.world.scheduler.advance(5000)
+        assert logs_in_memory() == before - 1
+    finally:
+        gc.enable()
+
+
+def logs_in_memory() -> int:
+    return sum(isinstance(thing, PartitionLog) for thing in gc.get_objects())
 
 
 def test_a_deletion_cut_off_by_a_crash_is_finished() -> None:
