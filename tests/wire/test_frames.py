@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from mmap import mmap
 
 import pytest
 from hypothesis import given, settings
@@ -126,3 +127,22 @@ def test_memory_grows_with_the_bytes_that_arrive() -> None:
     while received < 5_000_000:
         received += receive(reader, bytes(300_000))
         assert received + len(reader.targets()[0]) <= max(2 * received, module.FRAME_ALLOCATION_FIRST)
+
+
+def test_a_frame_that_grows_is_copied_once() -> None:
+    reader = reader_of()
+    data = bytes(range(256)) * 40_000
+    frame = receive_frame(reader, sized(data))
+    assert frame == data
+    assert not frame.readonly
+    assert type(frame.obj) is mmap, "the buffer was reserved as a whole"
+    receive(reader, sized(data)[:4])
+    assert reader.next_frame() is None
+    buffers = set()
+    unsent = data
+    while unsent:
+        unsent = unsent[receive(reader, unsent) :]
+        if reader._whole is not None:
+            buffers.add(id(reader._whole.obj))
+    assert len(buffers) == 1
+    assert reader.next_frame() == data

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ottla.wire.connection.request_memory import RequestMemory
 
-__all__ = ["LARGE_SIZE_MIN", "SCRATCH_SIZE", "LargeBuffers", "ReceiveBuffers"]
+__all__ = ["LARGE_SIZE_MAX", "LARGE_SIZE_MIN", "SCRATCH_SIZE", "LargeBuffers", "ReceiveBuffers", "reserve"]
 
 # Bytes that one read takes from a socket while no large frame is being received.
 SCRATCH_SIZE = 64 * 1024
@@ -24,7 +24,7 @@ SCRATCH_SIZE = 64 * 1024
 # Frames up to this size are cheaper to allocate than to look for.
 LARGE_SIZE_MIN = 64 * 1024
 
-# Larger frames are rare: their buffers are not kept, and go back to the system at once.
+# Larger frames are rare: their buffers are not kept, and go back to the system at once (`reserve`).
 LARGE_SIZE_MAX = 2 * 1024 * 1024
 
 BUFFERS_MAX = 16
@@ -69,6 +69,18 @@ def _has_no_views(buffer: bytearray) -> bool:
 def _rounded(size: int) -> int:
     """The next power of two, because the frames of a producer differ by a few bytes and should share buffers."""
     return 1 << (size - 1).bit_length()
+
+
+def reserve(size: int) -> memoryview:
+    """A buffer whose memory the system provides as it is written. It goes back to the system with the last view."""
+    # Imported here, because most nodes never receive such a frame.
+    from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
+
+    try:
+        return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
+    except OSError:
+        # The system does not promise memory that it may not have.
+        return memoryview(bytearray(size))
 
 
 class ReceiveBuffers:

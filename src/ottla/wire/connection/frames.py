@@ -5,7 +5,9 @@ it. A frame that is not complete gets a buffer of its own, and further reads go 
 frame the next read asks for four bytes only, so the bytes of large frames are not copied at all.
 
 The size of a frame is checked before memory is allocated. On the serving end a buffer starts small and grows as the
-bytes arrive, so a client that announces 100 MB and sends nothing costs 64 KiB. The memory of all incomplete frames of a
+bytes arrive, so a client that announces 100 MB and sends nothing costs 64 KiB. Growing copies what has arrived, so the
+buffer of a frame over 2 MiB is reserved as a whole when it grows for the first time; the system provides its memory as
+it is filled. The memory of all incomplete frames of a
 node is bounded (`request_memory`): where there is no room, a frame does not grow (`waits_for_room`), and its driver has
 to stop reading.
 
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from ottla.wire.connection.buffers import ReceiveBuffers
+from ottla.wire.connection.buffers import LARGE_SIZE_MAX, ReceiveBuffers, reserve
 from ottla.wire.connection.request_memory import UNCOUNTED_BYTES, MemoryHolder
 
 __all__ = ["LARGE_FRAME_SIZE", "TLS_HANDSHAKE", "FrameReader", "FrameSizeError"]
@@ -62,6 +64,7 @@ class FrameReader:
         "_size",
         "_size_max",
         "_size_min",
+        "_whole",
         "end",
         "position",
         "waits_for_room",
@@ -89,6 +92,8 @@ class FrameReader:
         # The incomplete frame, and how much of its buffer is filled.
         self._frame: memoryview | None = None
         self._filled = 0
+        # All of its buffer, where `_frame` is the part that may be filled now.
+        self._whole: memoryview | None = None
         # The size of the incomplete frame, or of the last complete one.
         self._size = 0
         # Bytes that are received but not cut into frames yet: `_data[position:end]`. To be read by drivers, which skip
@@ -156,6 +161,7 @@ class FrameReader:
                 return None
             frame, self._frame = self._frame, None
             if self._size > UNCOUNTED_BYTES:
+                self._whole = None
                 self._release()
             return frame
         position, end = self.position, self.end
@@ -192,7 +198,7 @@ class FrameReader:
 
     def drop(self) -> None:
         """Forgets the incomplete frame: the connection ends."""
-        self._frame = None
+        self._frame = self._whole = None
         self.waits_for_room = False
         self._release()
 
@@ -222,9 +228,14 @@ class FrameReader:
             assert self._holder is not None
             self._memory.wait(self._holder)
             return
-        grown = memoryview(self._buffers.large.take(allocated))[:allocated]
-        grown[: len(frame)] = frame
-        self._frame = grown
+        whole = self._whole
+        if whole is None:
+            if self._size > LARGE_SIZE_MAX:
+                whole = self._whole = reserve(self._size)
+            else:
+                whole = memoryview(self._buffers.large.take(allocated))
+            whole[: len(frame)] = frame
+        self._frame = whole[:allocated]
 
     def _may_occupy(self, size: int) -> bool:
         memory, holder = self._memory, self._holder
