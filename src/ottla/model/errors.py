@@ -175,12 +175,19 @@ class ErrorCode(IntEnum):
     CONTROLLER_ID_NOT_REGISTERED = 136, _FINAL, "No controller of this id is registered."
 
 
+# A message may quote a name of 32,767 characters from the request, many times in one answer, and a string of the
+# protocol is no longer than that.
+MESSAGE_LENGTH_MAX = 1_000
+
+
 class KafkaError(Exception):
     """A protocol error, raised to become an error response."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
         self.message = code.message if message is None else message
+        if len(self.message) > MESSAGE_LENGTH_MAX:
+            self.message = f"{self.message[:MESSAGE_LENGTH_MAX]}..."
         super().__init__(code, self.message)
 
     def __str__(self) -> str:

@@ -43,3 +43,9 @@ def test_an_error_without_sentence_takes_the_codes() -> None:
 
 def test_an_error_keeps_its_own_sentence() -> None:
     assert KafkaError(ErrorCode.INVALID_CONFIG, "Nope.").message == "Nope."
+
+
+def test_a_message_is_short_enough_for_the_protocol() -> None:
+    error = KafkaError(ErrorCode.INVALID_REQUEST, "x" * 40_000)
+    assert error.message == "x" * 1_000 + "..."
+    assert KafkaError(ErrorCode.INVALID_REQUEST, "x" * 1_000).message == "x" * 1_000

@@ -56,7 +56,7 @@ def _by_user(credentials: Mapping[tuple[str, int], ScramCredential]) -> dict[str
 
 
 def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:
-    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=f"{user}: {code.message}")
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=f"{user[:100]}: {code.message}")
 
 
 API = Api(request=DescribeUserScramCredentialsRequest, response=DescribeUserScramCredentialsResponse, handle=handle)

@@ -102,7 +102,7 @@ def _elect_named(
     topic = context.image.topics.by_name.get(name)
     partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{partition_id} does not exist"
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist"
     if election is Election.PREFERRED:
         needed = partition.leader != partition.preferred_leader
     else:
