@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import Cluster
+from tests.support.hostile import RESULTS
 from tests.support.kept_logs import copy_logs
 
 FAULTS_SECONDS = 60.0
@@ -30,6 +31,17 @@ def exactly_once_seconds() -> float:
 @pytest.fixture(scope="session")
 def faults_seed() -> int:
     return int(os.environ.get("FAULTS_SEED", SEED))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table of the attacks: what each of them has cost an honest client and the node."""
+    if not RESULTS:
+        return
+    terminalreporter.section("attacks")
+    terminalreporter.write_line(f"{'longest gap':>12} {'answers':>8} {'peak memory':>12}  attack")
+    for result in RESULTS:
+        gap_ms, peak_mb = result.longest_seconds * 1000, result.peak_bytes / 1e6
+        terminalreporter.write_line(f"{gap_ms:9.0f} ms {result.answers:8} {peak_mb:9.0f} MB  {result.attack}")
 
 
 @pytest.hookimpl(wrapper=True)

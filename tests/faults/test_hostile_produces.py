@@ -1,15 +1,10 @@
-"""Produce requests that cost a leader as much work per byte as they can, while an honest client goes on.
-
-The test prints the honest client's longest gap and the largest memory of the node.
-"""
+"""Produce requests that cost a leader as much work per byte as they can, while an honest client is served."""
 
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -20,9 +15,8 @@ from ottla.records.compression import Codec
 from ottla.records.record import append_contents, record_content
 from ottla.records.validate import RECORDS_PER_BYTE_MAX
 from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.bystander import Bystander
+from tests.support.hostile import Siege, create
 from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.faults
@@ -61,48 +55,6 @@ def produce(topic: str, batches: list[bytes]) -> ProduceRequest:
     return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=data)])
 
 
-def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    values = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, configs=values)
-    with RawClient(bootstrap) as client:
-        answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
-    assert answer.topics[0].error_code == ErrorCode.NONE, answer
-
-
-class Honest:
-    """Asks for API versions without a pause, and measures the longest time between two answers."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.longest_seconds = 0.0
-        self.answers = 0
-
-    def __enter__(self) -> Honest:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        with Bystander(self._bootstrap) as bystander:
-            last = time.monotonic()
-            while not self._ends.is_set():
-                bystander.asks()
-                now = time.monotonic()
-                self.longest_seconds = max(self.longest_seconds, now - last)
-                self.answers += 1
-                last = now
-
-
-def peak_memory_bytes(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:"))
-
-
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[ottla.testing.Cluster]:
     with ottla.testing.cluster() as cluster:
@@ -111,22 +63,15 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
         yield cluster
 
 
-def report(attack: str, honest: Honest, nodes: ottla.testing.Cluster) -> None:
-    memory = peak_memory_bytes(nodes.nodes[0].pid)
-    print(
-        f"\n{attack}: longest gap {honest.longest_seconds * 1000:.0f} ms of {honest.answers} answers, "
-        f"peak memory {memory / 1e6:.0f} MB"
-    )
-    assert honest.longest_seconds < GAP_SECONDS_MAX
-    assert memory < MEMORY_BYTES_MAX
+def besieged(attack: str, nodes: ottla.testing.Cluster) -> Siege:
+    return Siege(attack, nodes, memory_bytes_max=MEMORY_BYTES_MAX, gap_seconds_max=GAP_SECONDS_MAX)
 
 
 def test_without_an_attack(nodes: ottla.testing.Cluster) -> None:
     """The figure to compare the others with: on a busy machine the honest client has gaps without any attack."""
-    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap) as client:
+    with besieged("no attack", nodes), RawClient(nodes.bootstrap) as client:
         for _ in range(10_000):
             client.call(ApiVersionsRequest(), 0)
-    report("no attack", honest, nodes)
 
 
 @pytest.mark.parametrize("topic", ["plain", "compacted"])
@@ -136,20 +81,21 @@ def test_a_batch_that_claims_more_records_than_it_has_bytes(
 ) -> None:
     batch = claiming(count)
     request = produce(topic, [batch] * PARTITIONS)
-    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap) as client:
+    attack = f"{count} claimed records in {len(batch)} bytes, {topic}"
+    with besieged(attack, nodes), RawClient(nodes.bootstrap) as client:
         begun = time.monotonic()
         for _ in range(20):
             answers = client.call(request, 9).responses[0].partition_responses
             assert {answer.error_code for answer in answers} == {ErrorCode.INVALID_RECORD}
         assert time.monotonic() - begun < ANSWER_SECONDS_MAX
-    report(f"{count} claimed records in {len(batch)} bytes, {topic}", honest, nodes)
 
 
 def test_the_dearest_batches_that_are_accepted(nodes: ottla.testing.Cluster) -> None:
     """Topics are created meanwhile, and a small batch for a compacted topic does not wait for the large ones."""
     noise = random.Random(1).randbytes(100_000)
     batch = claiming(len(noise) * RECORDS_PER_BYTE_MAX, noise=noise)
-    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap, timeout_seconds=120) as attacker:
+    attack = f"{PARTITIONS} x {len(batch)} bytes with {RECORDS_PER_BYTE_MAX} records for each byte"
+    with besieged(attack, nodes), RawClient(nodes.bootstrap, timeout_seconds=120) as attacker:
         attacker.send(produce("compacted", [batch] * PARTITIONS), 9)
         for number in range(5):
             begun = time.monotonic()
@@ -161,7 +107,6 @@ def test_the_dearest_batches_that_are_accepted(nodes: ottla.testing.Cluster) -> 
             assert time.monotonic() - begun < ANSWER_SECONDS_MAX
         codes = {answer.error_code for answer in attacker.receive().responses[0].partition_responses}
         assert codes <= {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
-    report(f"{PARTITIONS} x {len(batch)} bytes with {RECORDS_PER_BYTE_MAX} records for each byte", honest, nodes)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.LZ4, Codec.ZSTD])
@@ -181,7 +126,7 @@ def test_one_record_that_decompresses_to_the_limit(nodes: ottla.testing.Cluster,
             max_timestamp=now_ms,
         )
     )
-    with Honest(nodes.bootstrap) as honest, RawClient(nodes.bootstrap, timeout_seconds=120) as client:
+    attack = f"{PARTITIONS} x {len(batch)} bytes that decompress to 127 MiB, {codec.name.lower()}"
+    with besieged(attack, nodes), RawClient(nodes.bootstrap, timeout_seconds=120) as client:
         answers = client.call(produce("compacted", [batch] * PARTITIONS), 9).responses[0].partition_responses
         assert {answer.error_code for answer in answers} <= {ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT}
-    report(f"{PARTITIONS} x {len(batch)} bytes that decompress to 127 MiB, {codec.name.lower()}", honest, nodes)

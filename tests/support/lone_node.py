@@ -13,14 +13,14 @@ from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
 from ottla.model.ports import FileRegion
-from ottla.sim.cluster import ClusterLayout, SimCluster
+from ottla.sim.cluster import ClusterLayout, LogCollector, SimCluster
 from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.process import ProcessWorkers
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
 
-__all__ = ["Answer", "LoneNode", "frame_of"]
+__all__ = ["Answer", "LoneNode", "NoAnswer", "frame_of"]
 
 ANSWER_SECONDS_MAX = 600
 
@@ -37,6 +37,10 @@ class Answer:
     turns: int
 
 
+class NoAnswer(AssertionError):
+    """The node has not answered in time."""
+
+
 class LoneNode:
     """A broker and controller in one process. Nothing else happens on it, and every run is the same."""
 
@@ -47,6 +51,9 @@ class LoneNode:
         self._cluster.start()
         assert self._run(lambda: self._cluster.all_serve), "the node does not start"
         (self._node,) = self._cluster.nodes.values()
+        self._connect()
+
+    def _connect(self) -> None:
         broker = self._node.broker
         assert broker is not None
         self.broker: Broker = broker
@@ -73,8 +80,23 @@ class LoneNode:
         assert answer.body is not None, answer.close_reason
         return decode(API_SPECS[ApiKey(api_key)].response_class, memoryview(answer.body), version)[0]
 
-    def send(self, frame: bytes, *, at_controller: bool = False) -> Answer:
-        """Dispatches the frame and runs the node until the answer is ready."""
+    def log_collector(self) -> LogCollector:
+        """A handler of the log that turns tracebacks into findings."""
+        return LogCollector(self._cluster)
+
+    def run_for(self, seconds: float) -> None:
+        """Lets the time pass."""
+        self._run(lambda: False, seconds)
+
+    def restart(self) -> None:
+        """Kills the node, and waits until it serves again."""
+        self._node.kill()
+        self._cluster.restart(self._node)
+        assert self._run(lambda: self._cluster.all_serve), f"the node does not start: {self.findings}"
+        self._connect()
+
+    def send(self, frame: bytes, *, at_controller: bool = False, seconds_max: float = ANSWER_SECONDS_MAX) -> Answer:
+        """Dispatches the frame and runs the node until the answer is ready. Raises NoAnswer."""
         assert self._node.process is not None
         outcome: list[Any] = []
         buffer = memoryview(bytearray(frame))
@@ -101,8 +123,8 @@ class LoneNode:
                 turns.end(worked)
                 return not isinstance(outcome[0], PendingResponse) or outcome[0].ready
 
-            if not is_ready():
-                assert self._run(is_ready), "no answer"
+            if not is_ready() and not self._run(is_ready, seconds_max):
+                raise NoAnswer
         finally:
             worked.stop()
             gc.enable()
@@ -119,8 +141,8 @@ class LoneNode:
     def response_ready(self) -> None:
         """The answer's notification of its connection; `send` looks after every turn."""
 
-    def _run(self, is_done: Callable[[], bool]) -> bool:
-        return self._kernel.run_until(self._kernel.now_us + ANSWER_SECONDS_MAX * SECOND_US, is_done)
+    def _run(self, is_done: Callable[[], bool], seconds: float = ANSWER_SECONDS_MAX) -> bool:
+        return self._kernel.run_until(self._kernel.now_us + round(seconds * SECOND_US), is_done)
 
 
 class _Turns:
