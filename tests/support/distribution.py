@@ -29,20 +29,24 @@ class Environment:
         (self.site,) = directory.glob("lib/python3*/site-packages")
         self.directory = directory
 
-    def run(self, program: str, *words: str, stdin: str = "", seconds: float = 300) -> str:
+    def run(self, program: str, *words: str) -> str:
         """Runs a program of this environment, away from the checkout; returns its standard output."""
+        return self.run_both(program, *words)[0]
+
+    def run_both(self, program: str, *words: str) -> tuple[str, str]:
+        """Runs a program; returns its standard output and its standard error."""
         done = subprocess.run(
             [str(self.bin / program), *words],
             cwd=self.directory,
             env=self.variables(),
-            input=stdin,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=seconds,
+            timeout=540,
             check=False,
         )
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        return done.stdout
+        return done.stdout, done.stderr
 
     def variables(self) -> dict[str, str]:
         """Those of this process, without what points to its own Python."""

@@ -1,8 +1,9 @@
 """The process from which Spark's Python workers are forked: Spark's own daemon with preloaded modules.
 
 Spark's own daemon loads nothing before the fork, so every worker loads pyarrow, pandas and Spark's Python itself: more
-than half a second of CPU time, and fifty megabytes of private memory. (The helper processes that plan a stream are not
-forked from the daemon.)
+than half a second of CPU time, and fifty megabytes of private memory. Each kind of worker has a daemon of its own: that
+of tasks (`pyspark.worker`), and those for the steps of planning a read or a write. (The helper process that plans a
+stream is not forked.)
 
 Preloaded modules must not hold a lock across the fork. The one thread that these imports start belongs to Arrow's
 allocator, which handles forks.
@@ -15,6 +16,7 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["main"]
@@ -34,8 +36,8 @@ def main() -> None:
     """Spark calls `python -m ottla.spark.daemon <module of the worker> ...`."""
     # OpenBLAS would start a thread for each core at import, for matrices that no worker uses.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if len(sys.argv) < 2 or sys.argv[1] == "pyspark.worker":
-        preload()
+    module = sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker"
+    preload(_PRELOADED if module == "pyspark.worker" else (module, "ottla.spark.datasource"))
     from pyspark import daemon
 
     serve = daemon.worker
@@ -51,9 +53,9 @@ def main() -> None:
     daemon.manager()
 
 
-def preload() -> None:
+def preload(names: Iterable[str]) -> None:
     """Imports the modules that workers use. Missing modules are ignored here."""
-    for name in _PRELOADED:
+    for name in names:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     gc.collect()

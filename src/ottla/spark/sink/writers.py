@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
+from ottla.spark.failures import in_one_sentence
 from ottla.spark.lineage import lineage_headers
 from ottla.spark.options import OptionError
 from ottla.spark.sink.client import sink_client
@@ -108,6 +109,7 @@ class _Writer:
     def __init__(self, options: SinkOptions) -> None:
         self.options = options
 
+    @in_one_sentence
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> TaskResult:
         context = TaskContext.get()
         assert context is not None
@@ -158,9 +160,11 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             partition=context.partitionId(),
         )
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Nothing to do: every task has committed its own transaction."""
 
+    @in_one_sentence
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         self.clean_up(messages)
 
@@ -176,6 +180,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
             partition=context.partitionId(),
         )
 
+    @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Every task has committed its own transaction. Deletes markers of earlier writes without a name."""
         name = self.options.query_name
@@ -185,6 +190,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
             with contextlib.suppress(KafkaError, ClientError):
                 client.call(_forget_nameless(client.admin))
 
+    @in_one_sentence
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         self.clean_up(messages)
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ottla.model.ids import TopicPartition
+from ottla.spark.failures import in_one_sentence
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.limits import Lag
 from ottla.spark.source.loss import on_loss
@@ -23,6 +24,7 @@ class OttlaBatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
+    @in_one_sentence
     def partitions(self) -> Sequence[InputPartition]:
         planner = Planner(self._options)
         topics = planner.existing_topics()
@@ -46,6 +48,7 @@ class OttlaBatchReader(DataSourceReader):
                 lags[partition] = Lag(start, end)
         return lags
 
+    @in_one_sentence
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes an empty partition if there is none.
         if not isinstance(partition, Range):

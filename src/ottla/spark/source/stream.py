@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.model.ids import TopicPartition
+from ottla.spark.failures import in_one_sentence
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.hooks import ProgressHook, hooks_of
 from ottla.spark.source.limits import Lag, limit_offsets
@@ -49,6 +50,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Offsets.
 
+    @in_one_sentence
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
         topics = self._planner.existing_topics()
@@ -68,12 +70,14 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(self._options.max_bytes_per_trigger)
         return ReadAllAvailable()
 
+    @in_one_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self._target = self._planner.patiently(lambda: self._planner.latest(self._planner.topics().partitions))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         return self._latest
 
+    @in_one_sentence
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         self._tell_hooks(start)
         return self._planner.patiently(lambda: self._next(start, limit))
@@ -109,6 +113,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # Reading.
 
+    @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = SourceOffset.from_json(start), SourceOffset.from_json(end)
         wanted = {partition: offset for partition, offset in after.offsets.items() if _moved(before, after, partition)}
@@ -138,10 +143,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             lags[partition] = Lag(begin, offset)
         return ranges(lags, after.topic_ids, self._options.min_partitions, beginnings=earliest)
 
+    @in_one_sentence
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
         return read_range(self._options, partition)
 
+    @in_one_sentence
     def commit(self, end: dict[str, Any]) -> None:
         self._tell_hooks(end)
 

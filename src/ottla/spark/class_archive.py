@@ -1,0 +1,161 @@
+"""An archive of the classes that Spark loads at its start, which Java maps into memory instead of loading them.
+
+`python -m ottla.spark.class_archive` makes it, once for each environment, in about a minute of CPU time. Sessions use
+it if it is there: their JVM then takes half of the CPU time to start, and two thirds from there to the first batch.
+Java ignores an archive that does not belong to its version or its jars.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
+
+__all__ = ["archive_options", "archive_path", "main"]
+
+# An archive that does not fit is no reason for a warning.
+_QUIET = "-Xlog:cds=off,cds+dynamic=off,class+path=off"
+_EXIT_SECONDS_MAX = 300
+
+
+def archive_path(java: str) -> Path:
+    """The file with the archive for this `java` and the installed PySpark."""
+    import pyspark
+
+    program = Path(java).resolve()
+    key = f"{program} {program.stat().st_mtime_ns} {pyspark.__version__} {pyspark.__file__}"
+    # It goes with its environment: two hundred megabytes that fit no other.
+    place = Path(sys.prefix) if sys.prefix != sys.base_prefix else Path.home() / ".cache"
+    return place / "ottla" / f"spark-classes-{zlib.crc32(key.encode()):08x}.jsa"
+
+
+def archive_options(java: str) -> str:
+    """Options for Spark's JVM to use the archive; empty if there is none."""
+    try:
+        path = archive_path(java)
+        return f" -XX:SharedArchiveFile={path} {_QUIET}" if path.exists() else ""
+    except OSError:
+        return ""
+
+
+def main() -> int:
+    """Makes the archive, unless it exists: Java writes it when a session ends that did a little of everything."""
+    from ottla.spark.java import find_java
+    from ottla.spark.sessions import JAVA_OPTIONS, session
+
+    path = archive_path(find_java())
+    if path.exists():
+        return 0
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix="spark-classes-"))
+    try:
+        written = scratch / "archive.jsa"
+        options = f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={written} {_QUIET}"
+        settings = {"spark.driver.extraJavaOptions": options, "spark.log.level": "ERROR"}
+        spark = session("class-archive", master="local[2,4]", settings=settings)
+        _practise(spark, scratch)
+        process = spark.sparkContext._gateway.proc
+        spark.stop()
+        process.stdin.close()
+        process.wait(_EXIT_SECONDS_MAX)
+        written.replace(path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    return 0
+
+
+def _practise(spark: Any, scratch: Path) -> None:
+    """Does what pipelines do, so that their classes are loaded: Python sources and sinks, Arrow, Parquet, shuffles."""
+    spark.dataSource.register(_PracticeSource)
+    stream = spark.readStream.format("ottla-practice").load()
+    counts = stream.groupBy("value").count().selectExpr("cast(count as string) value")
+    for number, (frame, mode) in enumerate([(stream, "append"), (counts, "complete")]):
+        writer = frame.writeStream.format("ottla-practice").outputMode(mode)
+        query = writer.option("checkpointLocation", str(scratch / f"checkpoint-{number}")).start()
+        query.processAllAvailable()
+        query.stop()
+    rows = spark.read.format("ottla-practice").load().mapInArrow(_same, "value string")
+    rows.selectExpr("value", "from_json(value, 'a int') parsed").write.parquet(str(scratch / "parquet"))
+    spark.read.parquet(str(scratch / "parquet")).orderBy("value").toArrow()
+    rows.write.format("ottla-practice").mode("append").save()
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    return batches
+
+
+class _PracticeReader(DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(0), InputPartition(1)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002
+        import pyarrow
+
+        yield pyarrow.RecordBatch.from_pydict({"value": ["1", "2", "2"]})
+
+
+class _PracticeStreamReader(DataSourceStreamReader):
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"offset": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802
+        return {"offset": 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002
+        return [InputPartition(0), InputPartition(1)]
+
+    read = _PracticeReader.read
+
+
+class _PracticeWriter(DataSourceWriter):
+    def write(self, iterator: Iterator[Any]) -> Any:
+        from pyspark.sql.datasource import WriterCommitMessage
+
+        for _ in iterator:
+            pass
+        return WriterCommitMessage()
+
+
+class _PracticeStreamWriter(DataSourceStreamWriter):
+    write = _PracticeWriter.write
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        pass
+
+
+class _PracticeSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "ottla-practice"
+
+    def schema(self) -> str:
+        return "value string"
+
+    def reader(self, schema: Any) -> DataSourceReader:  # noqa: ARG002
+        return _PracticeReader()
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        return _PracticeStreamReader()
+
+    def writer(self, schema: Any, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+        return _PracticeWriter()
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        return _PracticeStreamWriter()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
