@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker import dispatch
+from ottla.broker import route
 from ottla.broker.apis import fetch
 from ottla.replica import follower_fetch_session, giant_fetch
 from ottla.sim.plans import plan_of
@@ -13,7 +13,7 @@ from ottla.sim.scenario import run_plan
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_fetches_in_slices_promise_what_others_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "SLICED_BYTES_MIN", 120)
+    monkeypatch.setattr(route, "SLICED_BYTES_MIN", 120)
     monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 0)
     monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 1)
     monkeypatch.setattr(follower_fetch_session, "NEW_IN_REQUEST_MAX", 2)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import thread_time
 from typing import Any, cast
@@ -12,6 +13,7 @@ from ottla.broker.broker import Broker
 from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
+from ottla.broker.route import Route
 from ottla.model.ports import FileRegion
 from ottla.sim.cluster import ClusterLayout, LogCollector, SimCluster
 from ottla.sim.kernel import SECOND_US, Kernel
@@ -137,6 +139,20 @@ class LoneNode:
             blocked_seconds=turns.longest,
             turns=turns.count,
         )
+
+    @contextmanager
+    def with_route(self, route: Route, *, at_controller: bool = False) -> Iterator[None]:
+        """Uses this route for its API and version."""
+        routes = self._dispatchers[at_controller]._routes
+        key = route.api_key << 16 | route.version
+        usual = routes.get(key)
+        routes[key] = route
+        try:
+            yield
+        finally:
+            del routes[key]
+            if usual is not None:
+                routes[key] = usual
 
     def response_ready(self) -> None:
         """The answer's notification of its connection; `send` looks after every turn."""

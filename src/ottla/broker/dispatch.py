@@ -44,9 +44,6 @@ logger = logging.getLogger("ottla.broker.dispatch")
 # call `parse_request_header`: this is done for every request.
 _HEADER = struct.Struct(">Iih")
 _API_KEY_AND_VERSION = struct.Struct(">hh")
-# A larger frame is decoded in slices, where its API can also be handled in slices. A fetch of this size names about as
-# many partitions as can be served in one turn of the loop without a delay that other clients notice.
-SLICED_BYTES_MIN = 160 * 1024
 
 
 class Dispatcher:
@@ -91,7 +88,7 @@ class Dispatcher:
                 if outcome is not None:
                     request, handle = outcome
             if request is None:
-                if route.handle_in_slices is not None and len(frame) > SLICED_BYTES_MIN:
+                if len(frame) > route.sliced_bytes_min:
                     return self._begin_in_slices(frame, body_position, route, context, waiter)
                 request, end = route.decode(frame, body_position)
                 if end > len(frame):

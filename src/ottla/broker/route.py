@@ -10,6 +10,7 @@ import logging
 import struct
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.broker.context import CloseConnection, RequestContext
@@ -26,6 +27,7 @@ from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.broker.apis.api import Api
+    from ottla.broker.broker import Broker
     from ottla.broker.pending import Part, PendingResponse
     from ottla.broker.statistics import NodeStatistics
     from ottla.model.deferred import Deferred
@@ -37,6 +39,23 @@ logger = logging.getLogger("ottla.broker.route")
 # Size and correlation id, and an empty run of tagged fields.
 _RESPONSE_HEADER = struct.Struct(">ii")
 _FLEXIBLE_RESPONSE_HEADER = struct.Struct(">iix")
+
+# A larger frame of an API that is handled in slices (Fetch) is decoded in slices, too. A fetch of this size names about
+# as many partitions as can be served in one turn of the loop without a delay that other clients notice.
+SLICED_BYTES_MIN = 160 * 1024
+# The same for APIs with portions or a limit of elements. An element has at least a byte and takes some microseconds, so
+# a shorter frame is handled in a few milliseconds. An API whose elements take longer has smaller portions: a shorter
+# frame holds about one of them, and a few if it repeats very short names.
+PORTIONED_BYTES_MIN = 2 * 1024
+USUAL_ELEMENT_BYTES = 10
+NEVER = 1 << 31
+
+
+def _handle_in_portions(api: Api, request: Any, context: RequestContext, broker: Broker) -> Deferred[Any]:
+    """The module that does it is imported with the first such request, which most nodes never see."""
+    from ottla.broker.portions import handle_in_portions
+
+    return handle_in_portions(api, request, context, broker)
 
 
 class Route:
@@ -61,6 +80,7 @@ class Route:
         "request_class",
         "seen",
         "shortcut",
+        "sliced_bytes_min",
         "statistics",
         "timed_next",
         "version",
@@ -84,7 +104,15 @@ class Route:
         self._has_error_code = hasattr(api.response, "error_code")
         self.decode = decoder(api.request, version)
         self.handle = api.handle
+        # A longer frame is decoded in slices and then handled by `handle_in_slices`.
+        self.sliced_bytes_min = NEVER
         self.handle_in_slices = api.handle_in_slices
+        if api.handle_in_slices is not None:
+            self.sliced_bytes_min = SLICED_BYTES_MIN
+        elif api.portions or api.elements_max is not None:
+            elements = min([portions.size for portions in api.portions], default=PORTIONED_BYTES_MIN)
+            self.sliced_bytes_min = min(PORTIONED_BYTES_MIN, elements * USUAL_ELEMENT_BYTES)
+            self.handle_in_slices = partial(_handle_in_portions, api)
         self._error_response = api.error_response
         shortcut = api.shortcut if api.shortcut is not None and version >= api.shortcut.min_version else None
         self.shortcut = None if shortcut is None else shortcut.run

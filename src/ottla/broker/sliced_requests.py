@@ -5,8 +5,8 @@ more, and without slices no other client would be served meanwhile. The request 
 order at once; then every turn of the loop does a slice of the work. The answer is the one that the request would have
 got if it had been handled as a whole when it was decoded.
 
-An API takes part with an `Api.handle_in_slices`. For all other APIs the size of a frame says nothing about the work,
-and they are handled as usual.
+An API takes part with an `Api.handle_in_slices`, or with portions or a limit of elements (`broker.portions`). For all
+other APIs the size of a frame says nothing about the work, and they are handled as usual.
 """
 
 from __future__ import annotations

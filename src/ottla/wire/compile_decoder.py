@@ -28,7 +28,7 @@ from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
 from ottla.wire.primitives import ARRAY_LENGTH_MAX
 from ottla.wire.schema import FieldSpec, check_version, element_cost, fields_at, minimum_size
-from ottla.wire.slicing import ELEMENTS_PER_SLICE, write_end_of_element
+from ottla.wire.slicing import write_end_of_element, write_start_of_generator
 from ottla.wire.source import Source
 from ottla.wire.uniform import UNIFORM_COUNT_MIN, UniformReader
 
@@ -40,6 +40,9 @@ Decoder = Callable[..., tuple[Any, int]]
 # the machine's memory. The estimated memory of all array elements is charged against this budget. It equals the default
 # of socket.request.max.bytes and suffices for the metadata of about 200,000 partitions.
 DECODED_BYTES_MAX = 100 * 1024 * 1024
+# Requests that are decoded and handled in one turn of the loop, because later requests of their connection may start
+# behind them, have smaller budgets: about 20,000 partitions to produce to, and 50,000 to commit.
+_DECODED_BYTES_MAX_OF = {"ProduceRequest": 12 * 1024 * 1024, "OffsetCommitRequest": 16 * 1024 * 1024}
 
 # Structures that usually occur in long arrays of elements of equal size: see `uniform`.
 _OFTEN_UNIFORM = frozenset({"OffsetCommitRequestPartition"})
@@ -85,9 +88,9 @@ class _DecoderWriter:
         self.line("def decode(buffer, position=0):")
         source.indent()
         self.line("end = len(buffer)")
-        self.line(f"budget = {DECODED_BYTES_MAX}")
+        self.line(f"budget = {_DECODED_BYTES_MAX_OF.get(cls.__name__, DECODED_BYTES_MAX)}")
         if in_slices:
-            self.line(f"left = {ELEMENTS_PER_SLICE}")
+            write_start_of_generator(source)
         self.line("try:")
         source.indent()
         self.structure(cls, "m")

@@ -20,10 +20,10 @@ from ottla.model.ids import Uuid
 from ottla.wire import primitives
 from ottla.wire.message import Message, Structure
 from ottla.wire.schema import FieldSpec, UnsupportedVersion, check_version, fields_at
-from ottla.wire.slicing import ELEMENTS_PER_SLICE, write_end_of_element
+from ottla.wire.slicing import write_end_of_element, write_start_of_generator
 from ottla.wire.source import Source
 
-__all__ = ["Encoder", "compile_encoder", "encoder_source"]
+__all__ = ["Encoder", "compile_elements_encoder", "compile_encoder", "encoder_source"]
 
 Encoder = Callable[[Any, list[bytes], list[Any]], None]
 
@@ -41,13 +41,22 @@ def compile_encoder(cls: type[Structure], version: int, *, in_slices: bool = Fal
     return encode
 
 
+def compile_elements_encoder(cls: type[Structure], version: int, array: str) -> Callable[..., Any]:
+    """A generator `encode(elements, pieces, parts)` for elements of the field `array`, without their count."""
+    writer = _EncoderWriter(check_version(cls, version), version, in_slices=True, elements_of=array)
+    encode: Callable[..., Any] = writer.source.compile("encode", f"encode {cls.__name__}.{array} version {version}")
+    return encode
+
+
 def encoder_source(cls: type[Structure], version: int) -> str:
     """The source of the generated function, for debugging."""
     return _EncoderWriter(check_version(cls, version), version).source.text
 
 
 class _EncoderWriter:
-    def __init__(self, cls: type[Message], version: int, *, in_slices: bool = False) -> None:
+    def __init__(
+        self, cls: type[Message], version: int, *, in_slices: bool = False, elements_of: str | None = None
+    ) -> None:
         self.version = version
         self.flexible = version >= cls.FLEXIBLE_SINCE
         self.in_slices = in_slices
@@ -69,8 +78,12 @@ class _EncoderWriter:
         source.indent()
         self.line("append = pieces.append")
         if in_slices:
-            self.line(f"left = {ELEMENTS_PER_SLICE}")
-        self.structure(cls, "m")
+            write_start_of_generator(source)
+        if elements_of is None:
+            self.structure(cls, "m")
+        else:
+            (field,) = [field for field in fields_at(cls, version) if field.name == elements_of]
+            self.elements(field, "m")
         self.flush()
 
     # Runs of fixed-size values

@@ -120,7 +120,7 @@ KNOWN = {
     "feature": "group.version",
     "generation_id_or_member_epoch": -1,
     "groups": GROUP,
-    "groups_names": GROUP,
+    "groups_names": "doomed",
     "group_ids": GROUP,
     "group_id": GROUP,
     "key": "consumer_byte_rate",
@@ -131,19 +131,25 @@ KNOWN = {
     "iterations": 4096,
     "name": TOPIC,
     "num_partitions": -1,
+    "operation": 3,
     "path": "/data",
+    "pattern_type_filter": 3,
+    "permission_type": 3,
+    "principal": "User:someone",
     "protocol_type": "consumer",
     "rebalance_timeout_ms": 60_000,
     "replication_factor": -1,
     "resource_name": TOPIC,
+    "resource_pattern_type": 3,
     "resource_type": 2,
+    "resource_type_filter": 2,
     "session_timeout_ms": 30_000,
     "states_filter": "Empty",
     "state_filters": "Empty",
     "timeout_ms": 1_000,
     "topic": TOPIC,
     "topic_name": TOPIC,
-    "topic_names": TOPIC,
+    "topic_names": "doomed",
     "transactional_id": TRANSACTIONAL_ID,
     "transactional_ids": TRANSACTIONAL_ID,
     "types_filter": "classic",
@@ -178,6 +184,7 @@ class World:
             "cluster_id": self.node.broker.cluster_id,
             "producer_epoch": producer.producer_epoch,
             "producer_id": producer.producer_id,
+            "id": Uuid((1 << 64).to_bytes(16, "big")),
             "topic_id": self.topic_id,
             "v3_and_below_producer_epoch": producer.producer_epoch,
             "v3_and_below_producer_id": producer.producer_id,
@@ -205,6 +212,8 @@ def filled(
         elif field.name in known and field.structure is None:
             value = known[field.name]
             setattr(made, field.name, value if isinstance(value, int) else another(value, number))
+        elif field.name in ("partition_index", "partition_id", "partition"):
+            setattr(made, field.name, number)
         elif field.kind in ("string", "classic_string") and not field.nullable:
             setattr(made, field.name, another("s", number))
     return made

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import dispatch
+from ottla.broker import route
 from ottla.broker.apis import fetch
 from ottla.broker.context import ConnectionContext
 from ottla.broker.dispatch import Dispatcher
@@ -51,7 +51,7 @@ class Node(DataPath):
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
-    monkeypatch.setattr(dispatch, "SLICED_BYTES_MIN", 400)
+    monkeypatch.setattr(route, "SLICED_BYTES_MIN", 400)
     monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 5)
     with tempfile.TemporaryDirectory() as directory:
         path = Node(directory)

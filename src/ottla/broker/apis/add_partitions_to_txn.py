@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import is_internal
@@ -136,4 +136,14 @@ API = Api(
     response=AddPartitionsToTxnResponse,
     handle=handle,
     error_response=error_response,
+    portions=(
+        # A transaction is not cut: an unknown partition fails all of it.
+        Portions(request=("transactions",), response=("results_by_transaction",), size=100),
+        Portions(
+            request=("v3_and_below_topics", "partitions"),
+            response=("results_by_topic_v3_and_below", "results_by_partition"),
+            refuses_only=True,
+        ),
+    ),
+    elements_max=20_000,
 )

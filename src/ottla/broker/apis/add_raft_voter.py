@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.voter_changes import quorum_to_change
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 if TYPE_CHECKING:
@@ -30,4 +31,10 @@ def handle(
     return quorum.reconfiguration.add_voter(request)
 
 
-API = Api(request=AddRaftVoterRequest, response=AddRaftVoterResponse, handle=handle)
+API = Api(
+    request=AddRaftVoterRequest,
+    response=AddRaftVoterResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_client_quotas import (
@@ -49,4 +49,6 @@ API = Api(
     response=AlterClientQuotasResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("entries",), response=("entries",), size=500),),
+    elements_max=20_000,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     answers,
@@ -71,4 +71,11 @@ def error_response(
     return AlterConfigsResponse(responses=refusals(request.resources, error, AlterConfigsResourceResponse))
 
 
-API = Api(request=AlterConfigsRequest, response=AlterConfigsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=AlterConfigsRequest,
+    response=AlterConfigsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("resources",), response=("responses",), size=200),),
+    elements_max=20_000,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -26,4 +26,10 @@ def handle(request: AlterPartitionRequest, context: RequestContext, broker: Brok
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=AlterPartitionRequest, response=AlterPartitionResponse, handle=handle)
+API = Api(
+    request=AlterPartitionRequest,
+    response=AlterPartitionResponse,
+    handle=handle,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
+    elements_max=300_000,
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
@@ -64,4 +64,6 @@ API = Api(
     response=AlterPartitionReassignmentsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("topics", "partitions"), response=("responses", "partitions"), size=1_000),),
+    elements_max=50_000,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -81,4 +81,5 @@ API = Api(
     response=AlterReplicaLogDirsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("dirs", "topics", "partitions"), response=("results", "partitions"), size=1_000),),
 )

@@ -50,4 +50,5 @@ API = Api(
     response=AlterUserScramCredentialsResponse,
     handle=handle,
     error_response=error_response,
+    elements_max=10_000,
 )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.broker.quotas.metering import Metering
+from ottla.model.errors import ErrorCode
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.model.errors import KafkaError
     from ottla.wire.message import Message
 
-__all__ = ["Api", "Handle", "Shortcut", "ShortcutOutcome"]
+__all__ = ["Api", "Handle", "Portions", "Shortcut", "ShortcutOutcome"]
 
 Handle: TypeAlias = "Callable[[Any, RequestContext, Broker], Any]"
 # The body of the answer; or a request and the handler that completes it, where None stands for the request that is
@@ -46,6 +47,21 @@ class Shortcut:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Portions:
+    """How a long request becomes several shorter ones, which are handled one after the other (`broker.portions`)."""
+
+    # The names of the array that is cut, then of the array in its elements, and so on, as in ("topics", "partitions").
+    # A request that has no element in the first array is not cut.
+    request: tuple[str, ...]
+    # The names of the arrays of the response that hold the answers.
+    response: tuple[str, ...]
+    # The elements of a portion: what is handled and encoded in some milliseconds.
+    size: int = 1_000
+    # True if requests are handled as a whole, and only the refusal of one that is too long is answered in portions.
+    refuses_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Api:
     request: type[Message]
     response: type[Message]
@@ -56,6 +72,12 @@ class Api:
     shortcut: Shortcut | None = None
     # `handle` for a request that is too large for one turn of the loop. It is decoded in slices, too.
     handle_in_slices: Callable[[Any, RequestContext, Broker], Deferred[Any]] | None = None
+    # Where a request with many entries may be handled as several requests: the first that fits the request is used.
+    portions: tuple[Portions, ...] = ()
+    # The elements that all arrays of a request may have together. A request with more is refused.
+    elements_max: int | None = None
+    # The error for such a request.
+    refusal: ErrorCode = ErrorCode.POLICY_VIOLATION
     metering: Metering = Metering.TIME
     # True for a request of another broker. Such requests are counted apart from those of clients and not metered.
     is_from_broker: Callable[[Any], bool] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
@@ -25,4 +25,15 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=AssignReplicasToDirsRequest, response=AssignReplicasToDirsResponse, handle=handle)
+API = Api(
+    request=AssignReplicasToDirsRequest,
+    response=AssignReplicasToDirsResponse,
+    handle=handle,
+    portions=(
+        Portions(
+            request=("directories", "topics", "partitions"),
+            response=("directories", "topics", "partitions"),
+            size=500,
+        ),
+    ),
+)

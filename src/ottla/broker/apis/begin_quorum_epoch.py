@@ -26,4 +26,10 @@ def handle(request: BeginQuorumEpochRequest, context: RequestContext, broker: Br
     return broker.quorum.elections.begin_epoch(request, api_version=context.api_version)
 
 
-API = Api(request=BeginQuorumEpochRequest, response=BeginQuorumEpochResponse, handle=handle)
+API = Api(
+    request=BeginQuorumEpochRequest,
+    response=BeginQuorumEpochResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

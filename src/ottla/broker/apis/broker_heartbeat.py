@@ -34,4 +34,10 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=BrokerHeartbeatRequest, response=BrokerHeartbeatResponse, handle=handle)
+API = Api(
+    request=BrokerHeartbeatRequest,
+    response=BrokerHeartbeatResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -29,4 +29,10 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=BrokerRegistrationRequest, response=BrokerRegistrationResponse, handle=handle)
+API = Api(
+    request=BrokerRegistrationRequest,
+    response=BrokerRegistrationResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

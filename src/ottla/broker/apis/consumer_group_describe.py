@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.consumer_protocol import is_consumer_protocol_enabled
 from ottla.broker.context import RequestContext
@@ -83,4 +83,5 @@ API = Api(
     response=ConsumerGroupDescribeResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("group_ids",), response=("groups",), size=50),),
 )

@@ -65,4 +65,6 @@ API = Api(
     response=ConsumerGroupHeartbeatResponse,
     handle=handle,
     error_response=error_response,
+    elements_max=100_000,
+    refusal=ErrorCode.INVALID_REQUEST,
 )

@@ -25,4 +25,10 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=ControllerRegistrationRequest, response=ControllerRegistrationResponse, handle=handle)
+API = Api(
+    request=ControllerRegistrationRequest,
+    response=ControllerRegistrationResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.access.requests import check_kinds, ensure_allowed
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.model.errors import KafkaError
 from ottla.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -37,4 +37,11 @@ def error_response(request: CreateAclsRequest, version: int, error: KafkaError) 
     return CreateAclsResponse(results=[result] * len(request.creations))
 
 
-API = Api(request=CreateAclsRequest, response=CreateAclsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=CreateAclsRequest,
+    response=CreateAclsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("creations",), response=("results",), size=500),),
+    elements_max=10_000,
+)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -63,4 +63,6 @@ API = Api(
     response=CreatePartitionsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("topics",), response=("results",), size=200),),
+    elements_max=50_000,
 )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -74,4 +74,11 @@ def error_response(request: CreateTopicsRequest, version: int, error: KafkaError
     )
 
 
-API = Api(request=CreateTopicsRequest, response=CreateTopicsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=CreateTopicsRequest,
+    response=CreateTopicsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("topics",), response=("topics",), size=100),),
+    elements_max=50_000,
+)

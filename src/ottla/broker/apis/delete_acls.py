@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.access.requests import check_kinds, ensure_allowed
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.model.errors import KafkaError
 from ottla.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
@@ -37,4 +37,11 @@ def error_response(request: DeleteAclsRequest, version: int, error: KafkaError) 
     return DeleteAclsResponse(filter_results=[result] * len(request.filters))
 
 
-API = Api(request=DeleteAclsRequest, response=DeleteAclsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=DeleteAclsRequest,
+    response=DeleteAclsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("filters",), response=("filter_results",), size=100),),
+    elements_max=10_000,
+)

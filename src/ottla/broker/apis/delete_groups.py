@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -39,4 +39,10 @@ def error_response(request: DeleteGroupsRequest, version: int, error: KafkaError
     )
 
 
-API = Api(request=DeleteGroupsRequest, response=DeleteGroupsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=DeleteGroupsRequest,
+    response=DeleteGroupsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("groups_names",), response=("results",), size=100),),
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode
@@ -64,4 +64,9 @@ def _delete(
     return answer
 
 
-API = Api(request=DeleteRecordsRequest, response=DeleteRecordsResponse, handle=handle)
+API = Api(
+    request=DeleteRecordsRequest,
+    response=DeleteRecordsResponse,
+    handle=handle,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.image import MetadataImage
@@ -88,4 +88,14 @@ def _take_denied(
     return denied
 
 
-API = Api(request=DeleteTopicsRequest, response=DeleteTopicsResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=DeleteTopicsRequest,
+    response=DeleteTopicsResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(
+        Portions(request=("topics",), response=("responses",), size=500),
+        Portions(request=("topic_names",), response=("responses",), size=500),
+    ),
+    elements_max=100_000,
+)

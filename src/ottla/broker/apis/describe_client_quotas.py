@@ -97,4 +97,6 @@ API = Api(
     response=DescribeClientQuotasResponse,
     handle=handle,
     error_response=error_response,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import check_authorized, check_own_id
 from ottla.broker.context import RequestContext
@@ -135,4 +135,6 @@ API = Api(
     response=DescribeConfigsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("resources",), response=("results",), size=8),),
+    elements_max=200_000,
 )

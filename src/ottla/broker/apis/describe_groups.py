@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -42,4 +42,9 @@ def handle(request: DescribeGroupsRequest, context: RequestContext, broker: Brok
     return broker.groups.describe_groups(allowed, context.api_version).then(respond)
 
 
-API = Api(request=DescribeGroupsRequest, response=DescribeGroupsResponse, handle=handle)
+API = Api(
+    request=DescribeGroupsRequest,
+    response=DescribeGroupsResponse,
+    handle=handle,
+    portions=(Portions(request=("groups",), response=("groups",), size=50),),
+)

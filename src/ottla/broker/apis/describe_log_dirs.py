@@ -68,4 +68,10 @@ def _result(described: DirectoryDescription, cordoned: frozenset[str]) -> Descri
     )
 
 
-API = Api(request=DescribeLogDirsRequest, response=DescribeLogDirsResponse, handle=handle)
+API = Api(
+    request=DescribeLogDirsRequest,
+    response=DescribeLogDirsResponse,
+    handle=handle,
+    elements_max=100_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

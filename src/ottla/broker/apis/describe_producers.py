@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -84,4 +84,5 @@ API = Api(
     response=DescribeProducersResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=100),),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
@@ -97,4 +97,9 @@ def _state(replica: ReplicaDescription, version: int) -> ReplicaState:
     )
 
 
-API = Api(request=DescribeQuorumRequest, response=DescribeQuorumResponse, handle=handle)
+API = Api(
+    request=DescribeQuorumRequest,
+    response=DescribeQuorumResponse,
+    handle=handle,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
+)

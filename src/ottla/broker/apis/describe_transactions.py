@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred, gather
@@ -59,4 +59,5 @@ API = Api(
     response=DescribeTransactionsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("transactional_ids",), response=("transaction_states",), size=200),),
 )

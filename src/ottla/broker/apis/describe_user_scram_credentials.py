@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.metadata.controller.decision import repeated
 from ottla.model.errors import ErrorCode, KafkaError
@@ -59,4 +59,9 @@ def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:
     return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=f"{user[:100]}: {code.message}")
 
 
-API = Api(request=DescribeUserScramCredentialsRequest, response=DescribeUserScramCredentialsResponse, handle=handle)
+API = Api(
+    request=DescribeUserScramCredentialsRequest,
+    response=DescribeUserScramCredentialsResponse,
+    handle=handle,
+    portions=(Portions(request=("users",), response=("results",), size=1_000),),
+)

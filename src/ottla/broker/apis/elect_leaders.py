@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import (
@@ -48,4 +48,17 @@ def error_response(request: ElectLeadersRequest, version: int, error: KafkaError
     )
 
 
-API = Api(request=ElectLeadersRequest, response=ElectLeadersResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=ElectLeadersRequest,
+    response=ElectLeadersResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(
+        Portions(
+            request=("topic_partitions", "partitions"),
+            response=("replica_election_results", "partition_result"),
+            size=1_000,
+        ),
+    ),
+    elements_max=100_000,
+)

@@ -26,4 +26,10 @@ def handle(request: EndQuorumEpochRequest, context: RequestContext, broker: Brok
     return broker.quorum.elections.end_epoch(request, api_version=context.api_version)
 
 
-API = Api(request=EndQuorumEpochRequest, response=EndQuorumEpochResponse, handle=handle)
+API = Api(
+    request=EndQuorumEpochRequest,
+    response=EndQuorumEpochResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -38,4 +38,11 @@ def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> Fe
     return broker.quorum.leader.fetch(request, replica_id=replica_id, api_version=context.api_version)
 
 
-API = Api(request=FetchRequest, response=FetchResponse, handle=handle, is_from_broker=is_from_follower)
+API = Api(
+    request=FetchRequest,
+    response=FetchResponse,
+    handle=handle,
+    is_from_broker=is_from_follower,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -26,4 +26,10 @@ def handle(request: FetchSnapshotRequest, context: RequestContext, broker: Broke
     return broker.quorum.leader.fetch_snapshot(request)
 
 
-API = Api(request=FetchSnapshotRequest, response=FetchSnapshotResponse, handle=handle)
+API = Api(
+    request=FetchSnapshotRequest,
+    response=FetchSnapshotResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.cluster_view import endpoint_of
 from ottla.broker.context import RequestContext
@@ -162,4 +162,5 @@ API = Api(
     response=FindCoordinatorResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("coordinator_keys",), response=("coordinators",), size=1_000),),
 )

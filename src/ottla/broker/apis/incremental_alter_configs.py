@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     alter_loggers,
@@ -86,4 +86,6 @@ API = Api(
     response=IncrementalAlterConfigsResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("resources",), response=("responses",), size=200),),
+    elements_max=20_000,
 )

@@ -54,4 +54,11 @@ def _without_protocol(response: JoinGroupResponse) -> JoinGroupResponse:
     return response
 
 
-API = Api(request=JoinGroupRequest, response=JoinGroupResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=JoinGroupRequest,
+    response=JoinGroupResponse,
+    handle=handle,
+    error_response=error_response,
+    elements_max=10_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

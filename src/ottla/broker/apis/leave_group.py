@@ -40,4 +40,11 @@ def _with_one_code(response: LeaveGroupResponse) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=response.error_code or response.members[0].error_code)
 
 
-API = Api(request=LeaveGroupRequest, response=LeaveGroupResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=LeaveGroupRequest,
+    response=LeaveGroupResponse,
+    handle=handle,
+    error_response=error_response,
+    elements_max=10_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

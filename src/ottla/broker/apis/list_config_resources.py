@@ -64,4 +64,10 @@ def _names(kind: ResourceType, broker: Broker) -> Iterable[str]:
     return [resource.name for resource in image.configs.by_resource if resource.type == kind]
 
 
-API = Api(request=ListConfigResourcesRequest, response=ListConfigResourcesResponse, handle=handle)
+API = Api(
+    request=ListConfigResourcesRequest,
+    response=ListConfigResourcesResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -11,6 +11,7 @@ from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
@@ -34,4 +35,10 @@ def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) 
     return broker.groups.list_groups(states=request.states_filter, types=request.types_filter).then(respond)
 
 
-API = Api(request=ListGroupsRequest, response=ListGroupsResponse, handle=handle)
+API = Api(
+    request=ListGroupsRequest,
+    response=ListGroupsResponse,
+    handle=handle,
+    elements_max=10_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

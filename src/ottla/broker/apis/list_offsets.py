@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -133,4 +133,9 @@ class _ListOffsetsCall:
             answer.error_code = ErrorCode.LEADER_NOT_AVAILABLE
 
 
-API = Api(request=ListOffsetsRequest, response=ListOffsetsResponse, handle=handle)
+API = Api(
+    request=ListOffsetsRequest,
+    response=ListOffsetsResponse,
+    handle=handle,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
+)

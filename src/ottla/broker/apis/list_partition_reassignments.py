@@ -31,4 +31,10 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=ListPartitionReassignmentsRequest, response=ListPartitionReassignmentsResponse, handle=handle)
+API = Api(
+    request=ListPartitionReassignmentsRequest,
+    response=ListPartitionReassignmentsResponse,
+    handle=handle,
+    elements_max=50_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

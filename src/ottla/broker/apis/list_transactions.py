@@ -69,4 +69,10 @@ def _invalid(error: InvalidPattern) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, f"The pattern cannot be used: {error}.")
 
 
-API = Api(request=ListTransactionsRequest, response=ListTransactionsResponse, handle=handle)
+API = Api(
+    request=ListTransactionsRequest,
+    response=ListTransactionsResponse,
+    handle=handle,
+    elements_max=10_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -17,7 +17,7 @@ import copy
 import logging
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.cluster_view import (
     alive_brokers,
@@ -34,6 +34,7 @@ from ottla.model.ids import Uuid
 from ottla.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.wire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponseTopic,
@@ -48,13 +49,20 @@ logger = logging.getLogger("ottla.broker.metadata")
 
 CREATE_TOPICS_VERSION = 7
 TOPICS_IN_CREATION_MAX = 10_000
+# An answer with more topics is made in portions.
+ALL_TOPICS_PER_TURN = 500
 
 
-def handle(request: MetadataRequest, context: RequestContext, broker: Broker) -> MetadataResponse:
+def handle(
+    request: MetadataRequest, context: RequestContext, broker: Broker
+) -> MetadataResponse | Deferred[MetadataResponse]:
     version = context.api_version
     image = broker.metadata.image
     listener = context.listener_name
     _check_request(request, version)
+    wants_all = request.topics is None or (version == 0 and not request.topics)
+    if wants_all and len(image.topics.by_name) > ALL_TOPICS_PER_TURN:
+        return _answer_all(request, context, broker)
     alive = alive_brokers(image, listener)
     response = MetadataResponse(
         brokers=[
@@ -69,7 +77,7 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
         cluster_id=broker.cluster_id,
         controller_id=any_alive_broker(alive, broker.world.random),
     )
-    if request.topics is None or (version == 0 and not request.topics):
+    if wants_all:
         response.topics = [
             broker.topic_answers.of(image.topics.by_name[name], image, listener, version)
             for name in sorted(image.topics.by_name)
@@ -86,6 +94,20 @@ def handle(request: MetadataRequest, context: RequestContext, broker: Broker) ->
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )
     return response
+
+
+def _answer_all(request: MetadataRequest, context: RequestContext, broker: Broker) -> Deferred[MetadataResponse]:
+    """All topics by their names, in portions. A topic that is deleted meanwhile is answered as unknown."""
+    from ottla.broker.portions import handle_in_portions
+
+    named = copy.copy(request)
+    named.allow_auto_topic_creation = False
+    named.topics = [
+        MetadataRequestTopic(name=name)
+        for name in sorted(broker.metadata.image.topics.by_name)
+        if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    ]
+    return handle_in_portions(API, named, context, broker)
 
 
 def _with_operations(topic: MetadataResponseTopic, context: RequestContext) -> MetadataResponseTopic:
@@ -199,4 +221,10 @@ def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
         logger.warning("topic %r%s could not be created automatically: %s", name, more, message)
 
 
-API = Api(request=MetadataRequest, response=MetadataResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=MetadataRequest,
+    response=MetadataResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("topics",), response=("topics",), size=200),),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
@@ -67,4 +67,10 @@ def _check(topic: str, index: int, context: RequestContext, broker: Broker) -> E
     return ErrorCode.NONE
 
 
-API = Api(request=OffsetDeleteRequest, response=OffsetDeleteResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=OffsetDeleteRequest,
+    response=OffsetDeleteResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
+)

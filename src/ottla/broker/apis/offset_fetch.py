@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred, gather
@@ -179,4 +179,15 @@ def _single(answer: OffsetFetchResponseGroup, group: OffsetFetchRequestGroup, ve
     )
 
 
-API = Api(request=OffsetFetchRequest, response=OffsetFetchResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=OffsetFetchRequest,
+    response=OffsetFetchResponse,
+    handle=handle,
+    error_response=error_response,
+    portions=(
+        Portions(
+            request=("groups", "topics", "partition_indexes"), response=("groups", "topics", "partitions"), size=2_000
+        ),
+        Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=2_000),
+    ),
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
@@ -52,4 +52,9 @@ def _end_of_epoch(topic: str, wanted: OffsetForLeaderPartition, broker: Broker) 
     return EpochEndOffset(partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset)
 
 
-API = Api(request=OffsetForLeaderEpochRequest, response=OffsetForLeaderEpochResponse, handle=handle)
+API = Api(
+    request=OffsetForLeaderEpochRequest,
+    response=OffsetForLeaderEpochResponse,
+    handle=handle,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=2_000),),
+)

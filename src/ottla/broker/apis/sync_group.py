@@ -36,4 +36,11 @@ def error_response(request: SyncGroupRequest, version: int, error: KafkaError) -
     return SyncGroupResponse(error_code=error.code)
 
 
-API = Api(request=SyncGroupRequest, response=SyncGroupResponse, handle=handle, error_response=error_response)
+API = Api(
+    request=SyncGroupRequest,
+    response=SyncGroupResponse,
+    handle=handle,
+    error_response=error_response,
+    elements_max=20_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.commit_topics import readable_topic
 from ottla.broker.context import RequestContext
@@ -137,4 +137,7 @@ API = Api(
     response=TxnOffsetCommitResponse,
     handle=handle,
     error_response=error_response,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), refuses_only=True),),
+    elements_max=15_000,
+    refusal=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 )

@@ -31,4 +31,10 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
-API = Api(request=UpdateFeaturesRequest, response=UpdateFeaturesResponse, handle=handle)
+API = Api(
+    request=UpdateFeaturesRequest,
+    response=UpdateFeaturesResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

@@ -26,4 +26,10 @@ def handle(
     return broker.quorum.reconfiguration.update_voter(request)
 
 
-API = Api(request=UpdateRaftVoterRequest, response=UpdateRaftVoterResponse, handle=handle)
+API = Api(
+    request=UpdateRaftVoterRequest,
+    response=UpdateRaftVoterResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

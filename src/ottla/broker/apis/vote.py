@@ -26,4 +26,10 @@ def handle(request: VoteRequest, context: RequestContext, broker: Broker) -> Vot
     return broker.quorum.elections.vote(request, api_version=context.api_version)
 
 
-API = Api(request=VoteRequest, response=VoteResponse, handle=handle)
+API = Api(
+    request=VoteRequest,
+    response=VoteResponse,
+    handle=handle,
+    elements_max=1_000,
+    refusal=ErrorCode.INVALID_REQUEST,
+)

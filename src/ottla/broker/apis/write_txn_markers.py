@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.broker.quotas.metering import Metering
@@ -157,4 +157,9 @@ API = Api(
     handle=handle,
     error_response=error_response,
     metering=Metering.NONE,
+    portions=(
+        Portions(
+            request=("markers", "topics", "partition_indexes"), response=("markers", "topics", "partitions"), size=500
+        ),
+    ),
 )
