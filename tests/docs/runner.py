@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,10 @@ SKIPPED = 77
 NOT_IN_CHECKOUT = {".git", "build", "data", "dist"}
 
 
-def run_page(path: Path, *, slow: bool, output: IO[bytes] | None = None) -> int:
+def run_page(path: Path, *, slow: bool, pictures: bool = False, output: IO[bytes] | None = None) -> int:
     """Runs a page in namespaces of its own where the system allows it, and writes the transcript to `output`."""
-    arguments = [sys.executable, "-m", "tests.docs.runner", "--inside", str(path), *(["--slow"] if slow else [])]
+    options = [*(["--slow"] if slow else []), *(["--pictures"] if pictures else [])]
+    arguments = [sys.executable, "-m", "tests.docs.runner", "--inside", str(path), *options]
     place = namespace_command()
     # The page ends when its standard input closes, which happens however this process ends.
     process = subprocess.Popen(
@@ -46,27 +48,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.docs.runner", description=__doc__)
     parser.add_argument("pages", nargs="+", type=Path)
     parser.add_argument("--slow", action="store_true", help="also the blocks that are marked as slow")
+    parser.add_argument("--pictures", action="store_true", help="keep the SVG files of a page in pictures/ beside it")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--namespace", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.inside:
-        return run_inside(options.pages[0], slow=options.slow, namespace=options.namespace)
+        return run_inside(options.pages[0], options)
     status = 0
     for path in options.pages:
-        status = run_page(path.resolve(), slow=options.slow) or status
+        status = run_page(path.resolve(), slow=options.slow, pictures=options.pictures) or status
     return status
 
 
-def run_inside(path: Path, *, slow: bool, namespace: bool) -> int:
+def run_inside(path: Path, options: argparse.Namespace) -> int:
     threading.Thread(target=exit_with_parent, daemon=True).start()
     try:
         page = parse(path)
-        if namespace:
-            bring_loopback_up()
-            run_blocks(page, slow=slow)
-        else:
-            with exclusive(path.read_text()):
-                run_blocks(page, slow=slow)
+        with contextlib.nullcontext() if options.namespace else exclusive(path.read_text()):
+            if options.namespace:
+                bring_loopback_up()
+            run_blocks(page, slow=options.slow, pictures=options.pictures)
     except PortTaken as error:
         print(f"not run: {error}")
         return SKIPPED
@@ -82,8 +83,11 @@ def exit_with_parent() -> None:
     os._exit(1)
 
 
-def run_blocks(page: Page, *, slow: bool) -> None:
-    with tempfile.TemporaryDirectory(prefix="ottla-docs-") as scratch, contextlib.ExitStack() as closing:
+def run_blocks(page: Page, *, slow: bool, pictures: bool) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="ottla-docs-", ignore_cleanup_errors=True) as scratch,
+        contextlib.ExitStack() as closing,
+    ):
         directory = Path(scratch).resolve() / "page"
         directory.mkdir()
         if "make " in "".join(block.text for block in page.blocks if block.language == "console"):
@@ -99,6 +103,9 @@ def run_blocks(page: Page, *, slow: bool) -> None:
                 said = terminal.server_output()
                 raise Failed(f"line {block.line}: {error}\n{said}") from None
         terminal.stop_servers()
+        for picture in directory.glob("*.svg") if pictures else ():
+            (page.path.parent / "pictures").mkdir(exist_ok=True)
+            shutil.copy(picture, page.path.parent / "pictures")
 
 
 def make_checkout(directory: Path) -> None:

@@ -9,7 +9,7 @@ from tests.tidy.files import ROOT, SOURCE, project_files, relative
 
 ENTRANCE = ROOT / "docs" / "README.md"
 # Reached through the entrance of their directory.
-INDEXED_ELSEWHERE = (SOURCE, ROOT / "docs" / "decisions")
+INDEXED_ELSEWHERE = (SOURCE, ROOT / "docs" / "decisions", ROOT / "docs" / "learn")
 LINK = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
 
 
@@ -28,6 +28,12 @@ def test_the_entrance_leads_to_every_document() -> None:
 def test_the_list_of_decisions_is_complete() -> None:
     index = ROOT / "docs" / "decisions" / "README.md"
     assert sorted({index, *targets(index)}) == sorted(index.parent.glob("*.md"))
+
+
+def test_the_list_of_lessons_is_complete() -> None:
+    index = ROOT / "docs" / "learn" / "README.md"
+    assert index in targets(ENTRANCE)
+    assert {index, *targets(index)} >= set(index.parent.glob("*.md"))
 
 
 def test_links_lead_somewhere() -> None:

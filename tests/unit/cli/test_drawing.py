@@ -38,7 +38,7 @@ def test_segments_are_read_from_the_files_of_a_partition(tmp_path: Path) -> None
     assert (active.first_offset, active.last_offset, active.records, active.batches) == (5, 5, 1, 1)
     text = as_text(draw_segments("orders-0", [first, active]), width=100).splitlines()
     assert text[0] == "orders-0: 2 segments, 6 records"
-    assert "offsets 0 to 4" in text[1]
+    assert "offsets 0 to 4 in 2 batches" in text[1]
     assert text[2].endswith(", active")
     assert text[1].count("▒") == 30
     assert 0 < text[2].count("█") < 30

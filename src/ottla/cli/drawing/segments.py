@@ -60,7 +60,10 @@ def draw_segments(name: str, segments: list[Segment]) -> Chart:
     rows = []
     for number, segment in enumerate(segments):
         is_active = number == len(segments) - 1
-        offsets = "empty" if segment.last_offset is None else f"offsets {segment.first_offset} to {segment.last_offset}"
+        offsets = "empty"
+        if segment.last_offset is not None:
+            batches = f"{segment.batches} batch" + ("" if segment.batches == 1 else "es")
+            offsets = f"offsets {segment.first_offset} to {segment.last_offset} in {batches}"
         caption = f"{offsets}, {_bytes(segment.size)}" + (", active" if is_active else "")
         tone = Tone.STRONG if is_active else Tone.NORMAL
         rows.append(Row(segment.file, (Cell(caption, tone, segment.size / largest if largest else 0.0),)))
