@@ -34,13 +34,15 @@ class Failed(Exception):
 
 def environment(directory: Path) -> dict[str, str]:
     """A reader's environment: the commands of this installation, a home without settings, a terminal of 100 columns."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTEST_CURRENT_TEST", "VIRTUAL_ENV")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("MAKEFLAGS", "PYTEST_CURRENT_TEST", "VIRTUAL_ENV")
+    }
     home = directory.parent / "home"
     home.mkdir(exist_ok=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
-    # `make run` would install locked dependencies that are newer than this environment.
-    flags = "-o .venv/node -o .venv/ready"
-    return {**kept, "PATH": path, "HOME": str(home), "COLUMNS": "100", "MAKEFLAGS": flags, "NO_COLOR": "1"}
+    return {**kept, "PATH": path, "HOME": str(home), "COLUMNS": "100", "NO_COLOR": "1"}
 
 
 def is_server(text: str) -> bool:

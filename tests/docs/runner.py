@@ -24,7 +24,7 @@ __all__ = ["SKIPPED", "main", "run_page"]
 # The exit code of a page that could not be run here.
 SKIPPED = 77
 # A page that calls `make` runs in a directory that looks like a checkout.
-NOT_IN_CHECKOUT = {".git", "build", "data", "dist"}
+NOT_IN_CHECKOUT = {".git", ".venv", "build", "data", "dist"}
 
 
 def run_page(path: Path, *, slow: bool, pictures: bool = False, output: IO[bytes] | None = None) -> int:
@@ -109,9 +109,15 @@ def run_blocks(page: Page, *, slow: bool, pictures: bool) -> None:
 
 
 def make_checkout(directory: Path) -> None:
+    """Links to the entries of the project. The stamps of `.venv` are new: `make` must not install into it."""
     for entry in ROOT.iterdir():
         if entry.name not in NOT_IN_CHECKOUT:
             (directory / entry.name).symlink_to(entry)
+    virtual = directory / ".venv"
+    virtual.mkdir()
+    (virtual / "bin").symlink_to(Path(sys.executable).parent)
+    for stamp in ("node", "ready"):
+        (virtual / stamp).touch()
 
 
 class Runner:
