@@ -8,12 +8,12 @@ slots and computes the rest on demand.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.broker.authorization import AllowAll, Authorizer, DecisionCache, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
 from ottla.model.addresses import address_bytes
+from ottla.model.values import Value
 from ottla.wire.connection.server import CloseConnection
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(NamedTuple):
     """The identity of a connection, for example `User:alice`."""
 
     type: str
@@ -47,8 +46,7 @@ class Principal:
 ANONYMOUS = Principal("User", "ANONYMOUS")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenerInfo:
+class ListenerInfo(Value):
     """A listener as configured: its name, protocol, and the address given to clients (port filled in once bound)."""
 
     name: str

@@ -12,22 +12,23 @@ stop replication. For each broker connection beyond `max.connections` a client's
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from ottla.model.values import Value
 
 __all__ = ["Admission", "AdmissionLimits"]
 
 UNLIMITED = 2**31 - 1
+NO_LIMITS: Mapping[str, int] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionLimits:
+class AdmissionLimits(Value):
     connections_max: int = UNLIMITED
     connections_per_address_max: int = UNLIMITED
     # By address, in the form of the operating system; host names have been resolved.
-    connections_per_address_overrides: Mapping[str, int] = field(default_factory=dict)
-    connections_per_listener_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_address_overrides: Mapping[str, int] = NO_LIMITS
+    connections_per_listener_max: Mapping[str, int] = NO_LIMITS
     connections_per_second_max: int = UNLIMITED
-    connections_per_listener_per_second_max: Mapping[str, int] = field(default_factory=dict)
+    connections_per_listener_per_second_max: Mapping[str, int] = NO_LIMITS
 
 
 class Admission:

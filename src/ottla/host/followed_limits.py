@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.host.admission import UNLIMITED, Admission, AdmissionLimits
@@ -61,7 +60,7 @@ class FollowedLimits:
         addresses = resolved.result()
         by_host = limits.connections_per_address_overrides
         overrides = {addresses.get(host, host): limit for host, limit in by_host.items()}
-        self._change(replace(limits, connections_per_address_overrides=overrides))
+        self._change(limits.replaced(connections_per_address_overrides=overrides))
 
 
 def _limits_of(config: BrokerConfig) -> AdmissionLimits:

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from random import Random
 from typing import Any, Protocol, TypeVar
 
 from ottla.model.deferred import Deferred
+from ottla.model.values import Value
 
 __all__ = [
     "Buffer",
@@ -192,8 +192,7 @@ class FileRegion:
         return self.file.read(self.position, self.length)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
+class World(Value):
     """All ports of a node in one value, provided by `host` or `sim`."""
 
     clock: Clock

@@ -8,7 +8,7 @@ start of a node. The classes here share the methods of one base class instead.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, dataclass_transform
+from typing import Any, ClassVar, Self, dataclass_transform
 
 __all__ = ["Value"]
 
@@ -44,6 +44,10 @@ class Value(metaclass=_ValueClass):
             raise TypeError(_field_mismatch(type(self), values))
         for field, value in values.items():
             _set_field(self, field, value)
+
+    def replaced(self, **changes: Any) -> Self:
+        """A copy with other values in some fields."""
+        return type(self)(**{**{field: getattr(self, field) for field in self._fields}, **changes})
 
     def __setattr__(self, field: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable: {field} cannot be set")

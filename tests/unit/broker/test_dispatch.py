@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import struct
 import sys
@@ -178,7 +177,7 @@ def test_a_misrouted_client_learns_of_it_with_its_first_request(
 
 
 def test_a_controllers_listener_does_not_compare_the_ids(broker: Any) -> None:
-    listener = dataclasses.replace(LISTENER, is_controller=True)
+    listener = LISTENER.replaced(is_controller=True)
     controller = ConnectionContext(listener=listener, client_host="127.0.0.1", client_port=2, connection_id="c-1")
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1", cluster_id="other", node_id=2)
     parts = Dispatcher(broker).dispatch(frame(18, 5, request), controller, Waiter())

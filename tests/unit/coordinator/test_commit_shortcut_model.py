@@ -7,7 +7,6 @@ of them takes no shortcut. Answers, logs and the times for which the connection 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -53,7 +52,7 @@ class Node:
         self.path.create_offsets_topic()
         broker: Any = SimpleNamespace(
             **vars(self.path.broker),
-            world=replace(self.path.virtual.world, clock=self.clock),
+            world=self.path.virtual.world.replaced(clock=self.clock),
             statistics=NodeStatistics(),
         )
         self.dispatcher = dispatcher(broker)

@@ -37,6 +37,14 @@ def test_fields_are_named_and_have_defaults() -> None:
     assert not hasattr(point, "__dict__")
 
 
+def test_a_copy_may_have_other_values() -> None:
+    point = Point(x=1, name="a")
+    assert point.replaced(y=2) == Point(x=1, y=2, name="a")
+    assert point == Point(x=1, name="a")
+    with pytest.raises(TypeError):
+        point.replaced(z=1)
+
+
 @pytest.mark.parametrize("fields", [{}, {"y": 1}, {"x": 1, "z": 2}])
 def test_fields_that_are_missing_or_unknown_are_refused(fields: dict[str, int]) -> None:
     with pytest.raises(TypeError, match=r"Point: missing: (x|nothing); unknown: (z|nothing)"):

@@ -11,7 +11,6 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -75,7 +74,7 @@ class Node:
         self.clock = WorkingClock(virtual.clock)
         broker: Any = SimpleNamespace(
             **vars(self.path.broker),
-            world=replace(virtual.world, clock=self.clock),
+            world=virtual.world.replaced(clock=self.clock),
             statistics=NodeStatistics(),
             transactional_appends=TransactionalAppends(Verifier(), virtual.world.workers),
         )

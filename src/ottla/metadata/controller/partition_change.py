@@ -36,7 +36,7 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class PartitionChange:
     """The requested change; fields with None keep their values."""
 
@@ -166,7 +166,7 @@ class PartitionChange:
             record.adding_replicas = list(target.adding)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Target:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]

@@ -87,7 +87,7 @@ class CleanerStatistics(Value):
     last_run_ms: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Job:
     worker: int
     log: PartitionLog

@@ -9,8 +9,8 @@ segment, records of undecided transactions or above the high watermark, and segm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ottla.model.values import Value
 from ottla.storage.cleaner.batch_filter import LastRecord
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import TRANSACTION_INDEX_SUFFIX
@@ -23,8 +23,7 @@ _INDEX_ENTRY_BYTES = 8
 _TIME_INDEX_ENTRY_BYTES = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dirtiness:
+class Dirtiness(Value):
     """The part of a log that could be cleaned now."""
 
     first_dirty_offset: int
@@ -46,11 +45,10 @@ class Dirtiness:
         return self.cleanable_bytes > 0 and (self.overdue_ms > 0 or self.ratio > min_cleanable_dirty_ratio)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentSource:
+class SegmentSource(Value):
     """A closed segment as plain values for a worker. Only the loop's thread may use the segment itself."""
 
-    segment: Segment = field(repr=False, compare=False)
+    segment: Segment
     path: str
     base_offset: int
     end_offset: int
@@ -60,8 +58,7 @@ class SegmentSource:
     index_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleaningPlan:
+class CleaningPlan(Value):
     """Everything that a worker needs for one cleaning."""
 
     directory: str

@@ -26,10 +26,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Container
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ottla.model.ports import FileRegion
+from ottla.model.values import Value
 from ottla.wire.connection.buffers import ReceiveBuffers
 from ottla.wire.connection.frames import TLS_HANDSHAKE, FrameReader, FrameSizeError
 from ottla.wire.connection.outgoing import Outgoing
@@ -66,8 +66,7 @@ class CloseConnection(Exception):
     """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
+class ConnectionLimits(Value):
     request_bytes_max: int
     requests_unanswered_max: int
     unsent_bytes_max: int
