@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.replica.transactional import Transaction, TransactionalAppends
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
@@ -178,6 +178,28 @@ def test_an_old_epoch_is_fenced(bench: Bench) -> None:
     assert bench.end(commit=True, epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert bench.end(commit=True, epoch=1, coordinator_epoch=2) is NONE
     assert bench.end(commit=True, epoch=1, coordinator_epoch=1) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert bench.offset(stable=True) == 1
+
+
+def test_a_late_commit_is_refused_before_it_reaches_the_state(bench: Bench) -> None:
+    """The marker came between the coordinator's confirmation and the append."""
+    assert bench.commit(1) is NONE
+    assert bench.end(commit=True) is NONE
+    committed = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=2)
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=7,
+        producer_epoch=0,
+        topics=[TxnOffsetCommitRequestTopic(name="t", partitions=[committed])],
+    )
+    groups, state = bench.path.groups, bench.path.shard("g")
+    late = groups.commit_offsets_in_transaction(request, 6, lambda _partition: Deferred.resolved(None))
+    bench.path.run()
+    assert isinstance(late.error, KafkaError)
+    assert late.error.code is ErrorCode.INVALID_TXN_STATE
+    # Nothing has to be undone, so the shard keeps its state and is not loaded again.
+    assert bench.path.shard("g") is state
     assert bench.offset(stable=True) == 1
 
 

@@ -331,6 +331,13 @@ def test_the_epoch_a_marker_needs(bench: Bench, version: int, epoch: int, told: 
     assert bench.log.last_stable_offset == (2 if told is ErrorCode.NONE else 0)
 
 
+def test_a_marker_with_the_last_epoch_ends_a_transaction_of_that_epoch(bench: Bench) -> None:
+    # There is no higher epoch that it could have.
+    bench.begin("a", epoch=32767)
+    assert bench.end(commit=True, epoch=32767, version=2) is ErrorCode.NONE
+    assert bench.log.last_stable_offset == 2
+
+
 def test_a_marker_may_be_repeated(bench: Bench) -> None:
     bench.begin("a", epoch=5)
     for _ in range(2):

@@ -71,6 +71,20 @@ def test_sequence_numbers_wrap_to_zero(bench: LogBench) -> None:
     assert send(bench, 2, producer_id=8).first_offset == 4
 
 
+def test_sequence_numbers_wrap_between_two_batches(bench: LogBench) -> None:
+    send(bench, SEQUENCE_MAX)
+    assert refused(bench, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(bench, 0).first_offset == 1
+    assert send(bench, SEQUENCE_MAX).duplicate
+
+
+def test_sequence_numbers_wrap_between_two_transactions(bench: LogBench) -> None:
+    # The first batch of a transaction is not one that only continues the batch before.
+    transact(bench, 7, SEQUENCE_MAX)
+    bench.end_transaction(7, commit=True)
+    assert transact(bench, 7, 0) == 2
+
+
 def test_an_unknown_producer_may_begin_anywhere(bench: LogBench) -> None:
     # Its earlier records may have gone with retention; there is no UNKNOWN_PRODUCER_ID for that any more.
     assert send(bench, 42).first_offset == 0
@@ -132,6 +146,15 @@ def test_what_the_snapshot_has_forgotten_is_found_in_the_log(segment_bytes: int,
     assert refused(bench, 1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(bench, 9) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not send(bench, 7).duplicate
+
+
+def test_batches_of_an_earlier_epoch_are_not_taken_for_those_of_this_one(bench: LogBench) -> None:
+    for sequence in range(4):
+        send(bench, sequence, epoch=0)
+    send(bench, 0, epoch=1)
+    bench.restart(clean=True)
+    # A batch before it was refused. It would be lost if it counted as the duplicate of one of the former producer.
+    assert refused(bench, 2, epoch=1) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_the_log_is_looked_through_once_and_only_for_an_older_batch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,6 +362,27 @@ def test_a_coordinator_that_was_replaced_is_fenced(bench: LogBench) -> None:
         bench.end_transaction(1, commit=True, coordinator_epoch=4)
     assert caught.value.code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert bench.log.log_end_offset == 3
+
+
+def test_only_a_transaction_of_the_same_epoch_takes_records(bench: LogBench) -> None:
+    state = bench.log.producers.state
+    state.set_verification(is_enabled=True)
+    verification = state.begin_verification(7, epoch=5, sequence=0, supports_epoch_bump=True, now_ms=0)
+    assert verification is not None
+    state.confirm(7, verification)
+
+    def refusal(epoch: int) -> ErrorCode:
+        with pytest.raises(KafkaError) as caught:
+            state.check_in_transaction(7, epoch)
+        return caught.value.code
+
+    # Confirmed, and not begun yet: another epoch is another transaction.
+    assert state.check_in_transaction(7, 5) is verification
+    assert (refusal(4), refusal(6)) == (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE)
+    bench.append(b"t", producer_id=7, producer_epoch=5, sequence=0, transactional=True)
+    # Begun: an older producer is fenced, and a newer one waits for the marker of this transaction.
+    assert state.check_in_transaction(7, 5) is None
+    assert (refusal(4), refusal(6)) == (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
 
 
 def test_a_marker_without_a_transaction_is_no_transaction(bench: LogBench) -> None:

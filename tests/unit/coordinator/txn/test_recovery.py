@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.coordinator.runtime import ShardStatus
+from ottla.coordinator.txn.ending import decide_complete
 from ottla.coordinator.txn.state import RETRY_MS
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
@@ -309,6 +310,25 @@ def test_a_completion_that_is_tried_again_ends_no_other_transaction(
     path.advance(1_000)
     assert path.status("x") == "CompleteAbort"
     assert [each.is_commit for each in path.leaders.written if each.partition == T0] == [True, False]
+
+
+def test_only_the_markers_of_this_transaction_complete_it(path: TransactionPath) -> None:
+    producer = prepared(path, 2)
+    path.leaders.silent.add(1)
+    producer.begin_end(commits=True)
+    path.run()
+    state = path.transactions.runtime.shard_of("x").state
+    transaction = state.transactions["x"]
+    written = {
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "prepared_ms": transaction.last_update_ms,
+    }
+    for field in written:
+        # Another transaction may have been prepared in the same millisecond.
+        other = {**written, field: written[field] - 1}
+        assert not decide_complete(state, "x", **other, now_ms=path.virtual.clock.ms).records, field
+    assert decide_complete(state, "x", **written, now_ms=path.virtual.clock.ms).records
 
 
 def follow(path: TransactionPath, index: int) -> None:
