@@ -221,6 +221,11 @@ class OttlaFromFile(Broker):
         """The address of its controller's listener."""
         return f"127.0.0.1:{self._ports[1]}"
 
+    @property
+    def listeners(self) -> str:
+        """The listeners that it has if the settings name no others."""
+        return f"PLAINTEXT://127.0.0.1:{self._ports[0]},CONTROLLER://{self.controller}"
+
     def start(self) -> Self:
         properties = self.directory / "server.properties"
         write_properties(properties, self._ports, self.log_directory, self.node_id, self.settings)

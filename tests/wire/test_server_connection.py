@@ -292,11 +292,16 @@ class Password:
     """Opens when the client has said the word; lets requests of one API pass before."""
 
     is_open = False
+    close_reason: str | None = None
+    request_bytes_max = 64
 
-    def take(self, frame: memoryview, connection: Any) -> list[Part] | None:
+    def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | None:
         api_key, number = struct.unpack_from(">hxxi", frame)
         if api_key == READ:
             return None
+        if number == 13:
+            self.close_reason = "an unlucky word"
+            return [struct.pack(">iii", 8, number, -2)]
         if number != 42:
             raise CloseConnection("the wrong word")
         self.is_open = True
@@ -313,6 +318,24 @@ def test_the_gate_answers_until_it_opens() -> None:
     driver.send(1000)
     assert driver.answers() == [(0, 0), (42, -1), (1, 1)]
     assert world.started == [0, 1]
+
+
+def test_the_gate_may_answer_a_last_time() -> None:
+    driver = Driver(World(), gate=Password())
+    driver.unread = request(WRITE, 13) + request(WRITE, 42) + request(WRITE, 1)
+    driver.step()
+    assert not driver.machine.is_finished
+    driver.send(1000)
+    assert driver.machine.is_finished
+    assert driver.machine.close_reason == "an unlucky word"
+    assert driver.sent == struct.pack(">iii", 8, 13, -2)
+
+
+def test_a_frame_before_the_gate_opens_is_small() -> None:
+    driver = Driver(World(), gate=Password())
+    driver.unread = struct.pack(">i", 65)
+    driver.step()
+    assert driver.machine.close_reason is not None
 
 
 def test_a_gate_that_does_not_open_ends_the_connection() -> None:

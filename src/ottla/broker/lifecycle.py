@@ -160,9 +160,9 @@ class NodeLifecycle:
                     "but only PLAINTEXT is supported."
                 )
         for listener in self._listeners:
-            if listener.security_protocol != "PLAINTEXT":
+            if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
                 raise StartError(
-                    f"The listener {listener.name} uses {listener.security_protocol}, but only PLAINTEXT is supported."
+                    f"The listener {listener.name} uses {listener.security_protocol}, but TLS is not supported yet."
                 )
 
     def _begins_cluster(self) -> bool:

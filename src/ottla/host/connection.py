@@ -26,7 +26,7 @@ from ottla.host.send_turn import SendTurn
 from ottla.model.ports import Scheduler, World
 from ottla.wire.connection.buffers import ReceiveBuffers
 from ottla.wire.connection.request_memory import CHECK_SECONDS, RequestMemory
-from ottla.wire.connection.server import ConnectionLimits, Handler, ServerConnection
+from ottla.wire.connection.server import ConnectionLimits, Gate, Handler, ServerConnection
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -100,6 +100,7 @@ class Connection:
         shared: SharedReadState,
         limits: ConnectionLimits,
         traits: StreamTraits = PLAIN,
+        gate: Gate | None = None,
     ) -> None:
         self._loop = loop
         self._stream = stream
@@ -115,6 +116,7 @@ class Connection:
             limits=limits,
             buffers=shared.buffers,
             on_answer_ready=self._on_answer_ready,
+            gate=gate,
         )
         self._outgoing = self._machine.outgoing.parts
         self._outbox = Outbox(

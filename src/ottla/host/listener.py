@@ -20,6 +20,7 @@ from ottla.host.loopback import is_loopback, send_without_pacing
 from ottla.wire.connection.server import ConnectionLimits, Handler
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication.logins import Logins
     from ottla.broker.broker import Broker
     from ottla.host.loop import EventLoop
     from ottla.model.ports import Timer, World
@@ -138,6 +139,8 @@ class Listener:
         # Connections beyond the rate: not served, and closed later, so that the client does not reconnect at once.
         self._held: set[socket.socket] = set()
         self._sweep: Timer | None = None
+        # None on a listener whose clients do not log in.
+        self._logins = _logins(broker, info)
         self._refusals = RateLimit(world.clock, lines_per_second=REFUSAL_LINES_PER_SECOND)
 
     @property
@@ -277,6 +280,7 @@ class Listener:
                 owner=self,
                 shared=self._shared,
                 limits=self._limits,
+                gate=None if self._logins is None else self._logins.new_gate(self._broker, self._world.scheduler),
             )
         )
 
@@ -306,3 +310,12 @@ class Listener:
         if not self._connections:
             self._shared.buffers.large.clear()
         self._plan_sweep()
+
+
+def _logins(broker: Broker, info: ListenerInfo) -> Logins | None:
+    """Most nodes have no listener with logins, and do not import the mechanisms."""
+    if not info.security_protocol.startswith("SASL_"):
+        return None
+    from ottla.broker.authentication.logins import Logins
+
+    return Logins(broker.config, info.name)

@@ -96,8 +96,15 @@ def _check_listeners(config: BrokerConfig) -> None:
     _check_ports(config)
     for endpoint in config.endpoints:
         _require(
-            endpoint.security_protocol == "PLAINTEXT",
-            f"{endpoint} uses {endpoint.security_protocol}, but TLS and SASL are not available yet.",
+            endpoint.security_protocol in ("PLAINTEXT", "SASL_PLAINTEXT"),
+            f"{endpoint} uses {endpoint.security_protocol}, but TLS is not available yet.",
+            "listeners",
+        )
+        between_nodes = (config.inter_broker_listener_name, *config.controller_listener_names)
+        _require(
+            endpoint.security_protocol == "PLAINTEXT" or endpoint.listener_name not in between_nodes,
+            f"{endpoint} uses {endpoint.security_protocol}, which is not available between nodes yet: "
+            "inter.broker.listener.name and controller.listener.names must name PLAINTEXT listeners.",
             "listeners",
         )
     for endpoint in (*config.advertised_endpoints, *config.advertised_controller_endpoints):

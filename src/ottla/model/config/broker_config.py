@@ -29,7 +29,9 @@ from ottla.model.config.values import REQUIRED, Setting
 __all__ = ["BrokerConfig", "complaint_about_key"]
 
 # Keys that are honoured for a single listener.
-_PER_LISTENER = frozenset(("max.connection.creation.rate", "max.connections"))
+_PER_LISTENER = frozenset(
+    ("max.connection.creation.rate", "max.connections", "plain.sasl.jaas.config", "sasl.enabled.mechanisms")
+)
 
 _EMBEDDED = {
     "process.roles": "broker,controller",
@@ -176,9 +178,9 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     overrides.setdefault(listener.upper(), {})[key_name] = text
     if is_tls_of_listener(name):
         return [f"{name} has no effect: the listener does not use TLS."]
-    key.check_supported(value)
     if key_name in _PER_LISTENER:
         return []
+    key.check_supported(value)
     return [f"{name} has no effect: only {', '.join(sorted(_PER_LISTENER))} can be set for a single listener."]
 
 

@@ -20,7 +20,6 @@ from ottla.model.config.columns import (
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import (
     LISTENERS_TOGETHER,
-    NO_AUTHENTICATION,
     ONE_LOOP,
     PARKED,
     SECURITY,
@@ -63,7 +62,7 @@ NETWORK_KEYS: Final = (
               "Idle time after which a connection is closed."),
     ConfigKey("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY, SECURITY,
               "Time after which an authenticated client must authenticate again; 0 for never."),
-    ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY, NO_AUTHENTICATION,
+    ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY, HONOURED,
               "Pause before a connection that failed to authenticate is closed."),
     ConfigKey("max.connections", INT, INT_MAX, at_least(0), MEDIUM, CLUSTER_WIDE, HONOURED,
               "Most connections the node accepts."),

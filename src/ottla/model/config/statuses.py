@@ -18,7 +18,6 @@ __all__ = [
     "LISTENERS_TOGETHER",
     "METRICS",
     "NEW_GROUPS",
-    "NO_AUTHENTICATION",
     "ONE_LOOP",
     "ONE_PROCESS",
     "OWN_BUFFERS",
@@ -39,7 +38,6 @@ KERBEROS_TUNING: Final = inert("it tunes Kerberos, which is not available")
 LISTENERS_TOGETHER: Final = inert("all listeners open together when the node is ready")
 METRICS: Final = inert("metrics are counters since the start of the node, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
-NO_AUTHENTICATION: Final = inert("authentication is not available yet")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no thread pool")
 ONE_PROCESS: Final = inert("a failed directory is reported in the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
@@ -49,7 +47,7 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 # Refused: ignoring the key would not do what the operator wants.
 KERBEROS: Final = refused("Kerberos is not available")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
-SECURITY: Final = refused("TLS and SASL are not available yet")
+SECURITY: Final = refused("this part of TLS and SASL is not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
 TOKENS: Final = refused("delegation tokens are not available yet")
 UNSTABLE: Final = refused("API versions under development are not offered")

@@ -62,11 +62,11 @@ class FrameReader:
         "_is_trusted",
         "_memory",
         "_size",
-        "_size_max",
         "_size_min",
         "_whole",
         "end",
         "position",
+        "size_max",
         "waits_for_room",
     )
 
@@ -86,7 +86,7 @@ class FrameReader:
         # True if there is no memory for more of the frame: nothing can be received until `grow_again` has succeeded.
         self.waits_for_room = False
         self._size_min = size_min
-        self._size_max = size_max
+        self.size_max = size_max
         # Whether a frame's announced size may be allocated at once: true where this end asked for the bytes.
         self._is_trusted = is_trusted
         # The incomplete frame, and how much of its buffer is filled.
@@ -169,7 +169,7 @@ class FrameReader:
             return None
         data = self._data
         (size,) = _SIZE.unpack_from(data, position)
-        if size < self._size_min or size > self._size_max:
+        if size < self._size_min or size > self.size_max:
             raise FrameSizeError(size)
         start = position + 4
         after = start + size

@@ -106,8 +106,14 @@ class Gate(Protocol):
     """Stands before the first request of a connection, until the client has proven who it is (SASL)."""
 
     is_open: bool
+    # Set together with the gate's last answer: why the connection ends behind it.
+    close_reason: str | None
 
-    def take(self, frame: memoryview, connection: Any) -> list[Part] | None:
+    @property
+    def request_bytes_max(self) -> int:
+        """The size of a frame while the gate is closed."""
+
+    def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | Any | None:
         """The gate's own answer, or None where the handler is to answer the frame. Raises CloseConnection."""
 
 
@@ -152,11 +158,10 @@ class ServerConnection:
         self._limits = limits
         self._gate = gate
         self._dispatch = handler.dispatch if gate is None else self._answer_at_gate
+        size_max = limits.request_bytes_max if gate is None else min(gate.request_bytes_max, limits.request_bytes_max)
         self._on_answer_ready = on_answer_ready
         self._buffers = buffers
-        self.frames = FrameReader(
-            buffers, size_min=FRAME_SIZE_MIN, size_max=limits.request_bytes_max, is_trusted=False, holder=self
-        )
+        self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=size_max, is_trusted=False, holder=self)
         # The memory that is counted for a request that is not complete, or blocked. Changed by `request_memory`.
         self.counted_bytes = 0
         self.outgoing = outgoing if outgoing is not None else Outgoing()
@@ -233,6 +238,8 @@ class ServerConnection:
             answer = unanswered.popleft()
             self._held_bytes -= answer.held_bytes
             if answer.close_reason is not None:
+                if answer.parts is not None:
+                    self.outgoing.put(answer.parts)
                 self._end(answer.close_reason)
                 return
             answer.left(now)
@@ -258,9 +265,12 @@ class ServerConnection:
         """Stands for the handler's `dispatch` until the gate is open."""
         gate = self._gate
         assert gate is not None
-        answer = gate.take(frame, context)
+        answer = gate.take(frame, context, waiter)
         if gate.is_open:
             self._dispatch = self._handler.dispatch
+            self.frames.size_max = self._limits.request_bytes_max
+        if gate.close_reason is not None:
+            self._end(gate.close_reason, keeps_answers=True)
         return self._handler.dispatch(frame, context, waiter) if answer is None else answer
 
     def _hold_ready(self, answer: list[Part]) -> None:

@@ -1,0 +1,278 @@
+"""Logins over SASL with clients that others wrote, and what ACLs make of them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import struct
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.host.free_ports import free_ports
+from ottla.model.errors import ErrorCode
+from ottla.sasl.scram import ScramClient
+from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from ottla.wire.messages.api_versions import ApiVersionsRequest
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.brokers import OttlaFromFile
+from tests.support.raw_client import ConnectionClosed, RawClient
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaProducer
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+PASSWORD = "alice-secret"
+MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+class SaslNode:
+    def __init__(self, directory: Path) -> None:
+        (self.port,) = free_ports(1)
+        self.node = OttlaFromFile(
+            directory,
+            {
+                "listeners": "",
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super.users": "User:ANONYMOUS;User:admin",
+                "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+                "sasl.server.max.receive.size": "100000",
+                "connection.failed.authentication.delay.ms": "0",
+                "listener.name.clients.plain.sasl.jaas.config": (
+                    f'{PLAIN} required username="x" password="y" user_alice="{PASSWORD}" user_bob="bob-secret";'
+                ),
+            },
+        )
+        inside, outside = self.node.listeners, f"CLIENTS://127.0.0.1:{self.port}"
+        self.node.settings["listeners"] = f"{inside},{outside}"
+        self.node.settings["advertised.listeners"] = f"{inside.split(',')[0]},{outside}"
+        self.node.settings["listener.security.protocol.map"] = (
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT"
+        )
+        self.node.settings["inter.broker.listener.name"] = "PLAINTEXT"
+        self.address = f"127.0.0.1:{self.port}"
+
+    def __enter__(self) -> SaslNode:
+        self.node.start()
+        with RawClient(self.node.bootstrap) as administrator:
+            self._add_users(administrator)
+            rules = [("orders", 2, 2), ("workers", 3, 3)]
+            creations = [
+                AclCreation(
+                    resource_type=kind,
+                    resource_name=name,
+                    principal="User:alice",
+                    host="*",
+                    operation=operation,
+                    permission_type=3,
+                )
+                for name, kind, operation in rules
+            ]
+            answer = administrator.call(CreateAclsRequest(creations=creations), 3)
+            assert [result.error_code for result in answer.results] == [0, 0]
+        admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
+        for future in admin.create_topics([NewTopic("orders", 1, 1), NewTopic("secrets", 1, 1)]).values():
+            future.result(30)
+        return self
+
+    def _add_users(self, administrator: RawClient) -> None:
+        changes = []
+        for number, mechanism in ((1, "SCRAM-SHA-256"), (2, "SCRAM-SHA-512")):
+            salted = _salted(mechanism)
+            changes.append(
+                ScramCredentialUpsertion(
+                    name="alice", mechanism=number, iterations=4096, salt=b"salt", salted_password=salted
+                )
+            )
+        for change in changes:
+            answer = administrator.call(AlterUserScramCredentialsRequest(upsertions=[change]), 0)
+            assert [result.error_code for result in answer.results] == [0]
+
+    def __exit__(self, *_: object) -> None:
+        self.node.stop()
+
+
+def _salted(mechanism: str) -> bytes:
+    return hashlib.pbkdf2_hmac("sha256" if "256" in mechanism else "sha512", PASSWORD.encode(), b"salt", 4096)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
+    with SaslNode(tmp_path_factory.mktemp("node")) as running:
+        yield running
+
+
+def librdkafka(node: SaslNode, mechanism: str, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": node.address,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": password,
+        **more,
+    }
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_librdkafka_logs_in_writes_and_reads(node: SaslNode, mechanism: str) -> None:
+    errors: list[Any] = []
+    producer = confluent_kafka.Producer(librdkafka(node, mechanism))
+    producer.produce("orders", mechanism.encode(), on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert errors == [None]
+    group = {"group.id": "workers", "auto.offset.reset": "earliest"}
+    consumer = confluent_kafka.Consumer(librdkafka(node, mechanism, **group))
+    consumer.assign([confluent_kafka.TopicPartition("orders", 0, 0)])
+    values = []
+    while mechanism.encode() not in values:
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+        values.append(message.value())
+    consumer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_aiokafka_and_kafka_python_log_in(node: SaslNode, mechanism: str) -> None:
+    settings = {
+        "bootstrap_servers": node.address,
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": mechanism,
+        "sasl_plain_username": "alice",
+        "sasl_plain_password": PASSWORD,
+    }
+
+    async def send() -> None:
+        async with aiokafka.AIOKafkaProducer(**settings) as producer:
+            await producer.send_and_wait("orders", b"aiokafka")
+
+    asyncio.run(send())
+    producer = KafkaProducer(**settings)
+    producer.send("orders", b"kafka-python").get(30)
+    producer.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_wrong_password_is_refused(node: SaslNode, mechanism: str) -> None:
+    errors: list[str] = []
+    producer = confluent_kafka.Producer(
+        librdkafka(node, mechanism, "wrong", error_cb=lambda error: errors.append(error.name()))
+    )
+    while "_AUTHENTICATION" not in errors:
+        producer.poll(0.1)
+
+
+def test_what_acls_forbid_is_refused(node: SaslNode) -> None:
+    errors: list[Any] = []
+    producer = confluent_kafka.Producer(librdkafka(node, "PLAIN"))
+    producer.produce("secrets", b"x", on_delivery=lambda error, _: errors.append(error.code()))
+    assert producer.flush(30) == 0
+    assert errors == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
+    visible = AdminClient(librdkafka(node, "PLAIN")).list_topics(timeout=30).topics
+    assert "orders" in visible
+    assert "secrets" not in visible
+
+
+# -- said byte by byte ---------------------------------------------------------------------------------------------
+
+
+def log_in(client: RawClient, token: bytes, mechanism: str = "PLAIN") -> Any:
+    assert client.call(SaslHandshakeRequest(mechanism=mechanism), 1).error_code == ErrorCode.NONE
+    return client.call(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+
+def is_closed(client: RawClient) -> bool:
+    client.socket.settimeout(30)
+    return client.socket.recv(1) == b""
+
+
+def test_api_versions_comes_before_the_login_and_everything_else_after(node: SaslNode) -> None:
+    with RawClient(node.address) as client:
+        assert client.call(ApiVersionsRequest(), 2).error_code == ErrorCode.NONE
+        with pytest.raises((ConnectionClosed, ConnectionError)):
+            client.call(MetadataRequest(topics=[]), 12)
+    with RawClient(node.address) as client:
+        assert log_in(client, f"\0alice\0{PASSWORD}".encode()).error_code == ErrorCode.NONE
+        assert client.call(MetadataRequest(topics=[]), 12).brokers
+        # A second login is not expected on this listener.
+        again = client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        assert again.error_code == ErrorCode.ILLEGAL_SASL_STATE
+
+
+def test_a_pipelined_request_is_not_answered_before_the_login(node: SaslNode) -> None:
+    with RawClient(node.address) as client:
+        client.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0wrong"), 2)
+        client.send(MetadataRequest(topics=[]), 12)
+        assert client.receive().error_code == ErrorCode.NONE
+        refused = client.receive()
+        assert refused.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert "wrong" not in refused.error_message
+        assert is_closed(client)
+
+
+@pytest.mark.parametrize("token", [b"", b"\0bob\0alice-secret", b"\0nobody\0x", b"root\0alice\0" + PASSWORD.encode()])
+def test_a_failed_login_is_answered_and_ends_the_connection(node: SaslNode, token: bytes) -> None:
+    with RawClient(node.address) as client:
+        assert log_in(client, token).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert is_closed(client)
+
+
+def test_an_unknown_mechanism_is_answered_with_those_that_are_offered(node: SaslNode) -> None:
+    with RawClient(node.address) as client:
+        answer = client.call(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
+        assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert list(answer.mechanisms) == MECHANISMS
+        assert is_closed(client)
+
+
+def test_the_steps_have_an_order(node: SaslNode) -> None:
+    for requests in (
+        [(SaslAuthenticateRequest(auth_bytes=b"\0a\0b"), 2)],
+        [(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 1), (SaslHandshakeRequest(mechanism="PLAIN"), 1)],
+    ):
+        with RawClient(node.address) as client:
+            for request, version in requests:
+                client.send(request, version)
+            client.socket.settimeout(30)
+            while client.socket.recv(65536):
+                pass
+
+
+def test_tokens_without_headers_after_the_old_handshake(node: SaslNode) -> None:
+    with RawClient(node.address) as client:
+        assert client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-256"), 0).error_code == ErrorCode.NONE
+        exchange = ScramClient("SCRAM-SHA-256", "alice", PASSWORD)
+        token: bytes | None = exchange.begin()
+        while token is not None:
+            client.socket.sendall(struct.pack(">i", len(token)) + token)
+            (size,) = struct.unpack(">i", client.socket.recv(4, 0x100))
+            token = exchange.evaluate(client.socket.recv(size, 0x100))
+        assert exchange.is_complete
+        assert client.call(MetadataRequest(topics=[]), 12).brokers
+
+
+def test_a_frame_before_the_login_is_small(node: SaslNode) -> None:
+    with RawClient(node.address) as client:
+        client.socket.sendall(struct.pack(">i", 200_000))
+        assert is_closed(client)
+    with RawClient(node.address) as client:
+        assert log_in(client, f"\0alice\0{PASSWORD}".encode()).error_code == ErrorCode.NONE
+        # Now it may be as large as any other.
+        assert client.call(MetadataRequest(topics=[]), 12).brokers
+
+
+def test_no_secret_is_logged(node: SaslNode) -> None:
+    output = (node.node.directory / "output.txt").read_text()
+    assert "alice-secret" not in output
+    assert "bob-secret" not in output
