@@ -137,7 +137,7 @@ def on_a_terminal(line: str, bootstrap: str, columns: int = 80) -> tuple[int, st
     os.close(theirs)
     reader = threading.Thread(target=read)
     reader.start()
-    code = process.wait(60)
+    code = process.wait(180)
     reader.join(60)
     os.close(ours)
     return code, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", b"".join(pieces).decode().replace("\r\n", "\n"))

@@ -460,6 +460,7 @@ ROWS = {
     "top": "test_verifiable_clients_and_measurements",
     "storage": "test_formatted_directories",
     "dump-log": "test_dumped_segments",
+    "draw": "unit/cli/test_drawing.py",
     "perf": "test_clients_and_measurements_count_alike",
     "verifiable-producer": "test_clients_and_measurements_count_alike",
     "verifiable-consumer": "test_clients_and_measurements_count_alike",

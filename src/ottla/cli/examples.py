@@ -157,6 +157,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla dump-log data/orders-0/00000000000000000000.log --print-data-log",
         "ottla dump-log data/orders-0/00000000000000000000.index",
     ),
+    "draw": ("ottla draw assignment readers", "ottla draw segments data/node-1/data/orders-0"),
+    "draw segments": (
+        "ottla draw segments data/node-1/data/orders-0",
+        "ottla draw segments data/node-1/data/orders-0 --svg orders.svg",
+    ),
+    "draw assignment": ("ottla draw assignment readers",),
+    "draw isr": ("ottla draw isr orders --partition 2 --data data/node-1/data --last 20",),
     "perf": ("ottla perf produce bench --num-records 1000000", "ottla perf consume bench --num-records 1000000"),
     "perf produce": (
         "ottla perf produce bench --num-records 1000000 --record-size 100",

@@ -54,6 +54,23 @@ def test_every_command_explains_itself(words: str, capsys: pytest.CaptureFixture
     assert "\n  Examples:\n    " in text
 
 
+# They run until stopped, draw, write files, or print a single word or script.
+WITHOUT_JSON = {
+    *("up", "node", "connect standalone", "connect distributed", "connect new", "completion"),
+    *("draw segments", "draw isr"),
+    *("storage random-uuid", "storage format", "profile create", "profile use", "profile delete"),
+}
+
+
+def test_every_other_command_has_json() -> None:
+    leaves = {words: command for words, command in ALL_COMMANDS.items() if not isinstance(command, click.Group)}
+    assert {
+        words
+        for words, command in leaves.items()
+        if not any("--json" in parameter.opts for parameter in command.params)
+    } == WITHOUT_JSON
+
+
 def test_no_example_is_of_no_command() -> None:
     assert set(EXAMPLES) == set(ALL_COMMANDS)
 
@@ -91,6 +108,8 @@ def test_every_example_is_a_valid_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for word in words:
+        if word.startswith("data/") and "." not in word:
+            (tmp_path / word).mkdir(parents=True, exist_ok=True)
         if re.fullmatch(r"[\w/.-]+\.(json|properties|txt|png|log|index)", word):
             (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / word).write_text("")
