@@ -37,6 +37,8 @@ class Plan:
     readers: int = 1
     # Clients that send requests of several APIs on one connection without waiting for answers.
     pipelines: int = 0
+    # Clients that send what no honest client sends.
+    hostiles: int = 0
     churns_topics: bool = True
     groups: int = 1
     # The kinds of groups to draw from: clients that only commit offsets, or members of one of the two protocols.
@@ -108,6 +110,8 @@ def plan_of(
         settings=settings | quorum_settings,
         topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
         pipelines=random.choice((0, 1, 2)),
+        # From a stream of its own, so that runs without these clients stay what they were.
+        hostiles=int(Random(f"{seed}/hostiles").random() < 0.2),
     )
 
 

@@ -36,6 +36,7 @@ from ottla.sim.plans import Plan
 from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
+from ottla.sim.workloads.hostile import Hostile
 from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.pipelines import Pipelines
@@ -305,7 +306,14 @@ class _Scenario:
                     pause_seconds=random.choice((0.5, 2.0)),
                 )
             )
-        return [*workloads, *self._make_group_members(), *self._make_pipelines()]
+        return [*workloads, *self._make_group_members(), *self._make_pipelines(), *self._make_hostiles()]
+
+    def _make_hostiles(self) -> list[Workload]:
+        random = self._kernel.random_for("scenario, hostiles")
+        return [
+            Hostile(self._stage, f"hostile-{number}", random.choice(self._stage.partitions))
+            for number in range(self._plan.hostiles)
+        ]
 
     def _make_pipelines(self) -> list[Workload]:
         random = self._kernel.random_for("scenario, pipelines")

@@ -10,7 +10,7 @@ from ottla.model.ports import FileRegion
 from ottla.sim.network import Listener, Socket
 from ottla.wire.connection.buffers import ReceiveBuffers
 from ottla.wire.connection.outgoing import Outgoing
-from ottla.wire.connection.request_memory import RequestMemory
+from ottla.wire.connection.request_memory import CHECK_SECONDS, RequestMemory
 from ottla.wire.connection.server import ConnectionLimits, ServerConnection
 from ottla.wire.message import Part
 
@@ -23,6 +23,9 @@ __all__ = ["SimConnection", "SimListener"]
 # Far lower than on real nodes, so that connections really pause.
 REQUESTS_UNANSWERED_MAX = 8
 UNSENT_BYTES_MAX = 32 * 1024
+# Large requests that are not complete: all of them grow to this, and one of them to the larger size.
+REQUEST_MEMORY_FREE_BYTES = 256 * 1024
+REQUEST_MEMORY_BYTES = 4 * 1024 * 1024
 
 
 class SimListener:
@@ -40,9 +43,12 @@ class SimListener:
         # node.
         self.on_request = on_request
         self.dispatcher = dispatcher
-        self.buffers = ReceiveBuffers(
-            memory=RequestMemory(request_bytes_max=broker.config.socket_request_max_bytes),
+        self._memory = RequestMemory(
+            request_bytes_max=REQUEST_MEMORY_BYTES, limit_bytes=REQUEST_MEMORY_BYTES + REQUEST_MEMORY_FREE_BYTES
         )
+        self._memory.on_wait = self._plan_check
+        self._is_check_planned = False
+        self.buffers = ReceiveBuffers(memory=self._memory)
         self.limits = ConnectionLimits(
             request_bytes_max=broker.config.socket_request_max_bytes,
             requests_unanswered_max=REQUESTS_UNANSWERED_MAX,
@@ -52,6 +58,17 @@ class SimListener:
         self._info = info
         self._accepted = 0
         self._connections: dict[SimConnection, None] = {}
+
+    def _plan_check(self) -> None:
+        if not self._is_check_planned:
+            self._is_check_planned = True
+            self._broker.world.scheduler.call_later(CHECK_SECONDS, self._check)
+
+    def _check(self) -> None:
+        self._is_check_planned = False
+        if self._memory.waiting:
+            self._memory.close_slow_senders()
+            self._plan_check()
 
     def open(self, listener: Listener) -> None:
         listener.open(self._on_accept)

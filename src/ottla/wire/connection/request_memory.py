@@ -65,7 +65,8 @@ class RequestMemory:
         self.used_bytes = 0
         # What each of them had received at the last check; None before the first check.
         self._holders: dict[MemoryHolder, int | None] = {}
-        self._waiting: set[MemoryHolder] = set()
+        # In the order of their arrival.
+        self._waiting: dict[MemoryHolder, None] = {}
         # Called when a request has to wait while no other request waits.
         self.on_wait: Callable[[], object] | None = None
 
@@ -91,7 +92,7 @@ class RequestMemory:
 
     def wait(self, holder: MemoryHolder) -> None:
         """`memory_available` is called when there may be room."""
-        self._waiting.add(holder)
+        self._waiting[holder] = None
         if len(self._waiting) == 1 and self.on_wait is not None:
             self.on_wait()
 
@@ -103,7 +104,7 @@ class RequestMemory:
 
     def release(self, holder: MemoryHolder) -> None:
         """The request is started, or its connection has ended."""
-        self._waiting.discard(holder)
+        self._waiting.pop(holder, None)
         if not holder.counted_bytes:
             return
         self.used_bytes -= holder.counted_bytes
@@ -125,7 +126,7 @@ class RequestMemory:
     def _wake(self) -> None:
         """Lets waiting requests go on, the one with the smallest remainder first, until there is no room for one."""
         for holder in sorted(self._waiting, key=lambda waiting: waiting.request_bytes - waiting.received_bytes):
-            self._waiting.discard(holder)
+            self._waiting.pop(holder, None)
             holder.memory_available()
             if holder in self._waiting:
                 return
