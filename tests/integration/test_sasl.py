@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import struct
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,6 +183,35 @@ def test_what_acls_forbid_is_refused(node: SaslNode) -> None:
     visible = AdminClient(librdkafka(node, "PLAIN")).list_topics(timeout=30).topics
     assert "orders" in visible
     assert "secrets" not in visible
+
+
+def command(node: SaslNode, directory: Path, *arguments: str, password: str = PASSWORD, stdin: str = "") -> Any:
+    """One of our own commands, with a file of settings as Kafka's tools read it."""
+    properties = directory / "client.properties"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\n"
+        "sasl.mechanism=SCRAM-SHA-512\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="alice" password="{password}";\n'
+    )
+    program = str(Path(sys.executable).parent / "ottla")
+    options = ["--bootstrap-server", node.address, "--command-config", str(properties)]
+    return subprocess.run([program, *arguments, *options], input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def test_our_own_commands_log_in(node: SaslNode, tmp_path: Path) -> None:
+    listed = command(node, tmp_path, "topics", "--list")
+    assert listed.returncode == 0, listed.stderr
+    assert "orders" in listed.stdout
+    assert "secrets" not in listed.stdout
+
+
+def test_our_own_commands_say_why_a_login_failed(node: SaslNode, tmp_path: Path) -> None:
+    listed = command(node, tmp_path, "topics", "--list", password="not-this-one")
+    assert listed.returncode == 1
+    assert "refused the login of alice with SCRAM-SHA-512" in listed.stderr
+    assert "not-this-one" not in listed.stderr
+    assert "Traceback" not in listed.stderr
 
 
 # -- said byte by byte ---------------------------------------------------------------------------------------------

@@ -118,6 +118,7 @@ class Cluster:
                     timeout_ms=settings.connect_timeout_ms,
                     response_bytes_max=settings.response_bytes_max,
                     measures=self.measures,
+                    login=settings.login,
                 )
             )
         try:

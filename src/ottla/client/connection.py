@@ -4,14 +4,14 @@ Framing, version negotiation and the order of responses are the machine's (`ottl
 batches of a large response are received in place and stay slices of its buffer. A response that does not come in time
 ends the connection, as with Kafka's own clients: responses come in order, so everything behind it is late, too.
 
-`Connector` is the seam for TLS and SASL: it makes the transport, and may talk on it before the first request.
+`Connector` is the seam for TLS: it makes the transport. A login over SASL follows the negotiation of versions.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ottla import __version__
 from ottla.client.errors import ConnectionLost, RequestUnsupported
@@ -22,6 +22,9 @@ from ottla.wire.connection.client import VERSION_MAX, ClientConnection
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.peers import Endpoint, PeerUnreachable, PeerUnsupported
+
+if TYPE_CHECKING:
+    from ottla.client.login import Login
 
 __all__ = ["Connection", "Connector", "connect_plaintext", "open_connection"]
 
@@ -268,8 +271,9 @@ async def open_connection(
     timeout_ms: int = 10_000,
     response_bytes_max: int = 512 * 1024 * 1024,
     measures: RequestMeasures | None = None,
+    login: Login | None = None,
 ) -> Connection:
-    """A connection that knows what the node speaks; raises ConnectionLost."""
+    """A connection that knows what the node speaks, and has logged in; raises ConnectionLost, AuthenticationFailed."""
     measures = measures or RequestMeasures()
     measures.connections += 1
     connection = Connection(endpoint, client_id=client_id, response_bytes_max=response_bytes_max, measures=measures)
@@ -277,6 +281,10 @@ async def open_connection(
         async with asyncio.timeout(timeout_ms / 1000):
             await connector(connection)
             await connection.negotiate()
+            if login is not None:
+                from ottla.client.login import log_in
+
+                await log_in(connection, login, timeout_ms=timeout_ms)
     except TimeoutError:
         connection.close()
         raise ConnectionLost(f"{endpoint}: no connection within {timeout_ms} ms") from None

@@ -10,6 +10,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = [
+    "AuthenticationFailed",
     "ClientClosed",
     "ClientError",
     "ClusterUnreachable",
@@ -24,6 +25,10 @@ __all__ = [
 
 class ClientError(Exception):
     """No usable response."""
+
+
+class AuthenticationFailed(ClientError):
+    """A node refused the login. A retry with the same credentials would fail as well."""
 
 
 class ClusterUnreachable(ClientError):

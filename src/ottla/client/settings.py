@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.wire.peers import Endpoint
+
+if TYPE_CHECKING:
+    from ottla.client.login import Login
 
 __all__ = ["ClientSettings", "parse_bootstrap", "settings_from_properties"]
 
@@ -30,6 +34,8 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     metadata_age_max_ms: int = 300_000
     response_bytes_max: int = 512 * 1024 * 1024
+    # None on listeners that expect no login.
+    login: Login | None = None
 
     def backoff_ms(self, attempts: int) -> int:
         """The pause after a number of attempts: it doubles with every attempt, up to a limit."""
@@ -58,9 +64,10 @@ def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[E
 def settings_from_properties(settings: ClientSettings, properties: Mapping[str, str]) -> ClientSettings:
     """Applies a Java client's properties file. Raises ClientError for security settings that are not supported."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol != "PLAINTEXT":
+    if protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
         raise ClientError(
-            f"security.protocol={protocol} is not supported yet; use a PLAINTEXT listener of the cluster."
+            f"security.protocol={protocol} is not supported yet; use a PLAINTEXT or SASL_PLAINTEXT listener of the "
+            "cluster."
         )
     names = {
         "client.id": "client_id",
@@ -73,6 +80,11 @@ def settings_from_properties(settings: ClientSettings, properties: Mapping[str, 
         "socket.connection.setup.timeout.max.ms": "connect_timeout_ms",
     }
     changes: dict[str, object] = {}
+    if protocol == "SASL_PLAINTEXT":
+        # Imported with the first login: most clients have none.
+        from ottla.client.login import login_of
+
+        changes["login"] = login_of(properties)
     for key, name in names.items():
         if key in properties:
             changes[name] = properties[key] if name == "client_id" else _number(key, properties[key])

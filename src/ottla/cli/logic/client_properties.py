@@ -18,6 +18,10 @@ _SHARED = (
     "client.id",
     "client.dns.lookup",
     "security.protocol",
+    "sasl.mechanism",
+    "sasl.jaas.config",
+    "sasl.username",
+    "sasl.password",
     "request.timeout.ms",
     "default.api.timeout.ms",
     "retry.backoff.ms",
@@ -152,7 +156,7 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
 
 def _unknown(kind: str, name: str) -> str:
     if name.startswith(("sasl.", "ssl.", "security.")):
-        return f"{name} belongs to TLS and SASL, which do not exist yet; remove it and use a PLAINTEXT listener."
+        return f"{name} belongs to a part of TLS and SASL that does not exist yet; remove it and use another listener."
     return f"The {kind} property {name!r} is not known here."
 
 
