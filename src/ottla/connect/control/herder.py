@@ -100,6 +100,8 @@ class Herder:
 
     async def start(self) -> None:
         """Reads the stores and begins to work; returns when requests can be answered."""
+        bootstrap = self.config.settings.text("bootstrap.servers")
+        logger.info("Connecting to the cluster at %s (bootstrap.servers)", bootstrap)
         metadata = await self.cluster.refresh([])
         self.cluster_id = metadata.cluster_id or ""
         logger.info("Connected to the cluster %s with %d brokers", self.cluster_id, len(metadata.brokers))

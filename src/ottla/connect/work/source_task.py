@@ -120,7 +120,7 @@ class SourceTask(FencedTask):
             if waits_for is not None:
                 logger.warning("Task %s waits: %s", self.spec.task.id, waits_for)
             else:
-                logger.info("Task %s waits no longer: %s", self.spec.task.id, self.progress.waits_for)
+                logger.info("Task %s no longer waits", self.spec.task.id)
             self.progress.waits_for = waits_for
 
     def _plan(self, limit: ReadLimit) -> list[SourcePiece]:
