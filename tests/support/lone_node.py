@@ -97,15 +97,46 @@ class LoneNode:
         assert self._run(lambda: self._cluster.all_serve), f"the node does not start: {self.findings}"
         self._connect()
 
-    def send(self, frame: bytes, *, at_controller: bool = False, seconds_max: float = ANSWER_SECONDS_MAX) -> Answer:
-        """Dispatches the frame and runs the node until the answer is ready. Raises NoAnswer."""
+    def send_at_once(self, frames: list[bytes]) -> int:
+        """Dispatches all frames, each on a connection of its own. Returns the turns until the first answer is ready."""
+        assert self._node.process is not None
+        pending: list[Any] = []
+        for frame in frames:
+            buffer = memoryview(bytearray(frame))
+            arguments = (buffer, self._connections[False], self)
+            self._node.process.run(lambda *asked: pending.append(self._dispatchers[False].dispatch(*asked)), arguments)
+        turns = first_turn = 0
+
+        def are_ready() -> bool:
+            nonlocal turns, first_turn
+            turns += 1
+            if not first_turn and any(answer.ready for answer in pending):
+                first_turn = turns
+            return all(answer.ready for answer in pending)
+
+        assert self._run(are_ready), "no answer"
+        return first_turn
+
+    def send(
+        self,
+        frame: bytes,
+        *,
+        at_controller: bool = False,
+        seconds_max: float = ANSWER_SECONDS_MAX,
+        gone_after_turns: int | None = None,
+    ) -> Answer:
+        """Dispatches the frame and runs the node until the answer is ready. Raises NoAnswer.
+
+        The client closes its connection after so many turns, if they are given.
+        """
         assert self._node.process is not None
         outcome: list[Any] = []
         buffer = memoryview(bytearray(frame))
+        connection = self._connections[at_controller]
 
         def dispatch() -> None:
             try:
-                answer = self._dispatchers[at_controller].dispatch(buffer, self._connections[at_controller], self)
+                answer = self._dispatchers[at_controller].dispatch(buffer, connection, self)
             except CloseConnection as order:
                 answer = PendingResponse(None, None, None, None)
                 answer.ready, answer.close_reason = True, str(order)
@@ -123,6 +154,7 @@ class LoneNode:
 
             def is_ready() -> bool:
                 turns.end(worked)
+                connection.is_gone = gone_after_turns is not None and turns.count > gone_after_turns
                 return not isinstance(outcome[0], PendingResponse) or outcome[0].ready
 
             if not is_ready() and not self._run(is_ready, seconds_max):
@@ -130,6 +162,7 @@ class LoneNode:
         finally:
             worked.stop()
             gc.enable()
+            connection.is_gone = False
         answer = outcome[0]
         parts = answer.parts if isinstance(answer, PendingResponse) else answer
         return Answer(

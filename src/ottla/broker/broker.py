@@ -16,6 +16,7 @@ from ottla.broker.quotas.gate import Quotas
 from ottla.broker.statistics import NodeStatistics
 from ottla.broker.topic_answers import TopicAnswers
 from ottla.broker.transaction_coordination import TransactionCoordination
+from ottla.model.slices import Admission
 
 if TYPE_CHECKING:
     from ottla.broker.dispatch import Dispatcher
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Broker"]
 
+LARGE_REQUESTS_MAX = 4
+
 
 class Broker:
     """References to all machines of a node."""
@@ -46,6 +49,7 @@ class Broker:
         "controller_dispatcher",
         "group_coordination",
         "kraft_version",
+        "large_requests",
         "listeners",
         "local_controller",
         "logs",
@@ -120,6 +124,8 @@ class Broker:
         # Cached Metadata answers for large topics.
         self.topic_answers = TopicAnswers()
         self._transactional_appends: TransactionalAppends | None = None
+        # Admits large requests to be decoded and handled (`sliced_requests`).
+        self.large_requests = Admission(LARGE_REQUESTS_MAX)
         # The listeners by name; set when their sockets are bound.
         self.listeners: dict[str, ListenerInfo] = {}
 

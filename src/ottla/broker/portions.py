@@ -8,6 +8,7 @@ answered as one response.
 
 - The portions are handled in the order of the request, each after the response of the one before.
 - A KafkaError of a portion becomes the error response of that portion.
+- When the client has gone, the remaining portions are dropped.
 - When the answer has `ANSWER_BYTES_MAX` bytes, the remaining portions are not handled but refused.
 - A request with more than `Api.elements_max` elements is refused before any of it is handled.
 - The response fields besides the array of answers are those of the first portion, with the first error code and the
@@ -112,6 +113,8 @@ class _PortionedRequest:
         if portion is None:
             yield from self._finish()
             return
+        if self._context.connection.is_gone:
+            raise CloseConnection("the client has gone before all of its request was handled")
         self._respond(portion).when_done(self._on_response)
 
     def _respond(self, portion: Any) -> Deferred[Any]:

@@ -75,6 +75,7 @@ class Route:
         "for_brokers",
         "handle",
         "handle_in_slices",
+        "has_portions",
         "is_flexible",
         "name",
         "request_class",
@@ -107,6 +108,7 @@ class Route:
         # A longer frame is decoded in slices and then handled by `handle_in_slices`.
         self.sliced_bytes_min = NEVER
         self.handle_in_slices = api.handle_in_slices
+        self.has_portions = bool(api.portions)
         if api.handle_in_slices is not None:
             self.sliced_bytes_min = SLICED_BYTES_MIN
         elif api.portions or api.elements_max is not None:

@@ -11,7 +11,8 @@ other APIs the size of a frame says nothing about the work, and they are handled
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.dispatch import described
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["begin"]
 
+# A decoded request takes up to a hundred times the memory of its frame, so only some of the large requests are decoded
+# and handled at a time (`Broker.large_requests`). Ordinary requests of these APIs are smaller.
+LARGE_BYTES_MIN = 1024 * 1024
+
+T = TypeVar("T")
+
 
 def begin(
     route: Route,
@@ -39,19 +46,48 @@ def begin(
     pending = PendingResponse(route, None, context, waiter)
     context.connection.last_statistics = route.statistics
     started = broker.world.clock.monotonic()
+    # A fetch is bounded by its session, and may wait for records.
+    is_large = len(frame) > LARGE_BYTES_MIN and route.for_brokers is None
+    leave = broker.large_requests.leave if is_large else None
 
     def on_decoded(done: Deferred[tuple[Any, int]]) -> None:
         if done.error is not None:
             pending(Deferred.failed(_without_answer(done.error, frame)))
+            if leave is not None:
+                leave()
             return
         request, _ = done.result()
         own_route = route.of_sender(request)
         pending.belongs_to(own_route, request)
-        _handle(own_route, request, context, broker, pending, started=started, request_bytes=len(frame))
+        response = _handle(own_route, request, context, broker, pending, started=started, request_bytes=len(frame))
+        if leave is not None:
+            if route.has_portions:
+                response.when_done(lambda _: leave())
+            else:
+                leave()
 
-    decoding = decode_in_slices(route.request_class, frame, route.version, body_position)
-    broker.replicas.slices.run(decoding).when_done(on_decoded)
+    def decode() -> None:
+        decoding = decode_in_slices(route.request_class, frame, route.version, body_position)
+        broker.replicas.slices.run(_while_connected(decoding, context)).when_done(on_decoded)
+
+    if is_large:
+        broker.large_requests.enter(decode)
+    else:
+        decode()
     return pending
+
+
+def _while_connected(steps: Generator[None, None, T], context: RequestContext) -> Generator[None, None, T]:
+    """The steps, until the client has gone."""
+    while True:
+        if context.connection.is_gone:
+            raise CloseConnection("the client has gone before its request was handled")
+        try:
+            next(steps)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        yield
 
 
 def _handle(
@@ -63,7 +99,7 @@ def _handle(
     *,
     started: float,
     request_bytes: int,
-) -> None:
+) -> Deferred[Any]:
     assert route.handle_in_slices is not None
     statistics = route.statistics
     statistics.requests += 1
@@ -75,6 +111,7 @@ def _handle(
     seconds = broker.world.clock.monotonic() - started
     weight = statistics.count_alone(request_bytes, seconds)
     route.park(response, pending, (started, seconds, weight), request_bytes)
+    return response
 
 
 def _without_answer(error: BaseException, frame: memoryview) -> BaseException:

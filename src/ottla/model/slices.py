@@ -10,13 +10,13 @@ A generator must expect that the node's state has changed after each pause.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Scheduler
 
-__all__ = ["Slices"]
+__all__ = ["Admission", "Slices"]
 
 T = TypeVar("T")
 
@@ -60,3 +60,29 @@ class Slices:
         else:
             self._queue.append((work, done))
             self._schedule()
+
+
+class Admission:
+    """Admits a few at a time, in the order of arrival. The caller bounds the number of those that wait."""
+
+    __slots__ = ("_admitted", "_admitted_max", "_waiting")
+
+    def __init__(self, admitted_max: int) -> None:
+        self._admitted_max = admitted_max
+        self._admitted = 0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def enter(self, start: Callable[[], object]) -> None:
+        """Calls `start` now, or when enough others have left."""
+        if self._admitted < self._admitted_max:
+            self._admitted += 1
+            start()
+        else:
+            self._waiting.append(start)
+
+    def leave(self) -> None:
+        """One that was admitted has ended."""
+        if self._waiting:
+            self._waiting.popleft()()
+        else:
+            self._admitted -= 1

@@ -13,6 +13,7 @@ from ottla.broker import portions
 from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS, HandlerSpec, load, metadata
 from ottla.broker.route import Route
 from ottla.model.errors import ErrorCode
+from ottla.model.slices import Admission
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -127,6 +128,28 @@ def test_unknown_topics_are_answered_in_their_order(world: World) -> None:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     response, _ = ask(world, 3, 12, request)
     assert [topic.error_code for topic in response.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 300
+
+
+def test_the_rest_of_a_request_is_dropped_when_its_client_has_gone(world: World) -> None:
+    frame = frame_of(15, 6, DescribeGroupsRequest(groups=[f"g{number}" for number in range(5_000)]))
+    whole = world.node.send(frame)
+    gone = world.node.send(frame, gone_after_turns=whole.turns // 2)
+    assert (gone.body, gone.close_reason) == (None, "the client has gone before all of its request was handled")
+    early = world.node.send(frame, gone_after_turns=1)
+    assert early.close_reason == "the client has gone before its request was handled"
+    assert early.turns < gone.turns < whole.turns
+
+
+def test_only_some_large_requests_are_decoded_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.sliced_requests.LARGE_BYTES_MIN", 1_000)
+    few, many = Admission(1), Admission(8)
+    frame = frame_of(15, 6, DescribeGroupsRequest(groups=[f"g{number}" for number in range(1_000)]))
+    first_answered: dict[Admission, int] = {}
+    for admission in (few, many):
+        world.node.broker.large_requests = admission
+        first_answered[admission] = world.node.send_at_once([frame] * 8)
+    # With one at a time the first is answered before the others take turns; otherwise all take turns with each other.
+    assert 4 * first_answered[few] < first_answered[many]
 
 
 def documented_row(api_key: int, handler: HandlerSpec) -> str:
