@@ -242,7 +242,11 @@ class OsFiles:
         return sorted(os.listdir(path))
 
     def make_directories(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            # Mostly only the last directory is missing: `makedirs` would look for its parent first.
+            os.mkdir(path)
+        except OSError:
+            os.makedirs(path, exist_ok=True)
 
     def size_of(self, path: str) -> int:
         return os.stat(path).st_size
