@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from ottla.records.build import assemble_batch, build_batch
 from ottla.records.compression import Codec
@@ -34,17 +34,13 @@ from ottla.records.varint import append_varint
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.transactions import CleanedTransactions
 
-__all__ = ["BatchFilter", "FilterCounts", "LastRecord"]
+if TYPE_CHECKING:
+    from ottla.storage.cleaner.plan import LastRecord
+
+__all__ = ["BatchFilter", "FilterCounts"]
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """The largest decompressed size of a batch. A larger batch makes its partition uncleanable."""
-
-
-class LastRecord(NamedTuple):
-    """The last data offset of an active producer, or -1 if only a marker of its epoch is left."""
-
-    last_data_offset: int
-    producer_epoch: int
 
 
 @dataclass(slots=True)

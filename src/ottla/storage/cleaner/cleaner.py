@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
@@ -25,11 +26,13 @@ from ottla.model.values import Value
 from ottla.storage.cleaner.checkpoint import CleanerCheckpoint
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.plan import CleaningPlan, Dirtiness, SegmentSource, measure, plan_cleaning
-from ottla.storage.cleaner.rewrite import CleanedGroup, Cleaning, CleaningStep
 from ottla.storage.cleaner.throttle import Throttle
 from ottla.storage.errors import is_disk_full
 from ottla.storage.log import PartitionLog
 from ottla.storage.open_files import OpenFiles
+
+if TYPE_CHECKING:
+    from ottla.storage.cleaner.rewrite import CleanedGroup, Cleaning, CleaningStep
 
 __all__ = ["CleanedLog", "CleanerSettings", "CleanerStatistics", "LogCleaner"]
 
@@ -262,14 +265,19 @@ class LogCleaner:
             self._set_aside(log, error)
             self._world.scheduler.call_soon(self._look_for_work, worker)
             return
+        job = _Job(worker=worker, log=log, plan=plan, cleaning=self._new_cleaning(plan), remaining=plan.sources)
+        self._jobs[log.topic_partition] = job
+        self._submit_step(job)
+
+    def _new_cleaning(self, plan: CleaningPlan) -> Cleaning:
+        # Imported here because many nodes have nothing to compact.
+        from ottla.storage.cleaner.rewrite import Cleaning
+
         settings = self._settings
         offset_map = OffsetMap.of_bytes(
             settings.dedupe_buffer_bytes // settings.threads, load_factor=settings.dedupe_load_factor
         )
-        cleaning = Cleaning(self._world.files, plan, offset_map)
-        job = _Job(worker=worker, log=log, plan=plan, cleaning=cleaning, remaining=plan.sources)
-        self._jobs[log.topic_partition] = job
-        self._submit_step(job)
+        return Cleaning(self._world.files, plan, offset_map)
 
     def _rest(self, worker: int) -> None:
         if self._is_running:

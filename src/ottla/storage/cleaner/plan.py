@@ -9,14 +9,14 @@ segment, records of undecided transactions or above the high watermark, and segm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ottla.model.values import Value
-from ottla.storage.cleaner.batch_filter import LastRecord
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import TRANSACTION_INDEX_SUFFIX
 from ottla.storage.segment import Segment
 
-__all__ = ["CleaningPlan", "Dirtiness", "SegmentSource", "group_sources", "measure", "plan_cleaning"]
+__all__ = ["CleaningPlan", "Dirtiness", "LastRecord", "SegmentSource", "group_sources", "measure", "plan_cleaning"]
 
 _RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _INDEX_ENTRY_BYTES = 8
@@ -56,6 +56,13 @@ class SegmentSource(Value):
     size: int
     modified_ms: int
     index_bytes: int = 0
+
+
+class LastRecord(NamedTuple):
+    """The last data offset of an active producer, or -1 if only a marker of its epoch is left."""
+
+    last_data_offset: int
+    producer_epoch: int
 
 
 class CleaningPlan(Value):
