@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.data.make_acl_answers import ANSWERS
@@ -33,3 +40,55 @@ def test_the_scenario_is_the_one_kafka_was_asked(answers: Answers) -> None:
 @pytest.mark.parametrize("label", KAFKA.labels)
 def test_the_same_answer(answers: Answers, label: str) -> None:
     KAFKA.check(answers, label)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaFromFile]:
+    with OttlaFromFile(tmp_path_factory.mktemp("commands"), SETTINGS) as running:
+        yield running
+
+
+def command(node: OttlaFromFile, *arguments: str) -> tuple[int, Any]:
+    program = str(Path(sys.executable).parent / "ottla")
+    words = [program, "acls", *arguments, "--bootstrap-server", node.bootstrap, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+
+
+def test_our_command_takes_the_flags_of_kafka_acls(node: OttlaFromFile) -> None:
+    alice = ("--allow-principal", "User:alice")
+    code, added = command(node, "--add", *alice, "--consumer", "--topic", "orders", "--group", "workers")
+    assert code == 0
+    assert [(rule["resourceType"], rule["operation"]) for rule in added] == [
+        ("TOPIC", "READ"),
+        ("TOPIC", "DESCRIBE"),
+        ("GROUP", "READ"),
+    ]
+    command(
+        node,
+        "add",
+        "--deny-principal",
+        "User:bob",
+        "--deny-host",
+        "10.0.0.1",
+        "--topic",
+        "ord",
+        "--resource-pattern-type",
+        "prefixed",
+        "--operation",
+        "Write",
+    )
+    _, listed = command(node, "--list", "--topic", "orders", "--resource-pattern-type", "match")
+    assert {(rule["principal"], rule["patternType"], rule["permissionType"]) for rule in listed} == {
+        ("User:alice", "LITERAL", "ALLOW"),
+        ("User:bob", "PREFIXED", "DENY"),
+    }
+    _, of_bob = command(node, "list", "--principal", "User:bob")
+    assert [rule["host"] for rule in of_bob] == ["10.0.0.1"]
+    _, removed = command(node, "--remove", *alice, "--operation", "Read", "--group", "workers", "--force")
+    assert [rule["resourceType"] for rule in removed] == ["GROUP"]
+    _, removed = command(node, "remove", "--topic", "orders", "--yes")
+    assert len(removed) == 2
+    code, error = command(node, "add", "--topic", "orders")
+    assert code == 2
+    assert "needs a principal" in error

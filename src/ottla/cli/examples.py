@@ -136,6 +136,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla quorum remove-controller --controller-id 3 \\",
         "    --controller-directory-id MvDxzVmcRsaTz33bUuRU6A",
     ),
+    "acls": ("ottla acls list", "ottla acls add --allow-principal User:alice --producer --topic orders"),
+    "acls list": ("ottla acls list --topic orders --resource-pattern-type match",),
+    "acls add": (
+        "ottla acls add --allow-principal User:alice --operation Read --topic orders",
+        "ottla acls add --allow-principal User:b --consumer --topic t --group g",
+    ),
+    "acls remove": ("ottla acls remove --topic orders --yes",),
     "features": ("ottla features describe", "ottla features upgrade --release-version 4.3"),
     "features describe": ("ottla features describe",),
     "features upgrade": ("ottla features upgrade --release-version 4.3 --dry-run",),

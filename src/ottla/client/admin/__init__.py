@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from ottla.client.admin.acls import Acls
 from ottla.client.admin.configs import Configs
 from ottla.client.admin.credentials import Credentials
 from ottla.client.admin.groups import Groups
@@ -33,6 +34,7 @@ class AdminClient:
         self.transactions = Transactions(self.connections)
         self.quotas = Quotas(self.connections)
         self.credentials = Credentials(self.connections)
+        self.acls = Acls(self.connections)
         self.cluster = Nodes(self.connections)
 
     async def close(self, timeout_ms: int | None = None) -> None:

@@ -1,0 +1,127 @@
+"""Access rules of the cluster (KIP-140, KIP-290)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.errors import check
+from ottla.model.access import WILDCARD, Operation, PatternType, Permission, ResourceType
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
+from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+
+__all__ = ["Acl", "Acls", "AclSelection"]
+
+
+class Acl(NamedTuple):
+    resource_type: ResourceType
+    resource_name: str
+    principal: str
+    operation: Operation
+    permission: Permission = Permission.ALLOW
+    host: str = WILDCARD
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+class AclSelection(NamedTuple):
+    """A filter. None and ANY select everything."""
+
+    resource_type: ResourceType = ResourceType.ANY
+    resource_name: str | None = None
+    pattern_type: PatternType = PatternType.ANY
+    principal: str | None = None
+    host: str | None = None
+    operation: Operation = Operation.ANY
+    permission: Permission = Permission.ANY
+
+
+class Acls:
+    """`admin.acls`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(self, selection: AclSelection | None = None) -> list[Acl]:
+        selection = selection or AclSelection()
+        response: DescribeAclsResponse = await self._cluster.ask_any(
+            DescribeAclsRequest(
+                resource_type_filter=selection.resource_type,
+                resource_name_filter=selection.resource_name,
+                pattern_type_filter=selection.pattern_type,
+                principal_filter=selection.principal,
+                host_filter=selection.host,
+                operation=selection.operation,
+                permission_type=selection.permission,
+            )
+        )
+        check(response.error_code, response.error_message)
+        return sorted(
+            Acl(
+                resource_type=ResourceType(resource.resource_type),
+                resource_name=resource.resource_name,
+                principal=rule.principal,
+                operation=Operation(rule.operation),
+                permission=Permission(rule.permission_type),
+                host=rule.host,
+                pattern_type=PatternType(resource.pattern_type),
+            )
+            for resource in response.resources
+            for rule in resource.acls
+        )
+
+    async def create(self, acls: Iterable[Acl]) -> None:
+        """Rules that exist already stay as they are. Raises the error of the first rule that was refused."""
+        creations = [
+            AclCreation(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                resource_pattern_type=acl.pattern_type,
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission,
+            )
+            for acl in acls
+        ]
+        response: CreateAclsResponse = await self._cluster.ask_controller(
+            CreateAclsRequest(creations=creations), lambda answer: [result.error_code for result in answer.results]
+        )
+        for result in response.results:
+            check(result.error_code, result.error_message)
+
+    async def delete(self, selections: Iterable[AclSelection]) -> list[Acl]:
+        """The rules that were deleted."""
+        filters = [
+            DeleteAclsFilter(
+                resource_type_filter=selection.resource_type,
+                resource_name_filter=selection.resource_name,
+                pattern_type_filter=selection.pattern_type,
+                principal_filter=selection.principal,
+                host_filter=selection.host,
+                operation=selection.operation,
+                permission_type=selection.permission,
+            )
+            for selection in selections
+        ]
+        response: DeleteAclsResponse = await self._cluster.ask_controller(
+            DeleteAclsRequest(filters=filters), lambda answer: [result.error_code for result in answer.filter_results]
+        )
+        deleted: set[Acl] = set()
+        for result in response.filter_results:
+            check(result.error_code, result.error_message)
+            for match in result.matching_acls:
+                check(match.error_code, match.error_message)
+                deleted.add(
+                    Acl(
+                        resource_type=ResourceType(match.resource_type),
+                        resource_name=match.resource_name,
+                        principal=match.principal,
+                        operation=Operation(match.operation),
+                        permission=Permission(match.permission_type),
+                        host=match.host,
+                        pattern_type=PatternType(match.pattern_type),
+                    )
+                )
+        return sorted(deleted)
