@@ -194,7 +194,7 @@ def test_tls_on_a_plaintext_port(nodes: ottla.testing.Cluster) -> None:
         for _ in range(20):
             with socket.create_connection(address(nodes), timeout=60) as connected, pytest.raises(ssl.SSLError):
                 context.wrap_socket(connected)
-    assert "the client speaks TLS, but this listener is plaintext" in nodes.node(1).output
+    assert "the client speaks TLS, but this listener does not" in nodes.node(1).output
 
 
 def test_regular_expressions(nodes: ottla.testing.Cluster) -> None:

@@ -54,7 +54,7 @@ OTHER_PROTOCOLS = {
     ),
     "TLS": (
         bytes.fromhex("16030102000100"),
-        "the client speaks TLS, but this listener is plaintext (security.protocol=PLAINTEXT at the client)",
+        "the client speaks TLS, but this listener does not (security.protocol of the client)",
     ),
 }
 DAMAGED = {

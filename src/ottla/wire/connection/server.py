@@ -390,7 +390,7 @@ class ServerConnection:
             self._end(f"a request cannot have a size of {size} bytes", keeps_answers=True)
         elif size >> 16 == TLS_HANDSHAKE:
             self._end(
-                "the client speaks TLS, but this listener is plaintext (security.protocol=PLAINTEXT at the client)",
+                "the client speaks TLS, but this listener does not (security.protocol of the client)",
                 keeps_answers=True,
             )
         else:
