@@ -321,6 +321,7 @@ def test_a_start_is_read_alike_with_and_without_click(line: str, monkeypatch: py
         ("up --help", 0, "Usage: ottla up"),
         ("up --nodes 0", 2, "'0' is not a number of nodes."),
         ("up --nodes", 2, "'--nodes' requires an argument"),
+        ("up --data", 2, "'--data' requires an argument"),
         ("up --port 70000", 2, "is not a port between 0 and 65535."),
         ("up --host 1.2.3.4:9092", 2, "without a port"),
         ("up --set x", 2, "KEY=VALUE"),
