@@ -13,7 +13,7 @@ NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test docs-test lint format check faults sim mutants bench compat dist lock clean
+.PHONY: help setup run demo test docs docs-test lint format check faults sim mutants bench compat dist lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
@@ -21,6 +21,7 @@ help:
 	@echo "make test     lint, then every test, with a selection of Apache Kafka's own"
 	@echo "make check    test and compat: everything that must pass"
 	@echo "make compat   Apache Kafka's own integration tests against Ottla"
+	@echo "make docs     this documentation as a site with search and the API reference, in build/site"
 	@echo "make docs-test  every code block of the documentation, those that start Spark included"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
@@ -83,6 +84,17 @@ compat: $(READY)
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
 	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
 
+# The site is in build/site. MkDocs has an environment of its own, so that its packages never meet those of the tests.
+DOCS := .venv/docs
+docs: $(DOCS)/ready
+	@$(DOCS)/bin/python tools/build_site.py $(ARGS)
+	@echo "Open build/site/index.html, or run: make docs ARGS=--serve"
+
+$(DOCS)/ready: requirements/docs.lock
+	@test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python requirements/install.py requirements/docs.lock
+	@touch $@
+
 # `make test` runs the quick blocks, and one of the pages that start Spark.
 docs-test: $(READY)
 	$(BIN)/python -m pytest -m 'faults or not faults' -o timeout=0 tests/docs $(ARGS)
@@ -109,7 +121,7 @@ dist: $(NODE)
 
 # Rewrites the lock files; needs `uv`.
 lock:
-	for name in broker cli dev java spark; do \
+	for name in broker cli dev docs java spark; do \
 	  uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
 
 clean:

@@ -43,8 +43,20 @@ def test_links_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_site_has_every_document_for_users() -> None:
+    """The navigation of `make docs` names files that exist, and every page of docs/."""
+    site = ROOT / "tools" / "site"
+    text = (site / "mkdocs.yml").read_text()
+    named = re.findall(r"^ +- (?:[^\n:]+: )?(\S+\.md)$", text, re.MULTILINE)
+    assert [name for name in named if not (ROOT / name).exists() and not (site / name).exists()] == []
+    pages = {relative(path) for path in documents() if path.parent in (ROOT / "docs", ROOT / "docs" / "learn")}
+    assert sorted(pages - set(named)) == []
+
+
 def documents() -> list[Path]:
-    return [path for path in project_files() if path.suffix == ".md"]
+    # The API pages of the site exist within the site only, and so do the targets of their links.
+    site = ROOT / "tools" / "site"
+    return [path for path in project_files() if path.suffix == ".md" and not path.is_relative_to(site)]
 
 
 def links(path: Path) -> list[str]:
