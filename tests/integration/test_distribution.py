@@ -124,3 +124,18 @@ def test_spark_is_an_extra_that_is_named(environment: Environment) -> None:
         "import ottla.testing, ottla.client.blocking\n"
     )
     assert "pip install '.[spark]'" in environment.run("python", "-c", program)
+
+
+IMPORTS = """
+import importlib, pkgutil
+import ottla.connect
+
+for module in pkgutil.walk_packages(ottla.connect.__path__, "ottla.connect."):
+    importlib.import_module(module.name)
+"""
+
+
+def test_connect_needs_no_more_than_its_extra(wheel: Path, tmp_path: Path) -> None:
+    environment = new_environment(tmp_path, wheel, extras=("connect",))
+    environment.run("python", "-c", IMPORTS)
+    assert "FileStreamSourceConnector" in environment.run("ottla", "connect", "plugins")
