@@ -86,21 +86,22 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
         elr=tuple(case["elr"]),
         last_known_elr=tuple(case["last_known"]),
     )
-    record = PartitionChange(
-        partition=partition,
+    change = PartitionChange(
+        partition,
         topic_id=Uuid(b"0123456789abcdef"),
         partition_id=0,
         can_lead=lambda replica: replica in case["alive"],
         min_insync_replicas=min(case["min_isr"], len(case["replicas"])),
         elr_enabled=case["elr_enabled"],
         default_directory=directory,
-        election=Election[case["election"]],
-        isr=given("new_isr"),
-        replicas=given("new_replicas"),
-        adding=given("new_adding"),
-        removing=given("new_removing"),
-        stopped_uncleanly=given("unclean") or (),
-    ).build()
+    )
+    change.election = Election[case["election"]]
+    change.isr = given("new_isr")
+    change.replicas = given("new_replicas")
+    change.adding = given("new_adding")
+    change.removing = given("new_removing")
+    change.stopped_uncleanly = given("unclean") or ()
+    record = change.build()
     if record is None:
         return {}
     return {

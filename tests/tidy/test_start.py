@@ -9,6 +9,7 @@ import sys
 UNWANTED = (
     "argparse",
     "click",
+    "dataclasses",
     "difflib",
     "email",
     "http",

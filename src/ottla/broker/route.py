@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -129,7 +128,7 @@ class Route:
         self._is_from_broker = api.is_from_broker
         self.for_brokers: Route | None = None
         if api.is_from_broker is not None:
-            unmetered = replace(api, shortcut=None, metering=Metering.NONE, is_from_broker=None)
+            unmetered = api.replaced(shortcut=None, metering=Metering.NONE, is_from_broker=None)
             self.for_brokers = Route(api_key, version, unmetered, statistics, monotonic)
             self.for_brokers.statistics = statistics.api_for_brokers(api_key)
 

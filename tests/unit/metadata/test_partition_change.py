@@ -40,7 +40,10 @@ def change(before: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3, 4), **f
         "elr_enabled": True,
         "default_directory": directory,
     }
-    record = PartitionChange(**{**given, **fields}).build()
+    wanted = PartitionChange(**given)
+    for name, value in fields.items():
+        setattr(wanted, name, value)
+    record = wanted.build()
     return None if record is None else merge_partition_change(before, record)
 
 

@@ -13,11 +13,11 @@ decide otherwise, and leaves every other request to it. A model test holds the t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.broker.quotas.metering import Metering
 from ottla.model.errors import ErrorCode
+from ottla.model.values import Value
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -34,9 +34,7 @@ Handle: TypeAlias = "Callable[[Any, RequestContext, Broker], Any]"
 ShortcutOutcome: TypeAlias = "bytes | tuple[Any, Handle] | None"
 
 
-# Comparison and representation are left out: to make them costs the start of a node more than the rest of this module.
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Shortcut:
+class Shortcut(Value):
     # Requests of earlier versions go to the handler.
     min_version: int
     # Takes the frame, the position of the body in it, the request's context and the broker. It returns None for a
@@ -46,8 +44,7 @@ class Shortcut:
     throttle_position: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Portions:
+class Portions(Value):
     """How a long request becomes several shorter ones, which are handled one after the other (`broker.portions`)."""
 
     # The names of the array that is cut, then of the array in its elements, and so on, as in ("topics", "partitions").
@@ -61,8 +58,7 @@ class Portions:
     refuses_only: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Api:
+class Api(Value):
     request: type[Message]
     response: type[Message]
     handle: Handle

@@ -16,7 +16,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from enum import Enum
 
 from ottla.metadata.image import NO_LEADER, LeaderRecoveryState, PartitionImage
@@ -36,18 +35,9 @@ class Election(Enum):
     UNCLEAN = "unclean"
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class PartitionChange:
-    """The requested change; fields with None keep their values."""
+    """The requested change, in fields that are set after the construction; None keeps a value."""
 
-    partition: PartitionImage
-    topic_id: Uuid
-    partition_id: int
-    can_lead: Callable[[int], bool]
-    min_insync_replicas: int
-    elr_enabled: bool
-    default_directory: Callable[[int], Uuid]
-    has_directories: bool = True
     election: Election = Election.ONLINE
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
@@ -59,17 +49,31 @@ class PartitionChange:
     # True if that replica has lost its log.
     isr_may_be_empty: bool = False
 
+    def __init__(
+        self,
+        partition: PartitionImage,
+        *,
+        topic_id: Uuid,
+        partition_id: int,
+        can_lead: Callable[[int], bool],
+        min_insync_replicas: int,
+        elr_enabled: bool,
+        default_directory: Callable[[int], Uuid],
+        has_directories: bool = True,
+    ) -> None:
+        self.partition = partition
+        self.topic_id = topic_id
+        self.partition_id = partition_id
+        self.can_lead = can_lead
+        self.min_insync_replicas = min_insync_replicas
+        self.elr_enabled = elr_enabled
+        self.default_directory = default_directory
+        self.has_directories = has_directories
+
     def build(self) -> PartitionChangeRecord | None:
         partition = self.partition
         record = PartitionChangeRecord(topic_id=self.topic_id, partition_id=self.partition_id)
-        target = _Target(
-            isr=partition.isr if self.isr is None else self.isr,
-            replicas=partition.replicas if self.replicas is None else self.replicas,
-            adding=partition.adding_replicas if self.adding is None else self.adding,
-            removing=partition.removing_replicas if self.removing is None else self.removing,
-            elr=partition.elr,
-            last_known=partition.last_known_elr,
-        )
+        target = _Target(self)
         target.complete_reassignment()
         if self.elr_enabled:
             self._update_eligible(target)
@@ -166,14 +170,19 @@ class PartitionChange:
             record.adding_replicas = list(target.adding)
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Target:
-    isr: tuple[int, ...]
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...]
-    removing: tuple[int, ...]
-    elr: tuple[int, ...]
-    last_known: tuple[int, ...]
+    """The partition as it becomes."""
+
+    __slots__ = ("adding", "elr", "isr", "last_known", "removing", "replicas")
+
+    def __init__(self, change: PartitionChange) -> None:
+        partition = change.partition
+        self.isr = partition.isr if change.isr is None else change.isr
+        self.replicas = partition.replicas if change.replicas is None else change.replicas
+        self.adding = partition.adding_replicas if change.adding is None else change.adding
+        self.removing = partition.removing_replicas if change.removing is None else change.removing
+        self.elr = partition.elr
+        self.last_known = partition.last_known_elr
 
     def complete_reassignment(self) -> None:
         if not self.adding and not self.removing:

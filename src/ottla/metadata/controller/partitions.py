@@ -193,8 +193,8 @@ def change_of(located: Located, context: DecisionContext, can_lead: Callable[[in
     image = context.image
     overrides = image.configs.of_topic(located.topic.name)
     unclean = is_unclean_election_enabled(context.config, overrides)
-    return PartitionChange(
-        partition=located.partition,
+    change = PartitionChange(
+        located.partition,
         topic_id=located.topic.topic_id,
         partition_id=located.partition_id,
         can_lead=can_lead,
@@ -203,8 +203,9 @@ def change_of(located: Located, context: DecisionContext, can_lead: Callable[[in
         elr_enabled=image.features.eligible_leader_replicas_enabled,
         default_directory=lambda replica: default_directory(image, replica),
         has_directories=image.features.metadata_version >= DIRECTORIES_LEVEL,
-        election=Election.UNCLEAN if unclean else Election.ONLINE,
     )
+    change.election = Election.UNCLEAN if unclean else Election.ONLINE
+    return change
 
 
 def _new_isr(wanted: RequestPartitionData) -> list[int]:

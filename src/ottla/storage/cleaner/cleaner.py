@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -90,15 +89,17 @@ class CleanerStatistics(Value):
     last_run_ms: int
 
 
-@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class _Job:
-    worker: int
-    log: PartitionLog
-    plan: CleaningPlan
-    cleaning: Cleaning
-    remaining: tuple[SegmentSource, ...]
-    """The sources that have not been replaced yet."""
-    is_aborted: bool = False
+    __slots__ = ("cleaning", "is_aborted", "log", "plan", "remaining", "worker")
+
+    def __init__(self, worker: int, log: PartitionLog, plan: CleaningPlan, cleaning: Cleaning) -> None:
+        self.worker = worker
+        self.log = log
+        self.plan = plan
+        self.cleaning = cleaning
+        self.remaining = plan.sources
+        """The sources that have not been replaced yet."""
+        self.is_aborted = False
 
 
 class LogCleaner:
@@ -265,7 +266,7 @@ class LogCleaner:
             self._set_aside(log, error)
             self._world.scheduler.call_soon(self._look_for_work, worker)
             return
-        job = _Job(worker=worker, log=log, plan=plan, cleaning=self._new_cleaning(plan), remaining=plan.sources)
+        job = _Job(worker, log, plan, self._new_cleaning(plan))
         self._jobs[log.topic_partition] = job
         self._submit_step(job)
 
