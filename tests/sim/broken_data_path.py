@@ -7,14 +7,17 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis import write_txn_markers
+from ottla.model.ports import FileRegion
 from ottla.records.build import set_checksum
 from ottla.records.header import read_header
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.leadership import LeaderState
+from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
 from ottla.replica.producing import WaitingProduce
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, ReadResult
 from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment_repair import SegmentRepair
 from ottla.wire.connection.server import ServerConnection
 
 
@@ -146,3 +149,40 @@ def leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
             become_follower(partition, **more)
 
     patch.setattr(Partition, "become_follower", go_on)
+
+
+def reads_skip_a_batch(patch: pytest.MonkeyPatch) -> None:
+    """A fetch begins now and then behind the batch that was asked for."""
+    read = PartitionLog.read
+    reads = 0
+
+    def read_less(log: PartitionLog, offset: int, **more: Any) -> ReadResult:
+        nonlocal reads
+        result = read(log, offset, **more)
+        region = result.region
+        if region is None:
+            return result
+        reads += 1
+        size = read_header(memoryview(region.read())).size
+        if reads % 20 or size == len(region):
+            return result
+        return result._replace(region=FileRegion(region.file, region.position + size, len(region) - size))
+
+    patch.setattr(PartitionLog, "read", read_less)
+
+
+def damaged_segments_stay_damaged(patch: pytest.MonkeyPatch) -> None:
+    """Damage is logged and not repaired."""
+    patch.setattr(ReplicaManager, "repair", lambda *_: None)
+
+
+def repairs_with_fewer_records(patch: pytest.MonkeyPatch) -> None:
+    """A repair installs its copy before the last batch has arrived."""
+    add = SegmentRepair.add
+
+    def add_less(repair: SegmentRepair, records: bytes, aborted: Any) -> None:
+        size = read_header(memoryview(records)).size
+        add(repair, records[:size], aborted)
+        repair.is_complete = True
+
+    patch.setattr(SegmentRepair, "add", add_less)

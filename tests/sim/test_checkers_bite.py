@@ -15,6 +15,14 @@ from tests.sim import broken_data_path, broken_groups, broken_metadata, broken_t
 # too, which is another in every process.
 SEEDS_MAX = 25
 
+DAMAGED_SEGMENTS: dict[str, object] = {
+    "seconds": 20.0,
+    "faults": ("damaged segment",),
+    "fault_pause_seconds": (0.5, 3.0),
+    "topic_configs": (("internal.segment.bytes", "2048"),),
+    "settings": {"ottla.log.scrub.bytes.per.second": "1000000", "ottla.log.scrub.interval.ms": "2000"},
+}
+
 CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, object]]] = [
     (
         broken_data_path.answers_before_replication,
@@ -62,6 +70,17 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
                 "replica.lag.time.max.ms": "2000",
             },
         },
+    ),
+    (broken_data_path.reads_skip_a_batch, {"no record is skipped"}, {"seconds": 3.0}),
+    (
+        broken_data_path.damaged_segments_stay_damaged,
+        {"liveness"},
+        {**DAMAGED_SEGMENTS, "seconds": 8.0, "heal_seconds_max": 15.0},
+    ),
+    (
+        broken_data_path.repairs_with_fewer_records,
+        {"no acknowledged record is lost", "committed prefixes are equal", "liveness"},
+        {**DAMAGED_SEGMENTS, "seconds": 8.0, "heal_seconds_max": 15.0},
     ),
     (
         broken_data_path.nobody_comes_back_into_sync,

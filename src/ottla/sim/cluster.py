@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from ottla.metadata.format import format_storage
 from ottla.model.ids import Uuid
@@ -77,6 +78,15 @@ class Finding:
         return f"{self.rule}: {self.sentence} (at {self.at_us / SECOND_US:.3f} s)"
 
 
+class DamagedFiles(Protocol):
+    """Files of a node that a fault has damaged, and that the node has to repair."""
+
+    node_id: int
+
+    @property
+    def is_repaired(self) -> bool: ...
+
+
 class SimCluster:
     """All nodes of one simulation, and the findings about them."""
 
@@ -93,6 +103,7 @@ class SimCluster:
         self.on_ready: list[Callable[[SimNode], object]] = []
         # Nodes that have lost acknowledged bytes, and the run in which they lost them.
         self.damaged: dict[int, int] = {}
+        self.damaged_segments: list[DamagedFiles] = []
         self._random = kernel.random_for("supervisor")
         self.nodes: dict[int, SimNode] = {}
         for node_id in range(1, layout.nodes + 1):
@@ -154,7 +165,12 @@ class SimCluster:
         return next(node for node in self.nodes.values() if node.host == host)
 
     def is_damaged(self, node: SimNode) -> bool:
-        """True if the node has lost bytes and is not yet back in all in-sync sets. It then counts as a lost copy."""
+        """True if the node has lost bytes and is not yet back in all in-sync sets. It then counts as a lost copy.
+
+        The same is true while a damaged segment of the node is not repaired.
+        """
+        if any(each.node_id == node.node_id and not each.is_repaired for each in self.damaged_segments):
+            return True
         if node.node_id not in self.damaged:
             return False
         if not node.is_serving or node.incarnation <= self.damaged[node.node_id]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from random import Random
 
 from ottla.sim.faults.alterations import LateAlterations
 from ottla.sim.faults.disks import UnmountedDisk
 from ottla.sim.faults.schedule import FAULTS
+from ottla.sim.faults.segments import DamagedSegments
 from ottla.sim.faults.steps import ALL_STEPS, Step
 
 __all__ = ["Plan", "plan_from_json", "plan_of", "plan_to_json", "step_plans"]
@@ -69,7 +70,7 @@ def plan_of(
     """The plan drawn from the seed, with the parameters that the caller has set."""
     random = Random(f"{seed}/plan")
     node_count = random.choice((1, 2, 3, 3, 3, 3, 4, 5))
-    usual = sorted(set(FAULTS) - {LateAlterations.name, UnmountedDisk.name})
+    usual = sorted(set(FAULTS) - {LateAlterations.name, UnmountedDisk.name, DamagedSegments.name})
     kinds = random.sample(usual, random.choice((0, 1, 2, 3, 4, len(usual))))
     chosen_nodes = nodes if nodes is not None else node_count
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
@@ -88,7 +89,7 @@ def plan_of(
         kinds = [*kinds, UnmountedDisk.name]
     copies = random.choice((0, 0, 0, 1))
     steps_too = bool(copies) and chosen_nodes >= 3 and random.random() < 0.5
-    return Plan(
+    plan = Plan(
         seed=seed,
         nodes=chosen_nodes,
         controllers=chosen_controllers,
@@ -112,6 +113,27 @@ def plan_of(
         pipelines=random.choice((0, 1, 2)),
         # From a stream of its own, so that runs without these clients stay what they were.
         hostiles=int(Random(f"{seed}/hostiles").random() < 0.2),
+    )
+    return _with_damaged_segments(plan) if faults is None else plan
+
+
+def _with_damaged_segments(plan: Plan) -> Plan:
+    """Adds the fault and the scrub to some plans. From a stream of its own, so that other runs stay what they were."""
+    random = Random(f"{plan.seed}/damaged segments")
+    is_usual = LateAlterations.name not in plan.faults and UnmountedDisk.name not in plan.faults
+    if not is_usual or plan.replication_factor == 1 or random.random() >= 0.6:
+        return plan
+    scrub = {
+        "ottla.log.scrub.bytes.per.second": "1000000",
+        "ottla.log.scrub.interval.ms": random.choice(("2000", "10000")),
+    }
+    return replace(
+        plan,
+        faults=(*plan.faults, DamagedSegments.name),
+        settings=plan.settings | scrub,
+        # Segments have to be closed, and their records to be on another replica.
+        topic_configs=(("internal.segment.bytes", "2048"),),
+        min_insync_replicas=2,
     )
 
 

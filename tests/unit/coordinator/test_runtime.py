@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -342,6 +343,23 @@ def test_a_log_that_cannot_be_understood_is_not_served(path: GroupPath) -> None:
     path.start()
     assert path.groups.runtime.shard_of("g").status is ShardStatus.FAILED
     assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_rotten_record_is_not_replayed(path: GroupPath) -> None:
+    path.commit_offsets("g", {T0: 1})
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    log.roll()
+    path.commit_offsets("g", {("t", 2): 2})
+    path.stop()
+    segment = Path(log.segments[0].path)
+    content = bytearray(segment.read_bytes())
+    # The last byte of the committed offset's value, before the count of headers.
+    content[-2] ^= 1
+    segment.write_bytes(content)
+    path.start()
+    assert path.groups.runtime.shard_of("g").status is ShardStatus.FAILED
+    log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
+    assert list(log.files.failures.damaged_segments) == [0]
 
 
 def test_the_records_read_back_as_they_were_written() -> None:

@@ -18,7 +18,7 @@ from ottla.model.errors import KafkaError
 from ottla.model.ports import Lane, World
 from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
-from ottla.records.iterate import Batch, iterate_batches, iterate_records
+from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
 from ottla.wire.codec import MalformedMessage
 
 __all__ = ["Loader"]
@@ -125,6 +125,8 @@ class Loader(Generic[S]):
         count = 0
         for batch in batches:
             header = batch.header
+            if not verify_checksum(batch.view, header):
+                self._note_damage(header.base_offset)
             if header.is_control:
                 self._replay_control(batch)
             else:
@@ -136,6 +138,13 @@ class Loader(Generic[S]):
                         if count % RECORDS_PER_TURN == 0:
                             yield
             self._offset = max(self._offset, header.next_offset)
+
+    def _note_damage(self, offset: int) -> None:
+        """A bit has rotted: another replica leads, and the segment is repaired."""
+        log = self._shard.partition.log
+        base_offset = log.segments[log.segments.number_of(offset)].base_offset
+        log.files.failures.note_damaged(base_offset, f"the checksum of the batch at offset {offset} is wrong")
+        raise CorruptRecords(f"The checksum of the batch at offset {offset} is wrong.")
 
     def _replay_record(self, key: memoryview, value: bytes | bytearray | memoryview | None, producer_id: int) -> None:
         try:

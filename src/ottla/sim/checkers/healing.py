@@ -37,6 +37,9 @@ def unhealed_part(cluster: SimCluster) -> str | None:
         quorum = None if node.broker is None else node.broker.quorum
         if quorum is not None and not is_voter(quorum, quorum.own):
             return f"controller {node.node_id} is not a voter"
+    for damaged in cluster.damaged_segments:
+        if not damaged.is_repaired:
+            return f"{damaged} is not repaired"
     for broker_id, broker_row in image.brokers.items():
         if broker_row.fenced:
             return f"broker {broker_id} is fenced"

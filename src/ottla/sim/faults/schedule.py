@@ -11,6 +11,7 @@ from ottla.sim.faults.disks import BitRot, FailingSync, FullDisk, SlowSync, Unmo
 from ottla.sim.faults.fault import Fault
 from ottla.sim.faults.links import ConnectionResets, OneWayPartition, Partition, SlowLinks, SlowReaders
 from ottla.sim.faults.processes import ClockJump, Freeze, Kill, KillAtWrite, PowerLoss, Restart
+from ottla.sim.faults.segments import DamagedSegments
 from ottla.sim.kernel import SECOND_US
 
 __all__ = ["FAULTS", "FaultSchedule"]
@@ -35,6 +36,7 @@ FAULTS: dict[str, type[Fault]] = {
         BitRot,
         LateAlterations,
         UnmountedDisk,
+        DamagedSegments,
     )
 }
 

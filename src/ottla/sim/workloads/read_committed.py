@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ottla.model.ids import TopicPartition
 from ottla.records.control import ControlType, read_control_type
-from ottla.records.iterate import iterate_batches, iterate_records
+from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
 from ottla.sim.client import SimClient
 from ottla.sim.tasks import sleep
 from ottla.sim.workloads.consume import value_of
@@ -93,6 +93,9 @@ def committed_records(data: PartitionData) -> Iterator[tuple[int, bytes | None]]
     aborted: set[int] = set()
     for batch in iterate_batches(data.records):  # type: ignore[arg-type]
         header = batch.header
+        if not verify_checksum(batch.view, header):
+            # A bit has rotted. The records are fetched again.
+            return
         while begins and begins[0][0] <= header.last_offset:
             aborted.add(begins.pop(0)[1])
         if header.is_control:
