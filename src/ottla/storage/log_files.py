@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
+from ottla.storage.errors import CorruptLog
 from ottla.storage.names import SWAP_SUFFIX
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
@@ -146,7 +147,7 @@ class LogFiles:
             # With the snapshot, recovery after a crash reads the log from here and not from its beginning.
             snapshot = self.producers.take_snapshot(base_offset, durable=False)
             old.close_for_appends()
-        except OSError:
+        except (OSError, CorruptLog):
             new.remove_files()
             raise
         if snapshot is not None:

@@ -10,6 +10,7 @@ the offset of the entry. If it does not match, the indexes are rebuilt from the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from ottla.model.ports import Buffer, File
 from ottla.records.header import LENGTH_OVERHEAD, BatchHeader
@@ -223,7 +224,9 @@ class Segment:
         elif self._file is not None:
             self._file.trim()
         if self.size:
-            self.time_index.append(*self.largest)
+            # Only closed segments are repaired, so a damaged one has to be closed. The index is a hint.
+            with suppress(CorruptLog):
+                self.time_index.append(*self.largest)
         self.offset_index.sync_file()
         self.time_index.sync_file()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.metadata.bootstrap import write_bootstrap
+from ottla.metadata.controller.directories import LOST
 from ottla.metadata.controller.elections import decide_balance_leaders
 from ottla.metadata.image import PartitionImage
 from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION, METADATA_VERSION_LATEST
@@ -90,6 +91,14 @@ def test_a_directory_that_has_failed_meanwhile_leads_nothing(harness: Controller
     assert assign(harness, SECOND, 1) == [ErrorCode.NONE]
     partition = harness.image.topics.by_name["t"].partitions[1]
     assert (partition.leader, partition.directory(1)) == (-1, SECOND)
+
+
+def test_the_only_in_sync_replica_cannot_be_reported_as_lost(harness: ControllerHarness) -> None:
+    """Its other replicas have left the in-sync set while the report was under way."""
+    assert assign(harness, FIRST, 0) == [ErrorCode.NONE]
+    before = harness.image.topics.by_name["t"].partitions[0]
+    assert assign(harness, LOST, 0) == [ErrorCode.NONE]
+    assert harness.image.topics.by_name["t"].partitions[0] == before
 
 
 def test_strangers_are_refused(harness: ControllerHarness) -> None:

@@ -317,6 +317,21 @@ def test_a_damaged_active_segment_is_closed_and_repaired(pair: ReplicaCluster) -
     assert pair[2].bytes() == pair[1].bytes()
 
 
+def test_a_damaged_active_segment_is_repaired_after_a_restart(pair: ReplicaCluster) -> None:
+    """Its largest timestamp is unknown then, and cannot be read."""
+    filled(pair)
+    pair[2].stop()
+    pair[2].start()
+    pair.run()
+    active = pair[2].log().segments.active
+    flip(active)
+    assert read(pair[2], active.base_offset).error_code == ErrorCode.CORRUPT_MESSAGE
+    pair.run(10_000)
+    assert damaged(pair[2]) == []
+    assert pair[2].bytes() == pair[1].bytes()
+    assert pair[2].log().log_end_offset == COUNT
+
+
 def test_a_repair_survives_changes_of_the_log(pair: ReplicaCluster) -> None:
     filled(pair)
     segment = pair[2].log().segments[0]

@@ -25,6 +25,9 @@ from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
 __all__ = ["decide_assign_replicas_to_dirs"]
 
+LOST = Uuid(bytes(15) + b"\x01")
+"""The id of KIP-858 for a replica in no working log directory."""
+
 
 def decide_assign_replicas_to_dirs(
     request: AssignReplicasToDirsRequest, context: DecisionContext
@@ -74,7 +77,10 @@ def _assign(
     if broker.broker_id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     former = partition.directory(broker.broker_id)
-    if former == directory:
+    # A broker reports a damaged replica as lost, so that another in-sync replica leads. If the other replicas have left
+    # the in-sync set meanwhile, this one may be the only replica with all records, and it stays what it is.
+    is_last_copy = directory == LOST and partition.isr == (broker.broker_id,)
+    if former == directory or is_last_copy:
         return ErrorCode.NONE
     directories = [
         directory if replica == broker.broker_id else partition.directory(replica) for replica in partition.replicas
