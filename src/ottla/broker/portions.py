@@ -41,6 +41,8 @@ __all__ = ["ANSWER_BYTES_MAX", "handle_in_portions"]
 
 # About twice the answer for the settings of 10,000 topics.
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
+# What a portion may take. Its response is encoded in another turn.
+PORTION_SECONDS = 0.008
 # An error response of so many elements is made in some milliseconds.
 REFUSED_PER_TURN = 2_000
 
@@ -54,7 +56,7 @@ def handle_in_portions(api: Api, request: Any, context: RequestContext, broker: 
     for portions in api.portions:
         if not getattr(request, portions.request[0]):
             continue
-        size = portions.size
+        size = 2 if portions.is_heavy else portions.size
         is_long = not portions.refuses_only and _weight(request, portions.request, size) > size
         if is_long or refusal is not None:
             return _PortionedRequest(api, portions, request, context, broker, refusal).start()
@@ -85,7 +87,9 @@ class _PortionedRequest:
         self._broker = broker
         # Why the remaining portions are refused; None if they are not.
         self._refusal = refusal
-        self._portions = _cut(request, portions.request, REFUSED_PER_TURN if refusal is not None else portions.size)
+        size_max = REFUSED_PER_TURN if refusal is not None else portions.size
+        self._size = _Size(1 if portions.is_heavy and refusal is None else size_max, size_max)
+        self._portions = _cut(request, portions.request, self._size)
         self._answered: Deferred[PackedResponse] = Deferred()
         # The response of the first portion, for the fields besides the array of answers.
         self._response: Any = None
@@ -120,10 +124,13 @@ class _PortionedRequest:
     def _respond(self, portion: Any) -> Deferred[Any]:
         if self._refusal is not None:
             return Deferred.resolved(self._error_response(portion, self._refusal))
+        monotonic = self._broker.world.clock.monotonic
+        started = monotonic()
         try:
             response = self._api.handle(portion, self._context, self._broker)
         except KafkaError as error:
             return Deferred.resolved(self._error_response(portion, error))
+        self._size.adapt(monotonic() - started)
         if isinstance(response, Deferred):
             return response.recover(KafkaError, lambda error: self._error_response(portion, error))
         return Deferred.resolved(response)
@@ -185,6 +192,22 @@ class _PortionedRequest:
         return generic_error_response(self._context.api_key, portion, error)
 
 
+class _Size:
+    """The size of the next portion. It follows the time that portions take."""
+
+    __slots__ = ("_maximum", "value")
+
+    def __init__(self, value: int, maximum: int) -> None:
+        self.value = value
+        self._maximum = maximum
+
+    def adapt(self, seconds: float) -> None:
+        if seconds < PORTION_SECONDS / 4:
+            self.value = min(2 * self.value, self._maximum)
+        elif seconds > PORTION_SECONDS:
+            self.value = max(1, self.value // 2)
+
+
 def _name(api: Api) -> str:
     return API_SPECS[ApiKey(api.request.API_KEY)].name
 
@@ -238,7 +261,7 @@ def _arrays(structure: type[Any]) -> list[tuple[str, bool]]:
     return arrays
 
 
-def _cut(request: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[Any, bool]]:
+def _cut(request: Any, path: tuple[str, ...], size: _Size) -> Iterator[tuple[Any, bool]]:
     """Copies of the request with at most `size` elements each. The request loses the elements.
 
     The flag is true for a portion that begins in the middle of an element.
@@ -249,19 +272,19 @@ def _cut(request: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[Any, 
         yield portion, continues
 
 
-def _runs(elements: list[Any], path: tuple[str, ...], size: int) -> Iterator[tuple[list[Any], bool]]:
+def _runs(elements: list[Any], path: tuple[str, ...], size: _Size) -> Iterator[tuple[list[Any], bool]]:
     """The elements in lists of at most `size` elements, with the elements of their arrays on the path counted.
 
     The flag is true for a list that begins in the middle of an element.
     """
     run: list[Any] = []
-    room, continues = size, False
+    room, continues = size.value, False
     for element in _drained(elements):
         is_rest = False
-        for weight, piece in _pieces(element, path, size):
+        for weight, piece in _pieces(element, path, size.value):
             if weight > room and run:
                 yield run, continues
-                run, room, continues = [], size, is_rest
+                run, room, continues = [], size.value, is_rest
             run.append(piece)
             room -= weight
             is_rest = True
@@ -275,7 +298,8 @@ def _pieces(element: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[in
     if weight <= size:
         yield weight, element
         return
-    for run, _ in _runs(getattr(element, path[0]), path[1:], max(1, size - 1)):
+    room = max(1, size - 1)
+    for run, _ in _runs(getattr(element, path[0]), path[1:], _Size(room, room)):
         piece = copy.copy(element)
         setattr(piece, path[0], run)
         yield _weight(piece, path, size), piece

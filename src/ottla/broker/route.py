@@ -113,6 +113,8 @@ class Route:
         elif api.portions or api.elements_max is not None:
             elements = min([portions.size for portions in api.portions], default=PORTIONED_BYTES_MIN)
             self.sliced_bytes_min = min(PORTIONED_BYTES_MIN, elements * USUAL_ELEMENT_BYTES)
+            if any(portions.is_heavy for portions in api.portions):
+                self.sliced_bytes_min = 0
             self.handle_in_slices = partial(_handle_in_portions, api)
         self._error_response = api.error_response
         shortcut = api.shortcut if api.shortcut is not None and version >= api.shortcut.min_version else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ottla.wire.messages.describe_configs import DescribeConfigsRequest, Describ
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.support.lone_node import Answer, frame_of
 from tests.unit.broker.test_growth import Case, World, cases, filled
@@ -128,6 +130,28 @@ def test_unknown_topics_are_answered_in_their_order(world: World) -> None:
     request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
     response, _ = ask(world, 3, 12, request)
     assert [topic.error_code for topic in response.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 300
+
+
+def test_portions_shrink_while_they_take_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node at which every reading of the clock is 5 ms after the last one, so that all portions seem to take long."""
+    request = DescribeGroupsRequest(groups=[f"g{number}" for number in range(64)])
+    _, fast = ask(world, 15, 6, request)
+    readings = count()
+    clock = world.node.broker.world.clock
+    monkeypatch.setattr(type(clock), "monotonic", lambda _: next(readings) * 0.009)
+    response, slow = ask(world, 15, 6, request)
+    assert [group.group_id for group in response.groups] == request.groups
+    # Two turns for each portion: one element at a time, or 1, 2, 4, ... of them.
+    assert fast.turns < 20
+    assert slow.turns > 2 * 64
+
+
+def test_repeated_groups_with_all_offsets_have_portions_of_their_own(world: World) -> None:
+    one = OffsetFetchRequestGroup(group_id="g", topics=None)
+    single, _ = ask(world, 9, 9, OffsetFetchRequest(groups=[one]))
+    repeated, answer = ask(world, 9, 9, OffsetFetchRequest(groups=[one] * 20))
+    assert repeated.groups == single.groups * 20
+    assert answer.turns > 20
 
 
 def test_the_rest_of_a_request_is_dropped_when_its_client_has_gone(world: World) -> None:

@@ -52,8 +52,12 @@ class Portions(Value):
     request: tuple[str, ...]
     # The names of the arrays of the response that hold the answers.
     response: tuple[str, ...]
-    # The elements of a portion: what is handled and encoded in some milliseconds.
+    # The elements of a portion: what is handled and encoded in some milliseconds. A portion is smaller while portions
+    # take longer than that.
     size: int = 1_000
+    # True if one element may take milliseconds by itself: the first portion has one element, and the next ones grow.
+    # Only for paths with one array.
+    is_heavy: bool = False
     # True if requests are handled as a whole, and only the refusal of one that is too long is answered in portions.
     refuses_only: bool = False
 

@@ -83,5 +83,5 @@ API = Api(
     response=ConsumerGroupDescribeResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("group_ids",), response=("groups",), size=50),),
+    portions=(Portions(request=("group_ids",), response=("groups",), size=50, is_heavy=True),),
 )

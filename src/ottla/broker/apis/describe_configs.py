@@ -135,6 +135,6 @@ API = Api(
     response=DescribeConfigsResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("resources",), response=("results",), size=8),),
+    portions=(Portions(request=("resources",), response=("results",), size=8, is_heavy=True),),
     elements_max=200_000,
 )

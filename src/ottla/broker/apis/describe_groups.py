@@ -46,5 +46,5 @@ API = Api(
     request=DescribeGroupsRequest,
     response=DescribeGroupsResponse,
     handle=handle,
-    portions=(Portions(request=("groups",), response=("groups",), size=50),),
+    portions=(Portions(request=("groups",), response=("groups",), size=50, is_heavy=True),),
 )

@@ -84,5 +84,5 @@ API = Api(
     response=DescribeProducersResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=100),),
+    portions=(Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=20),),
 )

@@ -59,5 +59,5 @@ API = Api(
     response=DescribeTransactionsResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("transactional_ids",), response=("transaction_states",), size=200),),
+    portions=(Portions(request=("transactional_ids",), response=("transaction_states",), size=200, is_heavy=True),),
 )

@@ -67,6 +67,11 @@ def error_response(request: OffsetFetchRequest, version: int, error: KafkaError)
 def _handle_groups(
     request: OffsetFetchRequest, context: RequestContext, broker: Broker
 ) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
+    if sum(group.topics is None for group in request.groups) > 1:
+        # Each may have very many offsets, and gets a portion of its own.
+        from ottla.broker.portions import handle_in_portions
+
+        return handle_in_portions(API, request, context, broker)
     fetched = [_fetch_group(group, request.require_stable, context, broker) for group in request.groups]
     return gather(fetched).then(lambda groups: OffsetFetchResponse(groups=groups))
 
