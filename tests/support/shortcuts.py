@@ -5,7 +5,6 @@ that moves while a request is handled.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ottla.broker.apis import HandlerSpec
@@ -26,7 +25,7 @@ class UsualDispatcher(Dispatcher):
     """Takes no shortcut."""
 
     def _load(self, api_key: int, handler: HandlerSpec) -> Api:
-        return replace(super()._load(api_key, handler), shortcut=None)
+        return super()._load(api_key, handler).replaced(shortcut=None)
 
 
 class RuleAuthorizer(AllowAll):

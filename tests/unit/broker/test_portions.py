@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -51,7 +50,7 @@ def send(world: World, case: Case, frame: bytes, *, size: int | None) -> Answer:
     table = CONTROLLER_HANDLERS if case.at_controller else HANDLERS
     api = load(case.api_key, table[case.api_key])
     if size is not None:
-        api = replace(api, portions=tuple(replace(cut, size=size) for cut in api.portions))
+        api = api.replaced(portions=tuple(cut.replaced(size=size) for cut in api.portions))
     broker = world.node.broker
     route = Route(case.api_key, case.version, api, broker.statistics, broker.world.clock.monotonic)
     route.sliced_bytes_min = 0 if size is not None else 1 << 31
@@ -108,8 +107,8 @@ def test_a_filter_with_too_many_values_is_refused(world: World) -> None:
 
 def test_all_topics_come_in_portions(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, at_once = ask(world, 3, 12, MetadataRequest(topics=None))
-    small = tuple(replace(cut, size=1) for cut in metadata.API.portions)
-    monkeypatch.setattr(metadata, "API", replace(metadata.API, portions=small))
+    small = tuple(cut.replaced(size=1) for cut in metadata.API.portions)
+    monkeypatch.setattr(metadata, "API", metadata.API.replaced(portions=small))
     monkeypatch.setattr(metadata, "ALL_TOPICS_PER_TURN", 1)
     cut, later = ask(world, 3, 12, MetadataRequest(topics=None))
     assert len(whole.topics) > 1

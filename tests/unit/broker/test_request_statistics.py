@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -120,7 +119,7 @@ def test_errors_are_counted_by_code(bench: Bench) -> None:
 
 def test_fetches_of_followers_are_counted_apart(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("ottla.broker.apis.fetch_under_test")
-    module.API = replace(fetch.API, handle=lambda *_: FetchResponse())  # type: ignore[attr-defined]
+    module.API = fetch.API.replaced(handle=lambda *_: FetchResponse())  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
     monkeypatch.setitem(HANDLERS, FETCH, HandlerSpec("fetch_under_test", 4, 17))
     for version, request in (
