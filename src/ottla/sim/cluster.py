@@ -41,6 +41,11 @@ class ClusterLayout:
     def metadata_directory(self) -> str:
         return self.settings.get("metadata.log.dir", "/data")
 
+    @property
+    def has_one_disk(self) -> bool:
+        """True if the metadata log is on the disk of the partitions."""
+        return self.metadata_directory == "/data"
+
     def properties(self, node_id: int) -> dict[str, str]:
         addresses = {voter: f"{node_host(voter)}:{CONTROLLER_PORT}" for voter in self.controller_ids}
         quorum = {"controller.quorum.voters": ",".join(f"{voter}@{address}" for voter, address in addresses.items())}
@@ -161,6 +166,11 @@ class SimCluster:
     def all_serve(self) -> bool:
         return all(node.is_serving and not node.is_frozen and not node.is_stopping for node in self.nodes.values())
 
+    @property
+    def keeps_new_disk(self) -> bool:
+        """True if a disk that was exchanged stays. A voter that the configuration names has to get its own one back."""
+        return self.layout.has_one_disk and self.layout.has_voters_in_log
+
     def node_at(self, host: str) -> SimNode:
         return next(node for node in self.nodes.values() if node.host == host)
 
@@ -207,7 +217,9 @@ class SimCluster:
             node.disk.heal()
             node.set_clock_error(0)
             node.resume()
-            if node.disk.is_unmounted:
+            if node.disk.is_unmounted and self.keeps_new_disk:
+                node.disk.keep_new()
+            elif node.disk.is_unmounted:
                 node.mount_again()
 
     def _on_ended(self, node: SimNode, reason: str) -> None:

@@ -161,8 +161,13 @@ def _draw_quorum(seed: int, controllers: int) -> tuple[dict[str, str], bool]:
     if controllers < 3 or random.random() >= 0.4:
         return {}, False
     has_voters_in_log = random.random() < 0.75
-    joins = random.choice(("true", "false"))
-    return {"metadata.log.dir": "/metadata", "controller.quorum.auto.join.enable": joins}, has_voters_in_log
+    settings = {"controller.quorum.auto.join.enable": random.choice(("true", "false"))}
+    if random.random() < 0.3:
+        # The disk of the partitions, too: it does not come back, so that the new one has to join.
+        settings["controller.quorum.auto.join.enable"] = "true"
+    else:
+        settings["metadata.log.dir"] = "/metadata"
+    return settings, has_voters_in_log
 
 
 def step_plans(*, every: int = 1, api: str = "") -> list[Plan]:

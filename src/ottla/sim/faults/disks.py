@@ -90,7 +90,8 @@ class UnmountedDisk(Fault):
 
     A voter that the configuration names must not start like that: it would vote without its log. With voters in the log
     (KIP-853) the new directory has another id, so that the controller is a replica without a vote. If it may join the
-    quorum by itself, it takes the place of the former voter, and the new disk may stay for good.
+    quorum by itself, it takes the place of the former voter, and the new disk may stay for good. A disk with the logs
+    of partitions always stays: the old copies would be lost copies a second time.
 
     Its voice matters most while a third controller lacks records that this one had on the missing disk. So the third
     controller is cut off for a moment, and every second time the leader is killed together with the voter.
@@ -121,6 +122,11 @@ class UnmountedDisk(Fault):
     def _unmount(self, node: SimNode, killed_leader: SimNode | None) -> None:
         if node.disk.is_unmounted or not self.may_end_uncleanly(node):
             return
+        if self.cluster.layout.has_one_disk:
+            if not may_lose_power(self.cluster, node):
+                return
+            self.cluster.damaged[node.node_id] = node.incarnation
+            killed_leader = None
         self.kernel.trace("unmount", str(node.node_id))
         node.kill("killed before its disk is unmounted")
         node.disk.unmount(self.cluster.layout.metadata_directory.strip("/"))
@@ -143,7 +149,7 @@ class UnmountedDisk(Fault):
             return
         quorum = None if node.broker is None else node.broker.quorum
         has_joined = quorum is not None and quorum.log.kraft_version > 0 and is_voter(quorum, quorum.own)
-        if has_joined and self.random.random() < 0.5:
+        if self.cluster.keeps_new_disk or (has_joined and self.random.random() < 0.5):
             self.kernel.trace("new disk", str(node.node_id))
             node.disk.keep_new()
         else:
