@@ -24,6 +24,7 @@ __all__ = ["SKIPPED", "main", "run_page"]
 # The exit code of a page that could not be run here.
 SKIPPED = 77
 # A page that calls `make` runs in a directory that looks like a checkout.
+STAMPS = ("node", "ready")
 NOT_IN_CHECKOUT = {".git", ".venv", "build", "data", "dist"}
 
 
@@ -115,8 +116,10 @@ def make_checkout(directory: Path) -> None:
             (directory / entry.name).symlink_to(entry)
     virtual = directory / ".venv"
     virtual.mkdir()
-    (virtual / "bin").symlink_to(Path(sys.executable).parent)
-    for stamp in ("node", "ready"):
+    for entry in Path(sys.prefix).iterdir():
+        if entry.name not in STAMPS:
+            (virtual / entry.name).symlink_to(entry)
+    for stamp in STAMPS:
         (virtual / stamp).touch()
 
 
