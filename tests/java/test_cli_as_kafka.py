@@ -448,6 +448,7 @@ ROWS = {
     "transactions": "test_transactions_and_their_producers",
     "producers": "test_transactions_and_their_producers",
     "configs": "test_configs",
+    "acls": "integration/test_acls_as_kafka.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",
