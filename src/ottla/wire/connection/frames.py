@@ -18,6 +18,7 @@ then calls `retain`, because the scratch buffer belongs to the next connection.
 from __future__ import annotations
 
 from struct import Struct
+from typing import Any
 
 from ottla.wire.connection.buffers import LARGE_SIZE_MAX, ReceiveBuffers, reserve
 from ottla.wire.connection.request_memory import UNCOUNTED_BYTES, MemoryHolder
@@ -82,7 +83,7 @@ class FrameReader:
         self._buffers = buffers
         # The bound on the memory of incomplete frames, and the connection for which it is counted.
         self._memory = None if holder is None else buffers.memory
-        self._holder = holder
+        self._holder: Any = holder
         # True if there is no memory for more of the frame: nothing can be received until `grow_again` has succeeded.
         self.waits_for_room = False
         self._size_min = size_min
@@ -162,7 +163,8 @@ class FrameReader:
             frame, self._frame = self._frame, None
             if self._size > UNCOUNTED_BYTES:
                 self._whole = None
-                self._release()
+                if self._memory is not None:
+                    self._memory.release(self._holder)
             return frame
         position, end = self.position, self.end
         if end - position < 4:
@@ -200,7 +202,8 @@ class FrameReader:
         """Forgets the incomplete frame: the connection ends."""
         self._frame = self._whole = None
         self.waits_for_room = False
-        self._release()
+        if self._memory is not None:
+            self._memory.release(self._holder)
 
     def _begin(self, size: int, received: memoryview) -> None:
         filled = len(received)
@@ -213,7 +216,11 @@ class FrameReader:
             self._size = size
             if size >> 16 == TLS_HANDSHAKE and filled > 1 and received[1] == TLS_CLIENT_HELLO:
                 raise FrameSizeError(size)
-            if allocated > UNCOUNTED_BYTES and not self._may_occupy(allocated):
+            if (
+                allocated > UNCOUNTED_BYTES
+                and self._memory is not None
+                and not self._memory.take(self._holder, allocated)
+            ):
                 allocated = FRAME_ALLOCATION_UNPROVEN
         frame = memoryview(self._buffers.large.take(allocated))[:allocated]
         frame[:filled] = received
@@ -222,11 +229,10 @@ class FrameReader:
     def _grow(self, frame: memoryview) -> None:
         """More room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
         allocated = min(self._size, max(2 * len(frame), FRAME_ALLOCATION_FIRST))
-        if not self._may_occupy(allocated):
+        memory = self._memory
+        if memory is not None and not memory.take(self._holder, allocated):
             self.waits_for_room = True
-            assert self._memory is not None
-            assert self._holder is not None
-            self._memory.wait(self._holder)
+            memory.wait(self._holder)
             return
         whole = self._whole
         if whole is None:
@@ -236,11 +242,3 @@ class FrameReader:
                 whole = memoryview(self._buffers.large.take(allocated))
             whole[: len(frame)] = frame
         self._frame = whole[:allocated]
-
-    def _may_occupy(self, size: int) -> bool:
-        memory, holder = self._memory, self._holder
-        return memory is None or holder is None or memory.take(holder, size)
-
-    def _release(self) -> None:
-        if self._memory is not None and self._holder is not None:
-            self._memory.release(self._holder)

@@ -76,18 +76,19 @@ class RequestMemory:
 
     def take(self, holder: MemoryHolder, wanted_bytes: int) -> bool:
         """Counts `wanted_bytes` for the holder's request, or all of its size. Returns False if there is no room."""
-        more = wanted_bytes - holder.counted_bytes
-        if more <= 0:
+        counted = holder.counted_bytes
+        if counted >= wanted_bytes:
             return True
-        used = self.used_bytes
-        if used + more > self._threshold_bytes:
-            more = holder.request_bytes - holder.counted_bytes
-            if used + more > self.limit_bytes:
+        used = self.used_bytes - counted + wanted_bytes
+        if used > self._threshold_bytes:
+            wanted_bytes = holder.request_bytes
+            used = self.used_bytes - counted + wanted_bytes
+            if used > self.limit_bytes:
                 return False
-        if not holder.counted_bytes:
+        if not counted:
             self._holders[holder] = None
-        self.used_bytes = used + more
-        holder.counted_bytes += more
+        self.used_bytes = used
+        holder.counted_bytes = wanted_bytes
         return True
 
     def wait(self, holder: MemoryHolder) -> None:
@@ -104,14 +105,16 @@ class RequestMemory:
 
     def release(self, holder: MemoryHolder) -> None:
         """The request is started, or its connection has ended."""
-        self._waiting.pop(holder, None)
-        if not holder.counted_bytes:
-            return
-        self.used_bytes -= holder.counted_bytes
-        holder.counted_bytes = 0
-        del self._holders[holder]
-        if self._waiting:
-            self._wake()
+        waiting = self._waiting
+        if waiting:
+            waiting.pop(holder, None)
+        counted = holder.counted_bytes
+        if counted:
+            self.used_bytes -= counted
+            holder.counted_bytes = 0
+            del self._holders[holder]
+            if waiting:
+                self._wake()
 
     def close_slow_senders(self) -> None:
         """While requests wait: ends the connections that keep memory from them without sending."""
