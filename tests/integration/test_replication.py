@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -184,7 +186,7 @@ def test_a_blank_disk_is_filled_again(nodes: ottla.testing.Cluster) -> None:
     wait_until_equal(nodes, topic)
     node = nodes.node(3)
     node.kill()
-    _empty(node.directory / "data")
+    _replace_disk(node)
     wait_in_sync(nodes, topic, [1, 2])
     producer.produce(topic, b"meanwhile")
     assert producer.flush(30) == 0
@@ -277,13 +279,14 @@ def test_a_stranger_is_no_follower(nodes: ottla.testing.Cluster) -> None:
     assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def _empty(directory: Path) -> None:
-    """A new disk: everything is gone."""
-    for entry in directory.iterdir():
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
+def _replace_disk(node: ottla.testing.Node) -> None:
+    """A new disk: everything is gone. The node is a voter, so an operator has to format it for its cluster."""
+    data = node.directory / "data"
+    stored = dict(line.split("=", 1) for line in (data / "meta.properties").read_text().splitlines() if "=" in line)
+    shutil.rmtree(data)
+    config = str(node.directory / "node.properties")
+    program = [str(Path(sys.executable).parent / "ottla"), "storage", "format"]
+    subprocess.run([*program, "--config", config, "--cluster-id", stored["cluster.id"]], check=True, timeout=60)
 
 
 def test_the_end_of_a_partition_behind_an_unanswered_produce_request(nodes: ottla.testing.Cluster) -> None:
