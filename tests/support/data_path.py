@@ -96,7 +96,12 @@ class DataPath:
         self.replicas.start(self.image)
         # The holder of the current image is this object itself.
         self.broker: Any = SimpleNamespace(
-            config=self.config, replicas=self.replicas, logs=self.logs, node_id=NODE_ID, metadata=self
+            config=self.config,
+            replicas=self.replicas,
+            logs=self.logs,
+            node_id=NODE_ID,
+            metadata=self,
+            world=self.virtual.world,
         )
 
     def _open_logs(self) -> LogManager:
