@@ -26,34 +26,30 @@ T = TypeVar("T")
 U = TypeVar("U")
 E = TypeVar("E", bound=BaseException)
 
-_PENDING = object()
-
 
 class Deferred(Generic[T]):
     """Resolved or failed exactly once. A second completion is a programmer's error."""
 
-    __slots__ = ("_callbacks", "_error", "_value")
+    __slots__ = ("_callbacks", "_error", "_value", "done")
 
     def __init__(self) -> None:
-        self._value: object = _PENDING
+        # To be read only. Not a property, because it is read several times for every request.
+        self.done = False
+        self._value: object = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
 
     @classmethod
     def resolved(cls, value: T) -> Deferred[T]:
         deferred: Deferred[T] = cls()
-        deferred._value = value
+        deferred._value, deferred.done = value, True
         return deferred
 
     @classmethod
     def failed(cls, error: BaseException) -> Deferred[T]:
         deferred: Deferred[T] = cls()
-        deferred._error = error
+        deferred._error, deferred.done = error, True
         return deferred
-
-    @property
-    def done(self) -> bool:
-        return self._value is not _PENDING or self._error is not None
 
     @property
     def error(self) -> BaseException | None:
@@ -63,19 +59,19 @@ class Deferred(Generic[T]):
         """The value, or raises the error. Asking before completion is a programmer's error."""
         if self._error is not None:
             raise self._error
-        assert self._value is not _PENDING, "asked for a result that is not there yet"
+        assert self.done, "asked for a result that is not there yet"
         return self._value  # type: ignore[return-value]
 
     # Completion.
 
     def resolve(self, value: T) -> None:
         assert not self.done, "resolved twice"
-        self._value = value
+        self._value, self.done = value, True
         self._run_callbacks()
 
     def fail(self, error: BaseException) -> None:
         assert not self.done, "resolved twice"
-        self._error = error
+        self._error, self.done = error, True
         self._run_callbacks()
 
     def when_done(self, callback: Callable[[Deferred[T]], object]) -> None:

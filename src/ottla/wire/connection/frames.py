@@ -66,6 +66,7 @@ class FrameReader:
         "_size_min",
         "_whole",
         "end",
+        "has_begun_frame",
         "position",
         "size_max",
         "waits_for_room",
@@ -102,11 +103,8 @@ class FrameReader:
         self._data = _NOTHING
         self.position = 0
         self.end = 0
-
-    @property
-    def has_begun_frame(self) -> bool:
-        """True if only the size of the next frame was received: its bytes are probably waiting in the socket."""
-        return self._frame is not None and not self._filled
+        # True if only the size of the next frame was received: its bytes are probably waiting in the socket.
+        self.has_begun_frame = False
 
     @property
     def size(self) -> int:
@@ -146,6 +144,7 @@ class FrameReader:
             self.end = self.end - self.position + count
             self._data, self.position = self._buffers.scratch, 0
             return
+        self.has_begun_frame = False
         filled = self._filled + count
         room = len(frame)
         if filled > room:
@@ -201,7 +200,7 @@ class FrameReader:
     def drop(self) -> None:
         """Forgets the incomplete frame: the connection ends."""
         self._frame = self._whole = None
-        self.waits_for_room = False
+        self.waits_for_room = self.has_begun_frame = False
         if self._memory is not None:
             self._memory.release(self._holder)
 
@@ -225,6 +224,7 @@ class FrameReader:
         frame = memoryview(self._buffers.large.take(allocated))[:allocated]
         frame[:filled] = received
         self._frame = frame
+        self.has_begun_frame = not filled
 
     def _grow(self, frame: memoryview) -> None:
         """More room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
