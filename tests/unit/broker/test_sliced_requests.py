@@ -37,7 +37,7 @@ class Waiter:
 class Node(DataPath):
     def start(self) -> None:
         super().start()
-        broker = SimpleNamespace(**vars(self.broker), world=self.virtual.world, statistics=NodeStatistics())
+        broker = SimpleNamespace(**vars(self.broker), statistics=NodeStatistics())
         self.broker = broker
         self.dispatcher = Dispatcher(broker)
         self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=2)

@@ -50,11 +50,8 @@ class Node:
         for topic in TOPICS:
             self.path.create_topic(topic, 3)
         self.path.create_offsets_topic()
-        broker: Any = SimpleNamespace(
-            **vars(self.path.broker),
-            world=self.path.virtual.world.replaced(clock=self.clock),
-            statistics=NodeStatistics(),
-        )
+        broker: Any = SimpleNamespace(**vars(self.path.broker), statistics=NodeStatistics())
+        broker.world = self.path.virtual.world.replaced(clock=self.clock)
         self.dispatcher = dispatcher(broker)
         self.authorizer = RuleAuthorizer()
         self.quotas = ChangingQuotas(self.clock)

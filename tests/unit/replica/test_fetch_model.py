@@ -63,9 +63,7 @@ class Node:
     def __init__(self, directory: str, kind: int) -> None:
         self.kind = kind
         self.path = DataPath(directory)
-        broker: Any = SimpleNamespace(
-            **vars(self.path.broker), world=self.path.virtual.world, statistics=NodeStatistics()
-        )
+        broker: Any = SimpleNamespace(**vars(self.path.broker), statistics=NodeStatistics())
         self.dispatcher = Dispatcher(broker)
         self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
         self.answers: list[Any] = []

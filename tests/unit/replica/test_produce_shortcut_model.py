@@ -74,10 +74,10 @@ class Node:
         self.clock = WorkingClock(virtual.clock)
         broker: Any = SimpleNamespace(
             **vars(self.path.broker),
-            world=virtual.world.replaced(clock=self.clock),
             statistics=NodeStatistics(),
             transactional_appends=TransactionalAppends(Verifier(), virtual.world.workers),
         )
+        broker.world = virtual.world.replaced(clock=self.clock)
         self.dispatcher = dispatcher(broker)
         self.authorizer = RuleAuthorizer()
         self.quotas = ChangingQuotas(self.clock)

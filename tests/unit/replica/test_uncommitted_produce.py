@@ -46,7 +46,7 @@ class Pair:
     def __init__(self, node: DataPath, version: int) -> None:
         self.node = node
         self.version = version
-        broker: Any = SimpleNamespace(**vars(node.broker), world=node.virtual.world, statistics=NodeStatistics())
+        broker: Any = SimpleNamespace(**vars(node.broker), statistics=NodeStatistics())
         self.dispatcher = Dispatcher(broker)
         self.frames: dict[str, bytearray] = {}
         self.topic_ids = {
