@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import check
 from ottla.model.access import WILDCARD, Operation, PatternType, Permission, ResourceType
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
-from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
-from ottla.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from ottla.wire.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
 
 __all__ = ["Acl", "Acls", "AclSelection"]
 
@@ -44,32 +54,11 @@ class Acls:
         self._cluster = cluster
 
     async def describe(self, selection: AclSelection | None = None) -> list[Acl]:
-        selection = selection or AclSelection()
         response: DescribeAclsResponse = await self._cluster.ask_any(
-            DescribeAclsRequest(
-                resource_type_filter=selection.resource_type,
-                resource_name_filter=selection.resource_name,
-                pattern_type_filter=selection.pattern_type,
-                principal_filter=selection.principal,
-                host_filter=selection.host,
-                operation=selection.operation,
-                permission_type=selection.permission,
-            )
+            DescribeAclsRequest(**_filter_fields(selection or AclSelection()))
         )
         check(response.error_code, response.error_message)
-        return sorted(
-            Acl(
-                resource_type=ResourceType(resource.resource_type),
-                resource_name=resource.resource_name,
-                principal=rule.principal,
-                operation=Operation(rule.operation),
-                permission=Permission(rule.permission_type),
-                host=rule.host,
-                pattern_type=PatternType(resource.pattern_type),
-            )
-            for resource in response.resources
-            for rule in resource.acls
-        )
+        return sorted(_acl(resource, rule) for resource in response.resources for rule in resource.acls)
 
     async def create(self, acls: Iterable[Acl]) -> None:
         """Rules that exist already stay as they are. Raises the error of the first rule that was refused."""
@@ -93,18 +82,7 @@ class Acls:
 
     async def delete(self, selections: Iterable[AclSelection]) -> list[Acl]:
         """The rules that were deleted."""
-        filters = [
-            DeleteAclsFilter(
-                resource_type_filter=selection.resource_type,
-                resource_name_filter=selection.resource_name,
-                pattern_type_filter=selection.pattern_type,
-                principal_filter=selection.principal,
-                host_filter=selection.host,
-                operation=selection.operation,
-                permission_type=selection.permission,
-            )
-            for selection in selections
-        ]
+        filters = [DeleteAclsFilter(**_filter_fields(selection)) for selection in selections]
         response: DeleteAclsResponse = await self._cluster.ask_controller(
             DeleteAclsRequest(filters=filters), lambda answer: [result.error_code for result in answer.filter_results]
         )
@@ -113,15 +91,31 @@ class Acls:
             check(result.error_code, result.error_message)
             for match in result.matching_acls:
                 check(match.error_code, match.error_message)
-                deleted.add(
-                    Acl(
-                        resource_type=ResourceType(match.resource_type),
-                        resource_name=match.resource_name,
-                        principal=match.principal,
-                        operation=Operation(match.operation),
-                        permission=Permission(match.permission_type),
-                        host=match.host,
-                        pattern_type=PatternType(match.pattern_type),
-                    )
-                )
+                deleted.add(_acl(match, match))
         return sorted(deleted)
+
+
+def _filter_fields(selection: AclSelection) -> dict[str, Any]:
+    """A filter has the same fields in DescribeAcls and in DeleteAcls."""
+    return {
+        "resource_type_filter": selection.resource_type,
+        "resource_name_filter": selection.resource_name,
+        "pattern_type_filter": selection.pattern_type,
+        "principal_filter": selection.principal,
+        "host_filter": selection.host,
+        "operation": selection.operation,
+        "permission_type": selection.permission,
+    }
+
+
+def _acl(resource: DescribeAclsResource | DeleteAclsMatchingAcl, rule: AclDescription | DeleteAclsMatchingAcl) -> Acl:
+    """DescribeAcls answers with rules by resource, DeleteAcls with both in one message."""
+    return Acl(
+        resource_type=ResourceType(resource.resource_type),
+        resource_name=resource.resource_name,
+        principal=rule.principal,
+        operation=Operation(rule.operation),
+        permission=Permission(rule.permission_type),
+        host=rule.host,
+        pattern_type=PatternType(resource.pattern_type),
+    )
