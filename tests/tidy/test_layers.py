@@ -9,9 +9,9 @@ from pathlib import Path
 from tests.tidy.files import SOURCE, parsed, relative, source_modules
 
 # The packages that may touch the outside world.
-OUTER = ("host", "cli", "testing", "client", "sim", "spark", "connect")
+OUTER = ("host", "cli", "testing", "client", "sim", "spark", "connect", "serdes")
 # The packages that no broker process loads; import-linter holds brokers to it.
-NOT_A_NODE = ("testing", "sim", "spark", "connect")
+NOT_A_NODE = ("testing", "sim", "spark", "connect", "serdes")
 OUTSIDE_WORLD = {
     "asyncio",
     "random",
