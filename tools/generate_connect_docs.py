@@ -56,9 +56,11 @@ PREDICATES = """## Predicates
 
 PROVIDERS = """## Secrets
 
-`${file:/path/file.properties:key}`, `${env:NAME}` and `${dir:/path:file}` work in every configuration. They are
-resolved when a task starts or a configuration is validated, and are never shown: REST answers with the reference,
-traces and logs have stars instead of the value. `config.providers` of the worker adds more providers.
+A worker's own file may use `${file:/path/file.properties:key}`, `${env:NAME}` and `${dir:/path:file}`. A reference in a
+connector's configuration reads files of the worker's machine, so connectors may use only the providers that
+`config.providers` of the worker names (`config.providers=file,env`), within their limits
+(`config.providers.file.param.allowed.paths=/run/secrets`). They are resolved when a task starts or a configuration is
+validated, and are never shown: REST answers with the reference, traces and logs have stars instead of the value.
 """
 
 

@@ -259,7 +259,7 @@ async def test_secrets_are_filled_in_and_never_shown(
     broker: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LINES_SECRET", "geheimnis")
-    async with Team(broker, tmp_path, "secrets") as team:
+    async with Team(broker, tmp_path, "secrets", config_providers="env") as team:
         _, api, started = await team.join()
         config = {**SOURCE, "password": "${env:LINES_SECRET}", "fail": "wrong password ${env:LINES_SECRET}"}
         await api.call("POST", "/connectors", {"name": "a", "config": config})

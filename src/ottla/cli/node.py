@@ -10,9 +10,13 @@ from ottla.broker.context import ListenerInfo
 from ottla.broker.loggers import LEVELS
 from ottla.host.logs import set_up_logging
 from ottla.host.node_process import NodeProcess, StartError
+from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError, decode_properties, parse_properties
 
-__all__ = ["fail", "node", "run_node"]
+__all__ = ["fail", "keep_files_private", "node", "run_node"]
+
+# What a node writes has no permissions for users outside of its group.
+_OTHERS = 0o007
 
 
 def node(*, config_file: str) -> int:
@@ -23,13 +27,18 @@ def node(*, config_file: str) -> int:
     except OSError as error:
         return fail(f"Cannot read {config_file}: {error.strerror}.")
     try:
-        config = BrokerConfig(parse_properties(text))
+        config = own_config(parse_properties(text))
     except (ConfigError, ValueError) as error:
         return fail(f"{config_file}: {error}")
     directory = os.path.dirname(os.path.abspath(config_file))
     # A pid file is written only next to a properties file that `ottla up` created.
     pid_file = os.path.join(directory, "node.pid") if os.path.basename(config_file) == "node.properties" else None
     return run_node(config, pid_file=pid_file, on_ready=_say_ready)
+
+
+def keep_files_private() -> None:
+    """From now on, files of this process cannot be read by every user of the machine."""
+    os.umask(os.umask(_OTHERS) | _OTHERS)
 
 
 def run_node(
@@ -47,6 +56,7 @@ def run_node(
     if level not in LEVELS:
         return fail(f"OTTLA_LOG_LEVEL is {level}, but it must be one of {', '.join(LEVELS)}.")
     set_up_logging(level=level, line_format=config.ottla_log_format)
+    keep_files_private()
     owns_pid_file = False
 
     def on_locked() -> None:

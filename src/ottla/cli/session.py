@@ -199,10 +199,11 @@ def make_session(
         request_timeout_ms=min(30_000, timeout_ms),
     )
     session = Session(settings, Output(as_json=as_json), is_told_where=bootstrap is not None)
-    session.take(_profile_properties(profile, is_wanted=bootstrap is None and properties_file is None))
+    given = _profile_properties(profile, is_wanted=bootstrap is None and properties_file is None)
+    session.take(_without_references(given, "the profile"))
     if properties_file is not None:
         session.properties_file = properties_file
-        session.take(read_properties(properties_file))
+        session.take(_without_references(read_properties(properties_file), properties_file))
     return session
 
 
@@ -227,6 +228,19 @@ def read_properties(path: str) -> dict[str, str]:
 
     with open(path, "rb") as file:
         return parse_properties(decode_properties(file.read()))
+
+
+def _without_references(properties: dict[str, str], where: str) -> dict[str, str]:
+    """A user's own file may refer to secrets: `${file:PATH:KEY}`, `${env:NAME}`."""
+    if not any("${" in text for text in properties.values()):
+        return properties
+    from ottla.host.references import resolve_own_file
+    from ottla.model.config.references import ReferenceFailed
+
+    try:
+        return resolve_own_file(properties).properties
+    except ReferenceFailed as error:
+        raise Failure(f"{where}: {error}") from None
 
 
 def parsed_file(path: str, parse: Callable[[str], T]) -> T:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.broker.context import ListenerInfo
 from ottla.cli.logic.exposure import exposed_listeners
-from ottla.cli.node import fail, run_node
+from ottla.cli.node import fail, keep_files_private, run_node
 from ottla.host.files import OsFiles
 from ottla.host.local_cluster import (
     HOST,
@@ -25,6 +25,7 @@ from ottla.host.local_cluster import (
     node_properties,
     write_properties,
 )
+from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError, complaint_about_key, parse_properties
 from ottla.model.ports import DirectoryLocked
 
@@ -92,6 +93,7 @@ def up(
 
 def _up(plan: _Plan) -> int:
     nodes, data = plan.nodes, plan.data
+    keep_files_private()
     try:
         os.makedirs(data, exist_ok=True)
         lock = OsFiles().lock(os.path.join(data, ".lock"))
@@ -140,7 +142,7 @@ def _up_one(plan: _Plan) -> int:
         say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings)
 
     pid_file = os.path.join(node_directory(data, 1), "node.pid")
-    config = BrokerConfig(properties(port, 0))
+    config = own_config(properties(port, 0))
     if (code := _check_exposure([config], plan)) is not None:
         return code
     return run_node(config, pid_file=pid_file, on_bound=on_bound, on_ready=on_ready)
@@ -169,7 +171,7 @@ def _up_many(plan: _Plan, *, controllers_so_far: int) -> int:
         )
         for node_id in range(1, nodes + 1)
     ]
-    if (code := _check_exposure([BrokerConfig(properties) for properties in all_properties], plan)) is not None:
+    if (code := _check_exposure([own_config(properties) for properties in all_properties], plan)) is not None:
         return code
     format_controllers(all_properties)
     config_files = [

@@ -51,8 +51,8 @@ class Worker:
         self.config = config
         self.plugins = plugins or Plugins(config.settings.texts("plugin.path"))
         self._make_engine = engine or _spark_engine
-        # The values of secrets, which logs and answers must hide.
-        self.mask = Mask()
+        # The values of secrets, which logs and answers must hide: the worker's, and those of its connectors.
+        self.mask = config.mask
         self._stop_hiding: Callable[[], None] | None = None
         host, port = config.listener()
         self._rest = RestServer(

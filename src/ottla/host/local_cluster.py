@@ -13,7 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from ottla.host.free_ports import HOST, free_ports
-from ottla.model.config import BrokerConfig, format_properties
+from ottla.host.references import own_config
+from ottla.model.config import format_properties
 
 __all__ = [
     "HOST",
@@ -129,7 +130,7 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
     if sum("controller" in properties["process.roles"] for properties in nodes) < 2:
         return
     files = OsFiles()
-    configs = [BrokerConfig(properties) for properties in nodes]
+    configs = [own_config(properties) for properties in nodes]
     controllers = [config for config in configs if config.is_controller]
     existing = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
     if any(meta is not None for meta in existing):

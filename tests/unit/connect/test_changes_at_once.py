@@ -40,7 +40,10 @@ def catalog() -> PluginCatalog:
     mask = Mask()
     config: Any = SimpleNamespace(converter_defaults=dict)
     return PluginCatalog(
-        Plugins(), config, resolve=lambda given: resolve(given, make_providers({}), mask), hide=mask.hide
+        Plugins(),
+        config,
+        resolve=lambda given: resolve(given, make_providers({"config.providers": "env"}), mask),
+        hide=mask.hide,
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.logic.node_files import directories, metadata_directory, read_node_file
+from ottla.cli.node import keep_files_private
 from ottla.cli.output import Output
 from ottla.cli.verbs import VerbGroup
 from ottla.host.files import OsFiles
@@ -90,6 +91,7 @@ def format_command(
 ) -> int:
     Uuid.parse(cluster_id)
     broker = read_node_file(config)
+    keep_files_private()
     files = OsFiles()
     places = directories(broker)
     done = [directory for directory in places if files.exists(f"{directory}/meta.properties")]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ottla.cli.logic.doctor_checks import HINT, RISK, WRONG, Finding
 from ottla.cli.logic.local_files import mount_options
+from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError
 
 __all__ = ["examine_properties"]
@@ -14,7 +15,7 @@ __all__ = ["examine_properties"]
 def examine_properties(properties: Mapping[str, str]) -> list[Finding]:
     """Faults and risks in a properties file; an invalid file is a single finding."""
     try:
-        config = BrokerConfig(dict(properties))
+        config = own_config(properties)
     except (ConfigError, ValueError) as error:
         what = error.message if isinstance(error, ConfigError) else str(error)
         return [Finding(WRONG, "settings", what, "correct it; docs/configuration.md lists every setting")]

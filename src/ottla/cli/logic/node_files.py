@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.cli.failures import Failure
+from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError, decode_properties, parse_properties
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
@@ -16,7 +17,7 @@ __all__ = ["controller_listeners", "directories", "metadata_directory", "metadat
 def read_node_file(path: str) -> BrokerConfig:
     with open(path, "rb") as file:
         try:
-            return BrokerConfig(parse_properties(decode_properties(file.read())))
+            return own_config(parse_properties(decode_properties(file.read())))
         except (ConfigError, ValueError) as error:
             raise Failure(f"{path}: {error.message if isinstance(error, ConfigError) else error}") from None
 

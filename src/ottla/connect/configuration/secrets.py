@@ -3,32 +3,29 @@
 Configurations are stored and shown with references. Only tasks and validation see the values (`resolve`). Their traces
 and log lines go through a `Mask`, which replaces the values with stars.
 
-Every worker has the providers `file`, `env` and `dir` (or `directory`). `config.providers` adds more, or the same with
-settings: `config.providers.file.class`, `config.providers.file.param.allowed.paths`. A reference to an unknown provider
-stays as it is, as in Kafka: it may be ordinary text.
+The worker's own file may use the providers `file`, `env` and `dir` (or `directory`). Connectors come from other
+machines, and a reference reads files of this one: they may use only the providers that `config.providers` of the worker
+names, with their limits: `config.providers=file`, `config.providers.file.param.allowed.paths=/run/secrets`. A reference
+to an unknown provider stays as it is, as in Kafka: it may be ordinary text.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.connect.api import ConfigProvider, ConnectError
 from ottla.connect.api.config_definitions import names_in
 from ottla.connect.plugins.providers.local import DirectoryConfigProvider, EnvVarConfigProvider, FileConfigProvider
+from ottla.model.config.references import Lookup, ReferenceFailed, resolve_references
 
 if TYPE_CHECKING:
     from ottla.connect.plugins import Plugins
 
-__all__ = ["HIDDEN", "Mask", "MaskFilter", "hide_in_logs", "make_providers", "resolve"]
+__all__ = ["HIDDEN", "Mask", "MaskFilter", "hide_in_logs", "make_providers", "resolve", "resolve_own"]
 
 HIDDEN = "********"
-# Kafka's syntax: a provider, an optional path, a key without brackets.
-REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")
-# Values may contain references, up to this depth.
-DEPTH_MAX = 4
 # Shorter values are common in ordinary text and are not masked.
 MASKED_LENGTH_MIN = 4
 MASKED_MAX = 10_000
@@ -83,18 +80,24 @@ def hide_in_logs(mask: Mask) -> Callable[[], None]:
     return end
 
 
-def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) -> dict[str, ConfigProvider]:
-    """The providers of a worker, by the names that references use."""
-    providers: dict[str, ConfigProvider] = {
+def built_in_providers() -> dict[str, ConfigProvider]:
+    """The providers that need no class, by the names that references use."""
+    return {
         "file": FileConfigProvider(),
         "env": EnvVarConfigProvider(),
         "dir": DirectoryConfigProvider(),
         "directory": DirectoryConfigProvider(),
     }
+
+
+def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) -> dict[str, ConfigProvider]:
+    """The providers that a worker offers to connectors: those that its `config.providers` names."""
+    built_in = built_in_providers()
+    providers: dict[str, ConfigProvider] = {}
     for name in names_in(config.get("config.providers")):
         prefix = f"config.providers.{name}."
         wanted = config.get(prefix + "class")
-        provider = providers.get(name)
+        provider = built_in.get(name)
         if wanted is not None:
             if plugins is None:
                 raise ConnectError(f"{prefix}class is not supported here")
@@ -111,30 +114,43 @@ def make_providers(config: Mapping[str, str], plugins: Plugins | None = None) ->
 def resolve(
     config: Mapping[str, str], providers: Mapping[str, ConfigProvider], mask: Mask | None = None
 ) -> dict[str, str]:
-    """The configuration with references replaced by their values."""
-    return {key: _resolved(key, text, providers, mask) for key, text in config.items()}
+    """A connector's configuration with references replaced by their values."""
+    lookups = {name: _refuse_to_connectors(name) for name in built_in_providers()}
+    lookups |= {name: _lookup(provider) for name, provider in providers.items()}
+    return _resolved(config, lookups, mask)
 
 
-def _resolved(key: str, text: str, providers: Mapping[str, ConfigProvider], mask: Mask | None) -> str:
-    for _ in range(DEPTH_MAX):
-        references = [match for match in REFERENCE.finditer(text) if match.group(1) in providers]
-        if not references:
-            return text
-        parts, position = [], 0
-        for match in references:
-            value = _looked_up(key, match, providers)
-            if mask is not None:
-                mask.add([value, *value.splitlines()])
-            parts += [text[position : match.start()], value]
-            position = match.end()
-        text = "".join([*parts, text[position:]])
-    raise ConnectError(f"{key}: references are nested more than {DEPTH_MAX} deep")
+def resolve_own(config: Mapping[str, str], mask: Mask | None = None) -> dict[str, str]:
+    """The worker's own file with references replaced by their values. Raises ConnectError."""
+    return _resolved(config, {name: _lookup(each) for name, each in built_in_providers().items()}, mask)
 
 
-def _looked_up(key: str, match: re.Match[str], providers: Mapping[str, ConfigProvider]) -> str:
-    name, path, wanted = match.group(1), match.group(3) or "", match.group(4)
-    found = providers[name].get(path, [wanted])
-    if wanted not in found:
-        place = f"{name}:{path}" if path else name
-        raise ConnectError(f"{key} refers to {wanted}, which does not exist in {place}")
-    return found[wanted]
+def _resolved(config: Mapping[str, str], lookups: Mapping[str, Lookup], mask: Mask | None) -> dict[str, str]:
+    try:
+        resolved = resolve_references(config, lookups)
+    except ReferenceFailed as error:
+        raise ConnectError(str(error)) from None
+    if mask is not None:
+        for value in resolved.values:
+            mask.add([value, *value.splitlines()])
+    return resolved.properties
+
+
+def _lookup(provider: ConfigProvider) -> Lookup:
+    def look_up(path: str, key: str) -> str:
+        try:
+            found = provider.get(path, [key])
+        except ConnectError as error:
+            raise ReferenceFailed(str(error)) from None
+        if key not in found:
+            raise ReferenceFailed(f"{key} does not exist there.")
+        return found[key]
+
+    return look_up
+
+
+def _refuse_to_connectors(name: str) -> Lookup:
+    def refuse(path: str, key: str) -> str:  # noqa: ARG001
+        raise ReferenceFailed(f"this worker does not offer the provider to connectors: set config.providers={name}.")
+
+    return refuse

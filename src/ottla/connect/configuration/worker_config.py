@@ -20,6 +20,8 @@ from ottla.connect.api.config_definitions import (
     Range,
     Settings,
 )
+from ottla.connect.api.plugin import ConnectError
+from ottla.connect.configuration.secrets import Mask, resolve_own
 
 __all__ = ["DISTRIBUTED", "STANDALONE", "WorkerConfig"]
 
@@ -66,7 +68,8 @@ def _common() -> ConfigDefinitions:
         .define("topic.creation.enable", ConfigType.BOOLEAN, default=True,
                 documentation="Whether sources may create topics by their own rules.")
         .define("config.providers", ConfigType.LIST, default=(),
-                documentation="Names of providers for ${name:path:key}; file and env are always there.")
+                documentation="Names of providers that connectors may use as ${name:path:key}: file, env, dir or one "
+                              "with its class. This file may use those three in any case.")
         .define("connector.client.config.override.policy", ConfigType.STRING, default="All",
                 documentation="Accepted; connectors may override settings of clients.")
         .define("client.id", ConfigType.STRING, default="", documentation="A name for this worker at the brokers.")
@@ -130,8 +133,13 @@ class WorkerConfig:
 
     def __init__(self, properties: Mapping[str, str], *, distributed: bool) -> None:
         self.distributed = distributed
-        self.original = dict(properties)
-        self.settings: Settings = (DISTRIBUTED if distributed else STANDALONE).parse(properties)
+        # The values of references, which logs and answers must hide.
+        self.mask = Mask()
+        try:
+            self.original = resolve_own(properties, self.mask)
+        except ConnectError as error:
+            raise ConfigError(str(error)) from None
+        self.settings: Settings = (DISTRIBUTED if distributed else STANDALONE).parse(self.original)
         self.group_id = self.settings.text("group.id") if distributed else "connect-standalone"
         if distributed and self.settings.integer("session.timeout.ms") <= self.settings.integer(
             "heartbeat.interval.ms"

@@ -49,6 +49,8 @@ class BrokerConfig(BrokerAttributes):
     static: Mapping[str, str]
     dynamic: Mapping[str, str]
     dynamic_defaults: Mapping[str, str]
+    # Keys of the file whose value comes from a reference: DescribeConfigs does not show them.
+    hidden: frozenset[str]
     # Warnings for the operator: unknown keys, keys of older releases, harmful values ...
     warnings: tuple[str, ...]
     # ... and notes about keys that have no effect here.
@@ -79,6 +81,7 @@ class BrokerConfig(BrokerAttributes):
         *,
         dynamic: Mapping[str, str] | None = None,
         dynamic_defaults: Mapping[str, str] | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         """Raises ConfigError for the first violation."""
         static = _with_both_ids(properties)
@@ -88,6 +91,7 @@ class BrokerConfig(BrokerAttributes):
         state["static"] = static
         state["dynamic"] = dict(dynamic or {})
         state["dynamic_defaults"] = dict(dynamic_defaults or {})
+        state["hidden"] = hidden
         state["warnings"] = (*remarks.warnings, *_warnings_about_pairs(values))
         state["notes"] = tuple(remarks.notes)
         state["listener_overrides"] = overrides
@@ -112,6 +116,7 @@ class BrokerConfig(BrokerAttributes):
             self.static,
             dynamic=self.dynamic if dynamic is None else dynamic,
             dynamic_defaults=self.dynamic_defaults if dynamic_defaults is None else dynamic_defaults,
+            hidden=self.hidden,
         )
 
     def __setattr__(self, name: str, value: object) -> None:

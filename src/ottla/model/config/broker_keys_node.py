@@ -20,6 +20,7 @@ from ottla.model.config.columns import (
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.statuses import (
+    FILE_ONLY,
     FIXED_PARTS,
     GROUP_COMMIT,
     ONE_LOOP,
@@ -112,8 +113,8 @@ NODE_KEYS: Final = (
               "Whether API versions still under development are offered.", internal=True),
     ConfigKey("unstable.feature.versions.enable", BOOLEAN, False, None, HIGH, READ_ONLY, HONOURED,
               "Whether feature levels still under development may be used.", internal=True),
-    ConfigKey("config.providers", LIST, (), AnyList(), LOW, CLUSTER_WIDE, PLUG_INS,
-              "Names of plug-ins that fill in variables in this file."),
+    ConfigKey("config.providers", LIST, (), AnyList(), LOW, CLUSTER_WIDE, FILE_ONLY,
+              "Names of providers for references in this file; file, env and dir are always there."),
     ConfigKey("create.topic.policy.class.name", CLASS, None, None, LOW, READ_ONLY, PLUG_INS,
               "Class that may refuse the creation of a topic."),
     ConfigKey("alter.config.policy.class.name", CLASS, None, None, LOW, READ_ONLY, PLUG_INS,

@@ -81,9 +81,9 @@ def describe_topic(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
         if name in overrides:
             value = _stored(key, overrides[name])
             own = ConfigSynonym(name, format_value(value), ConfigSource.DYNAMIC_TOPIC_CONFIG)
-            yield _described(key, value, (own, *synonyms), is_read_only=False)
+            yield _without_hidden(config, _described(key, value, (own, *synonyms), is_read_only=False))
         else:
-            yield _described(key, defaults[name], synonyms, is_read_only=False)
+            yield _without_hidden(config, _described(key, defaults[name], synonyms, is_read_only=False))
 
 
 def describe_broker(config: BrokerConfig) -> Iterator[EffectiveConfig]:
@@ -94,9 +94,10 @@ def describe_broker(config: BrokerConfig) -> Iterator[EffectiveConfig]:
         if not is_set and (key.internal or name in DYNAMIC_ONLY_KEYS):
             continue
         entry = _described(key, config.get(name), _broker_synonyms(config, name), is_read_only=key.is_read_only)
+        entry = _without_hidden(config, entry)
         yield entry._replace(documentation=None) if name in DYNAMIC_ONLY_KEYS else entry
     for name in dict.fromkeys(name for layer in layers for name in layer if name not in BROKER_KEYS):
-        yield _described_unknown(config, name)
+        yield _without_hidden(config, _described_unknown(config, name))
 
 
 def describe_cluster_defaults(dynamic_defaults: Mapping[str, str]) -> Iterator[EffectiveConfig]:
@@ -126,7 +127,7 @@ def describe_group(config: BrokerConfig, overrides: Mapping[str, str]) -> Iterat
             value = key.parse(overrides[name])
             own = ConfigSynonym(name, overrides[name], ConfigSource.DYNAMIC_GROUP_CONFIG)
             inherited = (own, *inherited)
-        yield _described(key, value, inherited, is_read_only=False)
+        yield _without_hidden(config, _described(key, value, inherited, is_read_only=False))
 
 
 def describe_client_metrics(overrides: Mapping[str, str]) -> Iterator[EffectiveConfig]:
@@ -154,6 +155,23 @@ def _described(
         key.documentation,
         synonyms,
     )
+
+
+def _without_hidden(config: BrokerConfig, entry: EffectiveConfig) -> EffectiveConfig:
+    """The entry of a key whose value in the properties file is a reference: what it refers to is not shown."""
+    if config.hidden.isdisjoint(synonym.name for synonym in entry.synonyms):
+        return entry
+    is_hidden = [
+        synonym.source is ConfigSource.STATIC_BROKER_CONFIG and synonym.name in config.hidden
+        for synonym in entry.synonyms
+    ]
+    synonyms = tuple(
+        synonym._replace(value=None) if hides else synonym
+        for synonym, hides in zip(entry.synonyms, is_hidden, strict=True)
+    )
+    if is_hidden[0]:
+        return entry._replace(value=None, is_sensitive=True, synonyms=synonyms)
+    return entry._replace(synonyms=synonyms)
 
 
 def _described_unknown(config: BrokerConfig, name: str) -> EffectiveConfig:

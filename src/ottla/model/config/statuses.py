@@ -10,6 +10,7 @@ from typing import Final
 from ottla.model.config.keys import inert, refused
 
 __all__ = [
+    "FILE_ONLY",
     "FIXED_PARTS",
     "GROUP_COMMIT",
     "JAVA_TLS",
@@ -45,6 +46,7 @@ PARKED: Final = inert("a parked request leaves its list as soon as it is complet
 TELEMETRY: Final = inert("clients cannot push metrics yet")
 
 # Refused: ignoring the key would not do what the operator wants.
+FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
 KERBEROS: Final = refused("Kerberos is not available")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("this part of TLS and SASL is not available yet")
