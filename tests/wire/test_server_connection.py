@@ -25,6 +25,7 @@ class Pending:
         self.parts: list[Part] | None = None
         self.close_reason: str | None = None
         self.held_bytes = 0
+        self.holds_back = False
         self._waiter = waiter
 
     def left(self, now: float) -> None:
@@ -217,6 +218,26 @@ def test_requests_that_may_overlap_are_started_as_they_arrive() -> None:
     driver.step()
     driver.send(1000)
     assert driver.answers() == [(0, 1), (1, 2), (2, 2)]
+
+
+def test_a_request_that_takes_several_turns_holds_back_requests_that_may_overlap() -> None:
+    world = World()
+    driver = Driver(world)
+    usual = world.dispatch
+
+    def dispatch(frame: memoryview, connection: Any, waiter: Any) -> list[Part] | Pending | None:
+        pending = usual(frame, connection, waiter)
+        assert isinstance(pending, Pending)
+        pending.holds_back = world.started[-1] == 1
+        return pending
+
+    driver.machine._dispatch = dispatch
+    driver.unread = b"".join(request(WRITE, number) for number in range(4))
+    driver.step()
+    assert world.started == [0, 1], "the second request starts behind the first, and no request behind the second"
+    world.commit()
+    driver.step()
+    assert world.started == [0, 1, 2, 3]
 
 
 def test_reading_stops_at_the_limit_and_resumes_at_half_of_it() -> None:

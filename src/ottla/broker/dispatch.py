@@ -29,7 +29,7 @@ from ottla.broker.request_log import DEBUG, REQUEST_LOGGER
 from ottla.broker.route import Route
 from ottla.model.deferred import Deferred
 from ottla.wire.api import API_SPECS, ApiKey
-from ottla.wire.codec import MalformedMessage
+from ottla.wire.codec import LongMessage, MalformedMessage
 from ottla.wire.framing import parse_request_header, response_parts
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ class Dispatcher:
                 outcome = route.shortcut(frame, body_position, context, self._broker)
                 if isinstance(outcome, bytes):
                     return route.answer_shortcut(outcome, context, started, len(frame))
-                if outcome is not None:
-                    request, handle = outcome
+                request, handle = outcome or (None, handle)
             if request is None:
                 if len(frame) > route.sliced_bytes_min:
                     return self._begin_in_slices(frame, body_position, route, context, waiter)
@@ -95,6 +94,8 @@ class Dispatcher:
                     raise MalformedMessage("client_id is longer than the frame")
                 if route.for_brokers is not None:
                     route = route.of_sender(request)
+        except LongMessage:
+            return self._begin_in_slices(frame, body_position, route, context, waiter)
         except (MalformedMessage, struct.error, IndexError) as error:
             raise CloseConnection(f"a malformed {described(frame)} request: {_reason(error)}") from None
         try:
@@ -103,8 +104,7 @@ class Dispatcher:
                 response = response.result()
         except Exception as error:  # noqa: BLE001 - answered as an error; a defect of ours is logged there
             return route.answer_failure(error, context, request, started, len(frame))
-        finally:
-            # Plain additions, for this is done for every request: see `statistics`.
+        finally:  # Plain additions, for this is done for every request: see `statistics`.
             statistics = connection.last_statistics = route.statistics
             statistics.requests += 1
             if started:
@@ -127,11 +127,17 @@ class Dispatcher:
         return PendingResponse.answered(parts, now=self._monotonic(), statistics=connection.last_statistics)
 
     def _begin_in_slices(
-        self, frame: memoryview, body_position: int, route: Route, context: RequestContext, waiter: ResponseWaiter
+        self,
+        frame: memoryview,
+        body_position: int,
+        route: Route | None,
+        context: RequestContext,
+        waiter: ResponseWaiter,
     ) -> PendingResponse:
         """The module that does it is imported with the first such request, which most nodes never see."""
         from ottla.broker.sliced_requests import begin
 
+        assert route is not None
         return begin(route, frame, body_position, context, self._broker, waiter)
 
     def _new_route(self, route_key: int) -> Route | None:

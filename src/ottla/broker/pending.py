@@ -13,7 +13,7 @@ from ottla.model.ports import FileRegion
 if TYPE_CHECKING:
     from ottla.broker.route import Route
 
-__all__ = ["Part", "PendingResponse", "ResponseWaiter"]
+__all__ = ["Part", "PendingResponse", "ResponseWaiter", "SlicedResponse"]
 
 logger = logging.getLogger("ottla.broker.pending")
 
@@ -31,6 +31,9 @@ class PendingResponse:
 
     It is itself the callback of the handler's `Deferred`, so that a parked request costs one object.
     """
+
+    # True if no later request of the connection may be started before this one is answered.
+    holds_back = False
 
     __slots__ = (
         "_context",
@@ -124,3 +127,14 @@ class PendingResponse:
             self.parts = route.encode(response, context, self._request)
         except CloseConnection as order:
             self.close_reason = str(order)
+
+
+class SlicedResponse(PendingResponse):
+    """The place of an answer whose request is handled over several turns of the loop.
+
+    The request is not started as a whole when its place is taken. A later request could overtake the rest of it.
+    """
+
+    holds_back = True
+
+    __slots__ = ()

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["ANSWER_BYTES_MAX", "handle_in_portions"]
+__all__ = ["ANSWER_BYTES_MAX", "PortionSize", "cut", "handle_in_portions", "throttle_position"]
 
 # About twice the answer for the settings of 10,000 topics.
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
@@ -88,8 +88,8 @@ class _PortionedRequest:
         # Why the remaining portions are refused; None if they are not.
         self._refusal = refusal
         size_max = REFUSED_PER_TURN if refusal is not None else portions.size
-        self._size = _Size(1 if portions.is_heavy and refusal is None else size_max, size_max)
-        self._portions = _cut(request, portions.request, self._size)
+        self._size = PortionSize(1 if portions.is_heavy and refusal is None else size_max, size_max)
+        self._portions = cut(request, portions.request, self._size)
         self._answered: Deferred[PackedResponse] = Deferred()
         # The response of the first portion, for the fields besides the array of answers.
         self._response: Any = None
@@ -180,7 +180,7 @@ class _PortionedRequest:
         self._answered.resolve(
             PackedResponse(
                 parts,
-                throttle_position=_throttle_position(type(response), version),
+                throttle_position=throttle_position(type(response), version),
                 throttle_time_ms=throttle_ms,
                 error_code=getattr(response, "error_code", 0),
             )
@@ -192,7 +192,7 @@ class _PortionedRequest:
         return generic_error_response(self._context.api_key, portion, error)
 
 
-class _Size:
+class PortionSize:
     """The size of the next portion. It follows the time that portions take."""
 
     __slots__ = ("_maximum", "value")
@@ -261,7 +261,7 @@ def _arrays(structure: type[Any]) -> list[tuple[str, bool]]:
     return arrays
 
 
-def _cut(request: Any, path: tuple[str, ...], size: _Size) -> Iterator[tuple[Any, bool]]:
+def cut(request: Any, path: tuple[str, ...], size: PortionSize) -> Iterator[tuple[Any, bool]]:
     """Copies of the request with at most `size` elements each. The request loses the elements.
 
     The flag is true for a portion that begins in the middle of an element.
@@ -272,7 +272,7 @@ def _cut(request: Any, path: tuple[str, ...], size: _Size) -> Iterator[tuple[Any
         yield portion, continues
 
 
-def _runs(elements: list[Any], path: tuple[str, ...], size: _Size) -> Iterator[tuple[list[Any], bool]]:
+def _runs(elements: list[Any], path: tuple[str, ...], size: PortionSize) -> Iterator[tuple[list[Any], bool]]:
     """The elements in lists of at most `size` elements, with the elements of their arrays on the path counted.
 
     The flag is true for a list that begins in the middle of an element.
@@ -282,7 +282,8 @@ def _runs(elements: list[Any], path: tuple[str, ...], size: _Size) -> Iterator[t
     for element in _drained(elements):
         is_rest = False
         for weight, piece in _pieces(element, path, size.value):
-            if weight > room and run:
+            # Two pieces of one element would be two elements of the portion.
+            if run and (weight > room or is_rest):
                 yield run, continues
                 run, room, continues = [], size.value, is_rest
             run.append(piece)
@@ -299,7 +300,7 @@ def _pieces(element: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[in
         yield weight, element
         return
     room = max(1, size - 1)
-    for run, _ in _runs(getattr(element, path[0]), path[1:], _Size(room, room)):
+    for run, _ in _runs(getattr(element, path[0]), path[1:], PortionSize(room, room)):
         piece = copy.copy(element)
         setattr(piece, path[0], run)
         yield _weight(piece, path, size), piece
@@ -357,7 +358,7 @@ def _append(last: Any, following: Any, path: tuple[str, ...]) -> None:
     elements.extend(more)
 
 
-def _throttle_position(response: type[Any], version: int) -> int | None:
+def throttle_position(response: type[Any], version: int) -> int | None:
     """The throttle time is the first field of most responses. Elsewhere its place depends on other fields."""
     first = next(field for field in fields_at(response, version) if field.present)
     return 0 if first.name == "throttle_time_ms" else None

@@ -109,10 +109,12 @@ class Route:
         self.handle_in_slices = api.handle_in_slices
         self.has_portions = bool(api.portions)
         if api.handle_in_slices is not None:
-            self.sliced_bytes_min = SLICED_BYTES_MIN
+            if not api.is_cut_by_elements:
+                self.sliced_bytes_min = SLICED_BYTES_MIN
         elif api.portions or api.elements_max is not None:
             elements = min([portions.size for portions in api.portions], default=PORTIONED_BYTES_MIN)
-            self.sliced_bytes_min = min(PORTIONED_BYTES_MIN, elements * USUAL_ELEMENT_BYTES)
+            if not api.is_cut_by_elements:
+                self.sliced_bytes_min = min(PORTIONED_BYTES_MIN, elements * USUAL_ELEMENT_BYTES)
             if any(portions.is_heavy for portions in api.portions):
                 self.sliced_bytes_min = 0
             self.handle_in_slices = partial(_handle_in_portions, api)

@@ -5,8 +5,7 @@ more, and without slices no other client would be served meanwhile. The request 
 order at once; then every turn of the loop does a slice of the work. The answer is the one that the request would have
 got if it had been handled as a whole when it was decoded.
 
-An API takes part with an `Api.handle_in_slices`, or with portions or a limit of elements (`broker.portions`). For all
-other APIs the size of a frame says nothing about the work, and they are handled as usual.
+An API takes part with an `Api.handle_in_slices`, or with portions or a limit of elements (`broker.portions`).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.dispatch import described
-from ottla.broker.pending import PendingResponse, ResponseWaiter
+from ottla.broker.pending import PendingResponse, ResponseWaiter, SlicedResponse
 from ottla.model.deferred import Deferred
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.slicing import decode_in_slices
@@ -43,7 +42,7 @@ def begin(
     waiter: ResponseWaiter,
 ) -> PendingResponse:
     """The place of the answer. `route` is the route of clients' requests: the sender is not known before decoding."""
-    pending = PendingResponse(route, None, context, waiter)
+    pending = SlicedResponse(route, None, context, waiter)
     context.connection.last_statistics = route.statistics
     started = broker.world.clock.monotonic()
     # A fetch is bounded by its session, and may wait for records.

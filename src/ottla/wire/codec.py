@@ -13,12 +13,13 @@ from ottla.model.ports import FileRegion
 from ottla.wire.compile_decoder import Decoder, compile_decoder
 from ottla.wire.compile_encoder import Encoder, compile_encoder
 from ottla.wire.message import Message, Part
-from ottla.wire.primitives import MalformedMessage
+from ottla.wire.primitives import LongMessage, MalformedMessage
 from ottla.wire.schema import UnsupportedVersion
 
 __all__ = [
     "Decoder",
     "Encoder",
+    "LongMessage",
     "MalformedMessage",
     "Part",
     "UnsupportedVersion",
@@ -36,7 +37,10 @@ _encoders: dict[tuple[type[Message], int], Encoder] = {}
 
 
 def decode(cls: type[M], buffer: memoryview, version: int, position: int = 0) -> tuple[M, int]:
-    """Decodes the message at `position`; returns it and the position after it. Raises MalformedMessage."""
+    """Decodes the message at `position`; returns it and the position after it.
+
+    Raises MalformedMessage; and LongMessage, a kind of it, for a request that has to be decoded in slices.
+    """
     function = _decoders.get((cls, version)) or decoder(cls, version)
     return cast("tuple[M, int]", function(buffer, position))
 

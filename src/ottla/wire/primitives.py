@@ -16,6 +16,7 @@ __all__ = [
     "ARRAY_LENGTH_MAX",
     "ONE_BYTE",
     "TAGGED_FIELDS_MAX",
+    "LongMessage",
     "MalformedMessage",
     "array_packer",
     "array_unpacker",
@@ -42,6 +43,10 @@ ONE_BYTE = tuple(bytes((value,)) for value in range(128))
 
 class MalformedMessage(Exception):
     """The bytes are not a valid encoding of the expected message. The sender's connection is closed."""
+
+
+class LongMessage(MalformedMessage):
+    """The message has more elements than may be decoded in one turn of the loop: see `slicing.decode_in_slices`."""
 
 
 def rest_of_unsigned_varint(buffer: memoryview, position: int, first: int) -> tuple[int, int]:

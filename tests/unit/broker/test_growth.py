@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
+from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS, load
 from ottla.model.ids import Uuid
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -41,8 +41,6 @@ ATTEMPTS = 3
 # The longest turn of the loop, in units of `reference_seconds`: about 50 ms.
 TURN_MAX = 10.0
 REFERENCE_LOOPS = 25_000
-# Later requests of a connection start behind these, so they cannot have portions. Their decoders bound them.
-HANDLED_AS_A_WHOLE = frozenset({ApiKey.PRODUCE, ApiKey.OFFSET_COMMIT})
 INT8_MAX = 127
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "t", "g", "x"
@@ -281,10 +279,48 @@ def test_work_grows_with_the_length_of_a_request(world: World, case: Case, kind:
         many = world.node.send(many_elements, at_controller=case.at_controller)
         growth = min(growth, many.cpu_seconds / MANY / (few.cpu_seconds / FEW))
         turn = min(turn, many.blocked_seconds / reference_seconds())
-        if growth <= GROWTH_MAX and (turn <= TURN_MAX or case.api_key in HANDLED_AS_A_WHOLE):
+        if growth <= GROWTH_MAX and turn <= TURN_MAX:
             break
     assert growth <= GROWTH_MAX, f"the CPU time of an element grows by a factor of {growth:.1f}"
-    assert turn <= TURN_MAX or case.api_key in HANDLED_AS_A_WHOLE, f"a turn takes {turn:.0f} references"
+    assert turn <= TURN_MAX, f"a turn takes {turn:.0f} references"
+    assert world.node.findings == []
+
+
+def limited_cases() -> Iterator[Any]:
+    """Cases of APIs that handle a request as a whole, and have a limit of elements.
+
+    The second value is how many elements of the grown array make a request as long as the limit allows. The requests of
+    `test_work_grows_with_the_length_of_a_request` are refused if they are longer.
+    """
+    for case in cases():
+        table = CONTROLLER_HANDLERS if case.at_controller else HANDLERS
+        api = load(case.api_key, table[case.api_key])
+        limit = api.elements_max
+        if limit is None or any(not portions.refuses_only for portions in api.portions):
+            continue
+        arrays = list(arrays_of(API_SPECS[ApiKey(case.api_key)].request_class, case.version))
+        grown = [path for path in arrays if path[: len(case.path)] == case.path]
+        count = (limit - (len(arrays) - len(grown))) // len(grown)
+        if count > FEW:
+            yield pytest.param(case, count, id=str(case))
+
+
+@pytest.mark.parametrize("kind", DISTINCT)
+@pytest.mark.parametrize(("case", "count"), list(limited_cases()))
+def test_a_request_of_the_greatest_length_does_not_block_the_loop(
+    world: World, case: Case, count: int, kind: str
+) -> None:
+    request_class = API_SPECS[ApiKey(case.api_key)].request_class
+    request = filled(request_class, case, count, world.known, kind=kind)
+    frame = frame_of(case.api_key, case.version, request)
+    world.node.send(frame, at_controller=case.at_controller)
+    turn = inf
+    for _ in range(ATTEMPTS):
+        answer = world.node.send(frame, at_controller=case.at_controller)
+        turn = min(turn, answer.blocked_seconds / reference_seconds())
+        if turn <= TURN_MAX:
+            break
+    assert turn <= TURN_MAX, f"a turn takes {turn:.0f} references"
     assert world.node.findings == []
 
 

@@ -72,6 +72,9 @@ class Api(Value):
     shortcut: Shortcut | None = None
     # `handle` for a request that is too large for one turn of the loop. It is decoded in slices, too.
     handle_in_slices: Callable[[Any, RequestContext, Broker], Deferred[Any]] | None = None
+    # True if the size of a frame says nothing about the time that its request takes. Then the decoder finds requests
+    # that have to be handled in slices or in portions (`wire.codec.LongMessage`).
+    is_cut_by_elements: bool = False
     # Where a request with many entries may be handled as several requests: the first that fits the request is used.
     portions: tuple[Portions, ...] = ()
     # The elements that all arrays of a request may have together. A request with more is refused.

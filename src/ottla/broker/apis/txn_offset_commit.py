@@ -138,6 +138,6 @@ API = Api(
     handle=handle,
     error_response=error_response,
     portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), refuses_only=True),),
-    elements_max=15_000,
+    elements_max=12_000,
     refusal=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 )

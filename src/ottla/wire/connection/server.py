@@ -6,7 +6,8 @@ of its connection has been answered. Until then it is *blocked*, and nothing beh
 
 The exception are APIs whose requests may overlap without a client being able to tell (`Handler.starts_behind`): a
 producer's pipeline of Produce requests is appended as it arrives and not one round trip at a time. The relation must be
-an equivalence: then the newest unanswered request alone decides whether the next one may start.
+an equivalence: then the newest unanswered request alone decides whether the next one may start. A request that takes
+several turns of the loop holds back every later one (`Answer.holds_back`).
 
 Answering. A handler gives an answer at once, or an `Answer` that becomes ready later. Answers leave in request order.
 
@@ -81,6 +82,8 @@ class Answer(Protocol):
     close_reason: str | None
     # What the connection holds in memory for it.
     held_bytes: int
+    # True if no later request may be started before this one is answered, whatever its API.
+    holds_back: bool
 
     def left(self, now: float) -> None:
         """The answer was queued for sending, at this time of the monotonic clock."""
@@ -167,7 +170,7 @@ class ServerConnection:
         self.outgoing = outgoing if outgoing is not None else Outgoing()
         # Started requests without an answer, and answers that wait for them, in request order. To be read by drivers.
         self.unanswered: deque[Any] = deque()
-        # The API key of the last of them that was started, where there are any.
+        # The API key of the last of them that was started, where there are any; _NO_API if it holds back later ones.
         self._newest_api_key = _NO_API
         # A request that was received but may not be started yet.
         self._blocked: memoryview | None = None
@@ -211,7 +214,8 @@ class ServerConnection:
                         self.outgoing.put(answer)
                 elif answer is not None:
                     self._hold(answer, len(frame))
-                    self._newest_api_key = frame[0] << 8 | frame[1]
+                    holds_back = answer.holds_back  # type: ignore[union-attr]
+                    self._newest_api_key = _NO_API if holds_back else frame[0] << 8 | frame[1]
                 # A view that is alive keeps the frame's buffer from being used for the next one.
                 frame = None
                 if (

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.apis.api import Api, Shortcut
+from ottla.broker.apis.api import Api, Portions, Shortcut
 from ottla.broker.apis.offset_commit.handler import error_response, handle
 from ottla.broker.apis.offset_commit.shortcut import VERSION_MIN, recognise
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 __all__ = ["API"]
@@ -20,4 +21,9 @@ API = Api(
     handle=handle,
     error_response=error_response,
     shortcut=Shortcut(min_version=VERSION_MIN, run=recognise),
+    is_cut_by_elements=True,
+    portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), refuses_only=True),),
+    # The offsets of a request are one batch of the group's log, so more of them would be refused anyway.
+    elements_max=12_000,
+    refusal=ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
 )

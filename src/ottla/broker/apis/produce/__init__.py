@@ -15,6 +15,8 @@ With acks=0 there is no answer; as in Apache Kafka an error then closes the conn
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from ottla.broker.apis.api import Api, Shortcut
 from ottla.broker.apis.produce.handler import error_response, handle
 from ottla.broker.apis.produce.shortcut import VERSION_MIN, append_usual_request
@@ -22,7 +24,20 @@ from ottla.broker.apis.produce.uncommitted import THROTTLE_POSITION
 from ottla.broker.quotas.metering import Metering
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
+if TYPE_CHECKING:
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+
 __all__ = ["API"]
+
+
+def _handle_in_slices(request: ProduceRequest, context: RequestContext, broker: Broker) -> Deferred[Any]:
+    """The module that does it is imported with the first such request, which most nodes never see."""
+    from ottla.broker.apis.produce.sliced import handle_in_slices
+
+    return handle_in_slices(request, context, broker)
+
 
 API = Api(
     request=ProduceRequest,
@@ -30,5 +45,7 @@ API = Api(
     handle=handle,
     error_response=error_response,
     shortcut=Shortcut(min_version=VERSION_MIN, run=append_usual_request, throttle_position=THROTTLE_POSITION),
+    handle_in_slices=_handle_in_slices,
+    is_cut_by_elements=True,
     metering=Metering.TIME_AND_REQUEST_BYTES,
 )
