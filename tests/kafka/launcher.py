@@ -8,7 +8,8 @@
 
 The only broker of a cluster is also its controller; several have one beside them, node 3000 as in Kafka's framework,
 so that every broker may be stopped. Its address is left in DIR/controller; DIR/disks may say how many directories each
-broker has, and DIR/release the release whose features the cluster begins with. Only the command line that runs a node,
+broker has, DIR/release the release whose features the cluster begins with, and DIR/listeners the names and protocols of
+the brokers' listeners, whose ports then are in DIR/ID.ports. Only the command line that runs a node,
 and whether its storage must be formatted first, differ between Ottla and Apache Kafka; `ottla-launcher` and
 `kafka-launcher` are the two doors.
 """
@@ -37,6 +38,8 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 KINDS = ("ottla", "kafka")
 CONTROLLER_ID = 3000
+# Principal builders of Kafka's tests, and the functions of `principals` that do the same.
+PRINCIPALS = {"kafka.api.AbstractAuthorizerIntegrationTest$PrincipalBuilder": "by_listener"}
 
 # Size, API key, version, correlation id, no client id.
 API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -59,15 +62,18 @@ def main(kind: str, arguments: list[str]) -> None:
 
 
 def start(kind: str, directory: Path, *, broker_count: int, properties: Path) -> str:
-    *ports, controller_port = free_ports(broker_count + 1)
-    nodes = dict(enumerate(ports))
+    protocols = listeners_of(directory)
+    *free, controller_port = free_ports(broker_count * len(protocols) + 1)
+    nodes = {node: dict(zip(protocols, free[node * len(protocols) :], strict=False)) for node in range(broker_count)}
+    ports = [next(iter(listeners.values())) for listeners in nodes.values()]
     if broker_count > 1:
-        nodes[CONTROLLER_ID] = controller_port
+        nodes[CONTROLLER_ID] = {"CONTROLLER": controller_port}
     (directory / "controller").write_text(f"127.0.0.1:{controller_port}")
-    for node, port in nodes.items():
-        text = node_properties(kind, directory, node, port, controller_port, broker_count, properties)
+    for node, listeners in nodes.items():
+        text = node_properties(kind, directory, node, listeners, controller_port, broker_count, properties)
         (directory / f"{node}.properties").write_text(text)
-        (directory / f"{node}.port").write_text(str(port))
+        (directory / f"{node}.port").write_text(str(next(iter(listeners.values()))))
+        (directory / f"{node}.ports").write_text("".join(f"{name} {port}\n" for name, port in listeners.items()))
         if kind == "kafka":
             format_storage(directory, node, is_controller=node == CONTROLLER_ID or broker_count == 1)
         elif (release := release_of(directory)) is not None:
@@ -88,7 +94,13 @@ def stop(directory: Path) -> None:
 
 
 def node_properties(
-    kind: str, directory: Path, node: int, port: int, controller_port: int, broker_count: int, properties: Path
+    kind: str,
+    directory: Path,
+    node: int,
+    ports: Mapping[str, int],
+    controller_port: int,
+    broker_count: int,
+    properties: Path,
 ) -> str:
     """The test's own settings, before them defaults that make a small cluster quick, after them what must be so."""
     factor = min(broker_count, 3)
@@ -106,22 +118,23 @@ def node_properties(
     # As Kafka's own test framework does. Its controllers tell of levels under development by the first, ours by the
     # second.
     defaults["unstable.api.versions.enable" if kind == "kafka" else "unstable.feature.versions.enable"] = "true"
-    broker_listener, controller_listener = f"PLAINTEXT://127.0.0.1:{port}", f"CONTROLLER://127.0.0.1:{controller_port}"
-    roles, listeners, voter = "broker", broker_listener, CONTROLLER_ID
+    protocols = listeners_of(directory)
+    listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+    roles, voter = "controller" if node == CONTROLLER_ID else "broker", CONTROLLER_ID
     if broker_count == 1:
-        roles, listeners, voter = "broker,controller", f"{broker_listener},{controller_listener}", 0
-    elif node == CONTROLLER_ID:
-        roles, listeners = "controller", controller_listener
+        roles, listeners, voter = "broker,controller", f"{listeners},CONTROLLER://127.0.0.1:{controller_port}", 0
     fixed = {
         "process.roles": roles,
         "node.id": node,
         "controller.quorum.voters": f"{voter}@127.0.0.1:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "listeners": listeners,
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            f"{name}:{protocol}" for name, protocol in {"CONTROLLER": "PLAINTEXT", **protocols}.items()
+        ),
         "log.dirs": ",".join(str(directory / f"data{node}{suffix}") for suffix in disk_suffixes(directory, node)),
     }
-    if roles != "controller":
+    if roles != "controller" and not (directory / "listeners").exists():
         fixed["inter.broker.listener.name"] = "PLAINTEXT"
     own = [properties, Path(f"{properties}.{node}")]
     if broker_count == 1:
@@ -129,7 +142,23 @@ def node_properties(
     parts = [as_lines(defaults), *(file.read_text() for file in own if file.exists()), as_lines(fixed)]
     lines = "\n".join(parts).splitlines(keepends=True)
     # Ottla refuses to enable what it has not got, and of API versions under development it has none.
-    return "".join(line for line in lines if kind == "kafka" or not line.startswith("unstable.api."))
+    lines = [line for line in lines if kind == "kafka" or not line.startswith("unstable.api.")]
+    return "".join(lines if kind == "kafka" else map(with_own_plug_in, lines))
+
+
+def listeners_of(directory: Path) -> dict[str, str]:
+    """The protocols of a broker's listeners by their names."""
+    file = directory / "listeners"
+    if not file.exists():
+        return {"PLAINTEXT": "PLAINTEXT"}
+    named = dict(line.split() for line in file.read_text().splitlines())
+    return {name: protocol for name, protocol in named.items() if name != "CONTROLLER"}
+
+
+def with_own_plug_in(line: str) -> str:
+    """A Java class cannot run inside our node: its part is played by a Python function."""
+    key, _, name = line.strip().partition("=")
+    return f"{key}=tests.kafka.principals.{PRINCIPALS[name]}\n" if key == "principal.builder.class" else line
 
 
 def disk_suffixes(directory: Path, node: int) -> list[str]:
@@ -154,17 +183,20 @@ def spawn(kind: str, directory: Path, broker: int) -> None:
     if kind == "ottla":
         command = [str(Path(sys.executable).parent / "ottla"), "node", "--config", properties]
     else:
-        command = [*java("-Xmx400m", "-Xshare:auto"), "kafka.Kafka", properties]
+        # The plug-ins of a test are in the test jars.
+        jar_set = jars.COMPAT if (directory / "listeners").exists() else jars.TOOLS
+        command = [*java("-Xmx400m", "-Xshare:auto", jar_set=jar_set), "kafka.Kafka", properties]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     with (directory / f"{broker}.log").open("ab") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, env=environment
         )
     (directory / f"{broker}.pid").write_text(str(process.pid))
 
 
-def java(*options: str) -> list[str]:
+def java(*options: str, jar_set: Path = jars.TOOLS) -> list[str]:
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    return [java_command(), *options, *quick, "-cp", jars.class_path(jars.TOOLS)]
+    return [java_command(), *options, *quick, "-cp", jars.class_path(jar_set)]
 
 
 def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
@@ -177,7 +209,10 @@ def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
         if not kept.is_dir():
             settings = {"log.dirs": place, "node.id": node}
             properties = directory / f"{node}.format"
-            properties.write_text((directory / f"{node}.properties").read_text() + as_lines(settings))
+            # The plug-ins of a test are not on the class path of the tool.
+            lines = (directory / f"{node}.properties").read_text().splitlines(keepends=True)
+            own = "".join(line for line in lines if not line.startswith("principal.builder.class="))
+            properties.write_text(own + as_lines(settings))
             command = [*java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
             command += [] if release is None else ["-r", release]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.model.access import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from ottla.broker.context import RequestContext
+    from ottla.broker.context import PrincipalBuilder, RequestContext
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
 
@@ -28,10 +28,12 @@ __all__ = [
     "Operation",
     "ResourceType",
     "configured_authorizer",
+    "configured_principal_builder",
 ]
 
 # Decisions that are cached for a connection; with more resources than this the cache is emptied.
 CACHED_DECISIONS_MAX = 1_000
+DEFAULT_PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
 
 
 class Authorizer(Protocol):
@@ -108,6 +110,15 @@ class DecisionCache:
                 decisions.clear()
             decision = decisions[question] = authorizer.authorize(context, operation, resource_type, resource_name)
         return decision
+
+
+def configured_principal_builder(config: BrokerConfig) -> PrincipalBuilder | None:
+    """The builder of `principal.builder.class`. Most nodes have none, and do not import it."""
+    if config.principal_builder_class == DEFAULT_PRINCIPAL_BUILDER:
+        return None
+    from ottla.broker.access.principals import load_principal_builder
+
+    return load_principal_builder(config.principal_builder_class)
 
 
 def configured_authorizer(config: BrokerConfig, metadata: Publishers) -> Authorizer | None:

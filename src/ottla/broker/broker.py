@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.authorization import AllowAll, Authorizer
-from ottla.broker.context import ListenerInfo
+from ottla.broker.context import ListenerInfo, PrincipalBuilder
 from ottla.broker.group_coordination import GroupCoordination
 from ottla.broker.producer_ids import ProducerIds
 from ottla.broker.quotas.gate import Quotas
@@ -58,6 +58,7 @@ class Broker:
         "node_id",
         "on_config_changed",
         "peers",
+        "principal_builder",
         "producer_ids",
         "quorum",
         "quota",
@@ -86,6 +87,7 @@ class Broker:
         local_controller: Controller | None = None,
         quorum: RaftNode | None = None,
         authorizer: Authorizer | None = None,
+        principal_builder: PrincipalBuilder | None = None,
     ) -> None:
         self.config = config
         self.world = world
@@ -108,6 +110,7 @@ class Broker:
         # The lowest and highest supported level of every feature, by its name (KIP-584).
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
+        self.principal_builder = principal_builder
         # The client quotas. They follow the metadata.
         self.quota = Quotas(config, world.clock)
         self.statistics = NodeStatistics()

@@ -27,6 +27,7 @@ __all__ = [
     "ConnectionContext",
     "ListenerInfo",
     "Principal",
+    "PrincipalBuilder",
     "QuotaManager",
     "RequestContext",
     "Unlimited",
@@ -143,6 +144,7 @@ class ConnectionContext:
         "mute",
         "on_closed",
         "principal",
+        "principal_builder",
         "quota",
     )
 
@@ -156,12 +158,14 @@ class ConnectionContext:
         principal: Principal = ANONYMOUS,
         authorizer: Authorizer | None = None,
         quota: QuotaManager | None = None,
+        principal_builder: PrincipalBuilder | None = None,
     ) -> None:
         self.listener = listener
         self.client_host = client_host
         self.client_port = client_port
         self.connection_id = connection_id
-        self.principal = principal
+        self.principal_builder = principal_builder
+        self.identify(principal)
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         # Made with the first shortcut that needs a decision of an authorizer. The principal and the address must not
@@ -178,6 +182,14 @@ class ConnectionContext:
         # KIP-511: from the connection's ApiVersions request.
         self.client_software_name = "unknown"
         self.client_software_version = "unknown"
+
+    def identify(self, principal: Principal) -> None:
+        """The client has proved to be this principal, or the one that `principal.builder.class` makes of it."""
+        builder = self.principal_builder
+        self.principal = principal if builder is None else builder(self, principal)
+
+
+PrincipalBuilder = Callable[[ConnectionContext, Principal], Principal]
 
 
 class RequestContext:

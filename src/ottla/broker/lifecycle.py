@@ -24,7 +24,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.broker.authorization import configured_authorizer
+from ottla.broker.authorization import configured_authorizer, configured_principal_builder
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_role import ControllerRole, own_endpoints
@@ -370,6 +370,7 @@ class NodeLifecycle:
             local_controller=metadata.controller,
             quorum=metadata.quorum,
             authorizer=configured_authorizer(config, metadata.publishers),
+            principal_builder=configured_principal_builder(config),
         )
         broker.kraft_version = lambda: metadata.kraft_version
         broker.listeners = {listener.name: listener for listener in self._listeners}

@@ -269,6 +269,7 @@ class Listener:
             connection_id=f"{self.info.host}:{self.info.port}-{host}:{port}-{self._accepted}",
             authorizer=self._broker.authorizer,
             quota=self._broker.quota,
+            principal_builder=self._broker.principal_builder,
         )
         self._connections.add(
             Connection(

@@ -108,6 +108,7 @@ class SimListener:
             connection_id=f"{self._info.host}:{self._info.port}-{socket.peer.local}-{self._accepted}",
             authorizer=self._broker.authorizer,
             quota=self._broker.quota,
+            principal_builder=self._broker.principal_builder,
         )
         self._connections[SimConnection(self, socket, context)] = None
 

@@ -8,6 +8,7 @@ does not learn whether it exists. The timeout of the request is not used: the an
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
@@ -59,29 +60,34 @@ def error_response(request: DeleteTopicsRequest, version: int, error: KafkaError
 def _take_denied(
     request: DeleteTopicsRequest, context: RequestContext, image: MetadataImage
 ) -> list[DeletableTopicResult]:
-    """Removes the topics that the principal may not delete from the request. Returns their results."""
+    """Removes the topics that the principal may not delete from the request. Returns their results.
+
+    What the controller refuses for its form stays in the request: a topic named twice, or by its name and its id.
+    """
     denied: list[DeletableTopicResult] = []
+    times = Counter(request.topic_names)
+    times.update(topic.name for topic in request.topics if topic.name is not None)
+
+    def may(operation: Operation, name: str) -> bool:
+        return context.allows(operation, ResourceType.TOPIC, name)
+
+    def deny(name: str | None, topic_id: Uuid) -> bool:
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        denied.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=code.message))
+        return True
 
     def is_denied(name: str | None, topic_id: Uuid) -> bool:
         if name is None:
             topic = image.topics.by_id.get(topic_id)
-            if topic is None:
+            if topic is None or may(Operation.DELETE, topic.name):
                 return False
-            known = topic.name
-        else:
-            known = name
-        if context.allows(Operation.DELETE, ResourceType.TOPIC, known):
+            return deny(topic.name if may(Operation.DESCRIBE, topic.name) else None, topic_id)
+        if topic_id or times[name] > 1:
             return False
-        may_describe = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, known)
-        denied.append(
-            DeletableTopicResult(
-                name=known if may_describe or name is not None else None,
-                topic_id=topic_id,
-                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                error_message=ErrorCode.TOPIC_AUTHORIZATION_FAILED.message,
-            )
-        )
-        return True
+        if not may(Operation.DESCRIBE, name):
+            return deny(name, topic_id)
+        # A principal that may describe a topic is told that it does not exist.
+        return name in image.topics.by_name and not may(Operation.DELETE, name) and deny(name, topic_id)
 
     request.topic_names = [name for name in request.topic_names if not is_denied(name, Uuid.ZERO)]
     request.topics = [topic for topic in request.topics if not is_denied(topic.name, topic.topic_id)]

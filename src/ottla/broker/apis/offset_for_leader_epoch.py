@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
-from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.offset_for_leader_epoch import (
@@ -30,8 +30,10 @@ def handle(
     request: OffsetForLeaderEpochRequest, context: RequestContext, broker: Broker
 ) -> OffsetForLeaderEpochResponse:
     topics: list[OffsetForLeaderTopicResult] = []
+    # Followers ask about every topic, consumers about those that they may describe.
+    sees_all = context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     for topic in request.topics:
-        if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
+        if sees_all or context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
             answers = [_end_of_epoch(topic.topic, wanted, broker) for wanted in topic.partitions]
         else:
             answers = [

@@ -135,7 +135,7 @@ class SaslGate:
         assert exchange is not None, "set by the handshake"
         answer = exchange.evaluate(token)
         if exchange.is_complete:
-            connection.principal = Principal("User", exchange.user)
+            connection.identify(Principal("User", exchange.user))
             self.is_open = True
             self._state = _State.OVER
             logger.debug("%s has logged in as User:%s", connection.connection_id, exchange.user)

@@ -33,7 +33,7 @@ SECURITY_KEYS: Final = (
               "Class that decides who may do what."),
     ConfigKey("principal.builder.class", CLASS,
               "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None,
-              MEDIUM, PER_BROKER, PLUG_INS,
+              MEDIUM, PER_BROKER, HONOURED,
               "Class that names the principal of a connection."),
     ConfigKey("delegation.token.secret.key", PASSWORD, None, None, MEDIUM, READ_ONLY, TOKENS,
               "Secret with which delegation tokens are signed."),

@@ -28,6 +28,7 @@ PARTITIONS_PER_TURN_MAX = 5_000
 
 _READ_COMMITTED = 1
 _RACK_VERSION = 11
+_TOPIC_ID_VERSION = 13
 _REPLICA_STATE_VERSION = 15
 
 
@@ -102,7 +103,8 @@ def _find_targets(
         if partition is None or partition.refusal is not None:
             resolved = replicas.resolve(entry)
             if isinstance(resolved, ErrorCode):
-                fetch.refuse(entry, resolved)
+                may_read = may_read_all if is_follower else None
+                fetch.refuse(entry, _refusal(entry, resolved, context, replicas, may_read=may_read))
                 continue
             partition = resolved
         if partition.topic != topic:
@@ -113,6 +115,26 @@ def _find_targets(
             targets.append((entry, partition))
         else:
             fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _refusal(
+    entry: FetchEntry,
+    error: ErrorCode,
+    context: RequestContext,
+    replicas: ReplicaManager,
+    *,
+    may_read: bool | None,
+) -> ErrorCode:
+    """The error for a partition that is not here. Whether it exists is said to those who may read it.
+
+    `may_read` is None for a consumer, whose right depends on the topic.
+    """
+    name = replicas.topic_name(entry.topic_id) if context.api_version >= _TOPIC_ID_VERSION else entry.topic
+    if may_read is None:
+        may_read = name is None or context.allows(Operation.READ, ResourceType.TOPIC, name)
+    if not may_read:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else error
 
 
 def _giant_fetch() -> type[GiantFetch]:
