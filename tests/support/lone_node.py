@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import thread_time
 from typing import Any, cast
 
+from ottla.broker.authorization import Authorizer
 from ottla.broker.broker import Broker
 from ottla.broker.context import CloseConnection, ConnectionContext
 from ottla.broker.dispatch import Dispatcher
@@ -71,6 +72,11 @@ class LoneNode:
             )
             for listener in listeners
         }
+
+    def authorize_with(self, authorizer: Authorizer) -> None:
+        """Later requests are authorized by this one."""
+        for connection in self._connections.values():
+            connection.authorizer = authorizer
 
     @property
     def findings(self) -> list[str]:

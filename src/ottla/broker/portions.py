@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.context import CloseConnection
 from ottla.broker.error_responses import generic_error_response
+from ottla.broker.long_answers import throttle_position
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
 
-__all__ = ["ANSWER_BYTES_MAX", "PortionSize", "cut", "handle_in_portions", "throttle_position"]
+__all__ = ["ANSWER_BYTES_MAX", "PortionSize", "cut", "handle_in_portions"]
 
 # About twice the answer for the settings of 10,000 topics.
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
@@ -356,9 +357,3 @@ def _append(last: Any, following: Any, path: tuple[str, ...]) -> None:
     if len(path) > 1 and elements and more and _is_continued(elements[-1], more[0], path[1:]):
         _append(elements[-1], more.pop(0), path[1:])
     elements.extend(more)
-
-
-def throttle_position(response: type[Any], version: int) -> int | None:
-    """The throttle time is the first field of most responses. Elsewhere its place depends on other fields."""
-    first = next(field for field in fields_at(response, version) if field.present)
-    return 0 if first.name == "throttle_time_ms" else None

@@ -41,6 +41,16 @@ class Slices:
         self._schedule()
         return done
 
+    def start(self, work: Generator[None, None, T]) -> Deferred[T]:
+        """`run`, with the first slice in this turn."""
+        try:
+            next(work)
+        except StopIteration as end:
+            return Deferred.resolved(end.value)
+        except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
+            return Deferred.failed(error)
+        return self.run(work)
+
     def _schedule(self) -> None:
         if self._queue and not self._is_scheduled:
             self._is_scheduled = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -451,9 +451,12 @@ class LogManager:
 
     # ---- describing
 
-    def describe(self, wanted: Iterable[TopicPartition] | None = None) -> list[DirectoryDescription]:
-        """Every directory with its replicas, including future replicas (DescribeLogDirs)."""
+    def describe(
+        self, wanted: Iterable[TopicPartition] | None = None, *, per_slice: int
+    ) -> Generator[None, None, list[DirectoryDescription]]:
+        """Every directory with its replicas, including future ones. Pauses after every `per_slice` replicas."""
         chosen, descriptions = None if wanted is None else frozenset(wanted), []
+        entries = list(self._entries.items())
         for directory in self.directories:
             total, usable = -1, -1
             if not directory.is_offline:
@@ -461,20 +464,17 @@ class LogManager:
                     total, usable = self._world.files.free_bytes(directory.path)
                 except OSError as error:
                     directory.fail(error)
-            replicas = [
-                ReplicaDescription(
-                    topic_partition,
-                    entry.log.size_bytes,
-                    max(0, entry.log.high_watermark - entry.log.log_end_offset),
-                    False,
-                )
-                for topic_partition, entry in self._entries.items()
-                if entry.directory is directory and (chosen is None or topic_partition in chosen)
-            ]
+            replicas = []
+            for number, (topic_partition, entry) in enumerate(entries, 1):
+                if number % per_slice == 0:
+                    yield
+                if entry.directory is directory and (chosen is None or topic_partition in chosen):
+                    log = entry.log
+                    lag = max(0, log.high_watermark - log.log_end_offset)
+                    replicas.append(ReplicaDescription(topic_partition, log.size_bytes, lag, False))
             for log in self._mover.futures_in(directory):
                 if chosen is None or log.topic_partition in chosen:
-                    current = self._entries[log.topic_partition].log
-                    lag = max(0, current.log_end_offset - log.log_end_offset)
+                    lag = max(0, self._entries[log.topic_partition].log.log_end_offset - log.log_end_offset)
                     replicas.append(ReplicaDescription(log.topic_partition, log.size_bytes, lag, True))
             descriptions.append(
                 DirectoryDescription(directory.path, directory.directory_id, directory.error, total, usable, replicas)

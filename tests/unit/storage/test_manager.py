@@ -15,6 +15,7 @@ from ottla.records.record import Record
 from ottla.storage.errors import DirectoryRefused, DiskFull, LogDirectoryOffline
 from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager
+from tests.support.slices import finish
 from tests.unit.storage.helpers import log_config, values_of
 from tests.unit.storage.logs_node import TOPIC_ID, Node
 
@@ -190,7 +191,7 @@ def test_a_failed_directory_goes_out_of_service_alone() -> None:
     assert values_of(second) == [b"b"]
     assert [directory.is_offline for directory in node.logs.directories] == [True, False]
     assert node.create("u").directory.startswith("/d2/")
-    described = node.logs.describe()
+    described = finish(node.logs.describe(per_slice=1))
     assert described[0].error is not None
     assert described[0].replicas == []
     assert [replica.topic_partition for replica in described[1].replicas] == [("t", 1), ("u", 0)]

@@ -13,6 +13,7 @@ from ottla.records.control import build_end_transaction_marker
 from ottla.records.record import Record
 from ottla.storage.leader_epochs import EpochStart
 from ottla.storage.log import PartitionLog
+from tests.support.slices import finish
 from tests.unit.storage.helpers import batch, log_config, offsets_of, values_of
 from tests.unit.storage.test_manager import TOPIC_ID, Node
 
@@ -64,7 +65,8 @@ def test_what_is_appended_during_the_move_moves_too() -> None:
     node.world.workers.immediate = False
     node.logs.move(PARTITION, "/d2")
     node.world.scheduler.run()
-    futures = [replica for description in node.logs.describe() for replica in description.replicas if replica.is_future]
+    described = finish(node.logs.describe(per_slice=1))
+    futures = [replica for directory in described for replica in directory.replicas if replica.is_future]
     assert [replica.offset_lag for replica in futures] == [50]
     for number in range(20):
         node.append(log, b"during-%02d" % number)

@@ -56,7 +56,6 @@ class Portions(Value):
     # take longer than that.
     size: int = 1_000
     # True if one element may take milliseconds by itself: the first portion has one element, and the next ones grow.
-    # Only for paths with one array.
     is_heavy: bool = False
     # True if requests are handled as a whole, and only the refusal of one that is too long is answered in portions.
     refuses_only: bool = False

@@ -8,12 +8,15 @@ The answer comes from this node's metadata. It needs DESCRIBE on the cluster.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.access.requests import check_kinds, ensure_allowed
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.metadata.acls import AclFilter
+from ottla.metadata.image import AclEntry
 from ottla.wire.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
@@ -24,11 +27,15 @@ from ottla.wire.messages.describe_acls import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
 
-def handle(request: DescribeAclsRequest, context: RequestContext, broker: Broker) -> DescribeAclsResponse:
+def handle(
+    request: DescribeAclsRequest, context: RequestContext, broker: Broker
+) -> Deferred[DescribeAclsResponse | PackedResponse]:
     check_kinds(request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type)
     ensure_allowed(Operation.DESCRIBE, context)
     wanted = AclFilter(
@@ -40,8 +47,14 @@ def handle(request: DescribeAclsRequest, context: RequestContext, broker: Broker
         operation=request.operation,
         permission_type=request.permission_type,
     )
+    return answer_in_slices(_describe(broker.metadata.image.acls.by_id.values(), wanted), context, broker)
+
+
+def _describe(entries: Iterable[AclEntry], wanted: AclFilter) -> Generator[None, None, DescribeAclsResponse]:
     resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
-    for entry in broker.metadata.image.acls.by_id.values():
+    for number, entry in enumerate(entries, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         if not wanted.matches(entry):
             continue
         key = (entry.resource_type, entry.resource_name, entry.pattern_type)

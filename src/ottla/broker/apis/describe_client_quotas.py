@@ -8,11 +8,13 @@ with other types. The answer comes from this node's image.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
-from ottla.metadata.image import CLIENT_ID, IP, USER, QuotaEntity
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
+from ottla.metadata.image import CLIENT_ID, IP, USER, ClientQuotasImage, QuotaEntity
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_client_quotas import (
     ComponentData,
@@ -26,6 +28,8 @@ from ottla.wire.messages.describe_client_quotas import (
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
@@ -34,20 +38,28 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, broker: Broker
-) -> DescribeClientQuotasResponse:
+) -> Deferred[DescribeClientQuotasResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     _check(request.components)
-    return DescribeClientQuotasResponse(
-        entries=[
-            EntryData(
-                entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-                values=[ValueData(key=key, value=value) for key, value in values.items()],
+    return answer_in_slices(_describe(broker.metadata.image.client_quotas, request), context, broker)
+
+
+def _describe(
+    quotas: ClientQuotasImage, request: DescribeClientQuotasRequest
+) -> Generator[None, None, DescribeClientQuotasResponse]:
+    entries: list[EntryData] = []
+    for number, (entity, values) in enumerate(quotas.by_entity.items(), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        if _matches(entity, request):
+            entries.append(
+                EntryData(
+                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    values=[ValueData(key=key, value=value) for key, value in values.items()],
+                )
             )
-            for entity, values in broker.metadata.image.client_quotas.by_entity.items()
-            if _matches(entity, request)
-        ]
-    )
+    return DescribeClientQuotasResponse(entries=entries)
 
 
 def error_response(

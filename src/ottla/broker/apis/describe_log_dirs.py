@@ -10,11 +10,13 @@ Offline directories are listed with KAFKA_STORAGE_ERROR and without replicas.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.describe_log_dirs import (
@@ -27,26 +29,39 @@ from ottla.wire.messages.describe_log_dirs import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.model.deferred import Deferred
     from ottla.storage.manager import DirectoryDescription
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
 
-def handle(request: DescribeLogDirsRequest, context: RequestContext, broker: Broker) -> DescribeLogDirsResponse:
+def handle(
+    request: DescribeLogDirsRequest, context: RequestContext, broker: Broker
+) -> DescribeLogDirsResponse | Deferred[DescribeLogDirsResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = None
     if request.topics is not None:
         wanted = [TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions]
+    return answer_in_slices(_describe(wanted, broker), context, broker)
+
+
+def _describe(wanted: list[TopicPartition] | None, broker: Broker) -> Generator[None, None, DescribeLogDirsResponse]:
     cordoned = frozenset(broker.config.cordoned_log_dirs)
-    return DescribeLogDirsResponse(results=[_result(described, cordoned) for described in broker.logs.describe(wanted)])
+    response = DescribeLogDirsResponse()
+    for described in (yield from broker.logs.describe(wanted, per_slice=ENTRIES_PER_SLICE)):
+        response.results.append((yield from _result(described, cordoned)))
+    return response
 
 
-def _result(described: DirectoryDescription, cordoned: frozenset[str]) -> DescribeLogDirsResult:
+def _result(described: DirectoryDescription, cordoned: frozenset[str]) -> Generator[None, None, DescribeLogDirsResult]:
     if described.error is not None:
         return DescribeLogDirsResult(log_dir=described.path, error_code=ErrorCode.KAFKA_STORAGE_ERROR)
     topics: dict[str, DescribeLogDirsTopic] = {}
-    for replica in described.replicas:
+    for number, replica in enumerate(described.replicas, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
         name, index = replica.topic_partition
         topic = topics.get(name)
         if topic is None:

@@ -1,15 +1,18 @@
 """DescribeProducers (key 61), version 0: the producers whose state a replica of a partition keeps (KIP-664).
 
-Every replica answers, as in Apache Kafka: administrators compare a follower's state with the leader's.
+Every replica answers, as in Apache Kafka: administrators compare a follower's state with the leader's. A partition may
+have a hundred thousand producers, so also a single partition is described in slices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.long_answers import ENTRIES_PER_SLICE
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -21,22 +24,15 @@ from ottla.wire.messages.describe_producers import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.model.deferred import Deferred
 
 __all__ = ["API"]
 
 
-def handle(request: DescribeProducersRequest, context: RequestContext, broker: Broker) -> DescribeProducersResponse:
-    topics: list[TopicResponse] = []
-    for topic in request.topics:
-        is_allowed = context.allows(Operation.READ, ResourceType.TOPIC, topic.name)
-        answers = [
-            _describe(topic.name, index, broker)
-            if is_allowed
-            else PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            for index in topic.partition_indexes
-        ]
-        topics.append(TopicResponse(name=topic.name, partitions=answers))
-    return DescribeProducersResponse(topics=topics)
+def handle(
+    request: DescribeProducersRequest, context: RequestContext, broker: Broker
+) -> Deferred[DescribeProducersResponse]:
+    return broker.replicas.slices.start(_describe(request, context, broker))
 
 
 def error_response(
@@ -57,15 +53,34 @@ def error_response(
     )
 
 
-def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
+def _describe(
+    request: DescribeProducersRequest, context: RequestContext, broker: Broker
+) -> Generator[None, None, DescribeProducersResponse]:
+    response = DescribeProducersResponse()
+    for topic in request.topics:
+        is_allowed = context.allows(Operation.READ, ResourceType.TOPIC, topic.name)
+        described = TopicResponse(name=topic.name)
+        response.topics.append(described)
+        for index in topic.partition_indexes:
+            if is_allowed:
+                partition = yield from _describe_partition(topic.name, index, broker)
+            else:
+                partition = PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            described.partitions.append(partition)
+    return response
+
+
+def _describe_partition(topic: str, index: int, broker: Broker) -> Generator[None, None, PartitionResponse]:
     try:
         partition = broker.replicas.find(topic, index)
         partition.check_replica()
     except KafkaError as error:
         return PartitionResponse(partition_index=index, error_code=error.code, error_message=error.message)
-    return PartitionResponse(
-        partition_index=index,
-        active_producers=[
+    described = PartitionResponse(partition_index=index)
+    for number, producer in enumerate(partition.log.active_producers(), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        described.active_producers.append(
             ProducerState(
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
@@ -74,9 +89,8 @@ def _describe(topic: str, index: int, broker: Broker) -> PartitionResponse:
                 coordinator_epoch=producer.coordinator_epoch,
                 current_txn_start_offset=producer.current_transaction_first_offset,
             )
-            for producer in partition.log.active_producers()
-        ],
-    )
+        )
+    return described
 
 
 API = Api(
@@ -84,5 +98,7 @@ API = Api(
     response=DescribeProducersResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=20),),
+    portions=(
+        Portions(request=("topics", "partition_indexes"), response=("topics", "partitions"), size=20, is_heavy=True),
+    ),
 )

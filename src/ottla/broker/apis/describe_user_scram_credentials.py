@@ -5,11 +5,12 @@ The answer has mechanisms and iteration counts, and nothing that is derived from
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.metadata.controller.decision import repeated
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.describe_user_scram_credentials import (
@@ -23,36 +24,54 @@ if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
     from ottla.metadata.image import ScramCredential
+    from ottla.model.deferred import Deferred
+    from ottla.wire.packed import PackedResponse
+
+    Credentials = Mapping[tuple[str, int], ScramCredential]
 
 __all__ = ["API"]
+
+# SCRAM-SHA-256 and SCRAM-SHA-512.
+_MECHANISMS = (1, 2)
 
 
 def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
-) -> DescribeUserScramCredentialsResponse:
+) -> DescribeUserScramCredentialsResponse | Deferred[DescribeUserScramCredentialsResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    known = _by_user(broker.metadata.image.scram)
-    asked = [user.name for user in request.users or ()]
+    credentials = broker.metadata.image.scram
+    if not request.users:
+        return answer_in_slices(_describe_all(credentials), context, broker)
+    asked = [user.name for user in request.users]
     asked_twice = repeated(asked)
     return DescribeUserScramCredentialsResponse(
         error_message="",
         results=[
-            _refused(user, ErrorCode.DUPLICATE_RESOURCE)
-            if user in asked_twice
-            else DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=known[user])
-            if user in known
-            else _refused(user, ErrorCode.RESOURCE_NOT_FOUND)
-            for user in dict.fromkeys(asked or known)
+            _refused(user, ErrorCode.DUPLICATE_RESOURCE) if user in asked_twice else _describe(user, credentials)
+            for user in dict.fromkeys(asked)
         ],
     )
 
 
-def _by_user(credentials: Mapping[tuple[str, int], ScramCredential]) -> dict[str, list[CredentialInfo]]:
-    by_user: dict[str, list[CredentialInfo]] = {}
-    for (user, mechanism), credential in sorted(credentials.items()):
-        by_user.setdefault(user, []).append(CredentialInfo(mechanism=mechanism, iterations=credential.iterations))
-    return by_user
+def _describe_all(credentials: Credentials) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
+    response = DescribeUserScramCredentialsResponse(error_message="")
+    for number, user in enumerate(dict.fromkeys(user for user, _ in sorted(credentials)), 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        response.results.append(_describe(user, credentials))
+    return response
+
+
+def _describe(user: str, credentials: Credentials) -> DescribeUserScramCredentialsResult:
+    infos = [
+        CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+        for mechanism in _MECHANISMS
+        if (credential := credentials.get((user, mechanism))) is not None
+    ]
+    if not infos:
+        return _refused(user, ErrorCode.RESOURCE_NOT_FOUND)
+    return DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos)
 
 
 def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:

@@ -7,13 +7,14 @@ have a configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation
 from ottla.broker.authorization import ResourceType as AclResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.metadata.image import ResourceType
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.list_config_resources import (
@@ -24,6 +25,8 @@ from ottla.wire.messages.list_config_resources import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.model.deferred import Deferred
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
@@ -36,7 +39,9 @@ _LISTED = (
 )
 
 
-def handle(request: ListConfigResourcesRequest, context: RequestContext, broker: Broker) -> ListConfigResourcesResponse:
+def handle(
+    request: ListConfigResourcesRequest, context: RequestContext, broker: Broker
+) -> ListConfigResourcesResponse | Deferred[ListConfigResourcesResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME):
         return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if context.api_version == 0:
@@ -45,14 +50,18 @@ def handle(request: ListConfigResourcesRequest, context: RequestContext, broker:
         wanted = set(request.resource_types) or {int(kind) for kind in _LISTED}
     if not wanted <= {int(kind) for kind in _LISTED}:
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    return ListConfigResourcesResponse(
-        config_resources=[
-            ConfigResource(resource_name=name, resource_type=kind)
-            for kind in _LISTED
-            if kind in wanted
-            for name in _names(kind, broker)
-        ]
-    )
+    return answer_in_slices(_list(wanted, broker), context, broker)
+
+
+def _list(wanted: set[int], broker: Broker) -> Generator[None, None, ListConfigResourcesResponse]:
+    response = ListConfigResourcesResponse()
+    resources = response.config_resources
+    for kind in _LISTED:
+        for name in _names(kind, broker) if kind in wanted else ():
+            resources.append(ConfigResource(resource_name=name, resource_type=kind))
+            if len(resources) % ENTRIES_PER_SLICE == 0:
+                yield
+    return response
 
 
 def _names(kind: ResourceType, broker: Broker) -> Iterable[str]:

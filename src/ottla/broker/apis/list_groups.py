@@ -5,34 +5,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
 
-def handle(request: ListGroupsRequest, context: RequestContext, broker: Broker) -> Deferred[ListGroupsResponse]:
+def handle(
+    request: ListGroupsRequest, context: RequestContext, broker: Broker
+) -> Deferred[ListGroupsResponse | PackedResponse]:
+    listed = broker.groups.list_groups(states=request.states_filter, types=request.types_filter)
+    return listed.and_then(lambda groups: answer_in_slices(_respond(groups, context), context, broker))
+
+
+def _respond(groups: list[ListedGroup], context: RequestContext) -> Generator[None, None, ListGroupsResponse]:
+    """The groups that the client may describe."""
     sees_all = context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
-
-    def respond(groups: list[ListedGroup]) -> ListGroupsResponse:
-        return ListGroupsResponse(
-            groups=[
-                group
-                for group in groups
-                if sees_all or context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
-            ]
-        )
-
-    return broker.groups.list_groups(states=request.states_filter, types=request.types_filter).then(respond)
+    response = ListGroupsResponse()
+    for number, group in enumerate(groups, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        if sees_all or context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            response.groups.append(group)
+    return response
 
 
 API = Api(

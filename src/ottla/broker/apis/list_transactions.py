@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.coordinator.group.consumer.pattern import InvalidPattern, any_name
 from ottla.coordinator.txn.admin import TransactionFilter
 from ottla.coordinator.txn.states import STATUS_BY_NAME
@@ -20,13 +21,14 @@ from ottla.wire.messages.list_transactions import ListTransactionsRequest, ListT
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
 
 def handle(
     request: ListTransactionsRequest, context: RequestContext, broker: Broker
-) -> Deferred[ListTransactionsResponse]:
+) -> Deferred[ListTransactionsResponse | PackedResponse]:
     known = {STATUS_BY_NAME[name] for name in request.state_filters if name in STATUS_BY_NAME}
     wanted = TransactionFilter(
         statuses=known if request.state_filters else None,
@@ -34,18 +36,24 @@ def handle(
         duration_ms=request.duration_filter,
         matches=_matcher(request.transactional_id_pattern),
     )
+    unknown_states = [name for name in request.state_filters if name not in STATUS_BY_NAME]
+    listed = broker.transactions.list_transactions(wanted)
+    return listed.and_then(
+        lambda transactions: answer_in_slices(_respond(transactions, unknown_states, context), context, broker)
+    )
 
-    def respond(transactions: list[TransactionState]) -> ListTransactionsResponse:
-        return ListTransactionsResponse(
-            unknown_state_filters=[name for name in request.state_filters if name not in STATUS_BY_NAME],
-            transaction_states=[
-                transaction
-                for transaction in transactions
-                if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id)
-            ],
-        )
 
-    return broker.transactions.list_transactions(wanted).then(respond)
+def _respond(
+    transactions: list[TransactionState], unknown_states: list[str], context: RequestContext
+) -> Generator[None, None, ListTransactionsResponse]:
+    """The transactions that the client may describe."""
+    response = ListTransactionsResponse(unknown_state_filters=unknown_states)
+    for number, transaction in enumerate(transactions, 1):
+        if number % ENTRIES_PER_SLICE == 0:
+            yield
+        if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
+            response.transaction_states.append(transaction)
+    return response
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool] | None:

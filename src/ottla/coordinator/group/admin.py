@@ -24,10 +24,10 @@ __all__ = ["decide_delete", "describe_classic", "list_groups"]
 FIRST_VERSION_WITH_NOT_FOUND = 6
 
 
-def list_groups(shard: GroupShard, *, states: Set[str], types: Set[str]) -> list[ListedGroup]:
+def list_groups(shard: GroupShard, group_ids: list[str], *, states: Set[str], types: Set[str]) -> list[ListedGroup]:
     """The filters are in lower case; an empty filter matches everything.
 
-    The order is Apache Kafka's, so that the lists of both can be compared.
+    The order is Apache Kafka's, so that short lists of both can be compared.
     """
     return [
         ListedGroup(
@@ -36,8 +36,10 @@ def list_groups(shard: GroupShard, *, states: Set[str], types: Set[str]) -> list
             group_state=group.state_name,
             group_type=group.TYPE.value,
         )
-        for _, group in sorted(shard.groups.items(), key=lambda item: table_order(item[0]))
-        if (not states or group.state_name.lower() in states) and (not types or group.TYPE.value in types)
+        for group_id in sorted(group_ids, key=table_order)
+        if (group := shard.groups.get(group_id)) is not None
+        and (not states or group.state_name.lower() in states)
+        and (not types or group.TYPE.value in types)
     ]
 
 

@@ -274,8 +274,10 @@ class GroupCoordinator:
         """Filters ignore case; an empty filter matches everything. Fails while a shard of this broker is loading."""
         wanted_states = frozenset([state.lower() for state in states])
         wanted_types = frozenset([kind.lower() for kind in types])
-        answers = self.runtime.ask_all(lambda shard: list_groups(shard, states=wanted_states, types=wanted_types))
-        return answers.then(lambda lists: [group for groups in lists for group in groups])
+        return self.runtime.ask_all(
+            lambda shard: shard.groups,
+            lambda shard, group_ids: list_groups(shard, group_ids, states=wanted_states, types=wanted_types),
+        )
 
     def describe_groups(self, group_ids: Iterable[str], api_version: int) -> Deferred[list[DescribedGroup]]:
         def describe_one(group_id: str) -> Deferred[DescribedGroup]:

@@ -8,7 +8,7 @@ the coordinator again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from ottla.coordinator.runtime.hashing import partition_for
@@ -32,6 +32,9 @@ R = TypeVar("R")
 
 # Shards that can answer now or after their load.
 _ABLE_TO_ANSWER = (ShardStatus.ACTIVE, ShardStatus.LOADING)
+
+# A question about a key takes some microseconds.
+KEYS_PER_TURN = 1_000
 
 
 class CoordinatorRuntime(Generic[S]):
@@ -101,17 +104,41 @@ class CoordinatorRuntime(Generic[S]):
             return Deferred.failed(error)
         return shard.ask(question)
 
-    def ask_all(self, question: Question[S, R]) -> Deferred[list[R]]:
-        """The answers of all shards; fails while one of them cannot answer, because half a list is a wrong answer.
+    def ask_all(
+        self, keys_of: Callable[[S], Iterable[str]], question: Callable[[S, list[str]], list[R]]
+    ) -> Deferred[list[R]]:
+        """The answers of all shards to a question about all of their keys.
 
-        The error is COORDINATOR_NOT_AVAILABLE: a client that asks all coordinators has no coordinator to find again.
+        The question is asked about `KEYS_PER_TURN` keys at a time, each time in another turn of the loop. Keys may have
+        gone by then. Fails while a shard cannot answer, because half a list is a wrong answer. The error is
+        COORDINATOR_NOT_AVAILABLE: a client that asks all coordinators has no coordinator to find again.
         """
-        asked = [shard.ask(question) for shard in self.shards() if shard.status in _ABLE_TO_ANSWER]
+        asked: list[Deferred[list[R]]] = []
 
-        def on_error(error: KafkaError) -> list[R]:
+        def on_error(error: KafkaError) -> list[list[R]]:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if error.code is ErrorCode.NOT_COORDINATOR else error
 
-        return gather(asked).recover(KafkaError, on_error)
+        all_asked = self._replicas.slices.start(self._ask_in_turns(keys_of, question, asked))
+        answers = all_asked.and_then(lambda _: gather(asked)).recover(KafkaError, on_error)
+        return answers.then(lambda lists: [answer for answers in lists for answer in answers])
+
+    def _ask_in_turns(
+        self,
+        keys_of: Callable[[S], Iterable[str]],
+        question: Callable[[S, list[str]], list[R]],
+        asked: list[Deferred[list[R]]],
+    ) -> Generator[None, None, None]:
+        in_turn = 0
+        for shard in [shard for shard in self.shards() if shard.status in _ABLE_TO_ANSWER]:
+            keys = list(keys_of(shard.state))
+            # A shard without keys is asked, too: it may not be able to answer.
+            for start in range(0, len(keys) or 1, KEYS_PER_TURN):
+                some = keys[start : start + KEYS_PER_TURN]
+                in_turn += len(some)
+                if in_turn > KEYS_PER_TURN:
+                    in_turn = len(some)
+                    yield
+                asked.append(shard.ask(lambda state, some=some: question(state, some)))  # type: ignore[misc]
 
     def submit_to(self, index: int, decide: Decide[S, R]) -> Deferred[R]:
         shard = self._shards.get(index)

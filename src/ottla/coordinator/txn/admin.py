@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from ottla.coordinator.txn.state import TransactionShard
@@ -37,15 +37,17 @@ class TransactionFilter(NamedTuple):
         )
 
 
-def list_transactions(shard: TransactionShard, wanted: TransactionFilter, now_ms: int) -> list[ListedTransaction]:
+def list_transactions(
+    shard: TransactionShard, transactional_ids: Iterable[str], wanted: TransactionFilter, now_ms: int
+) -> list[ListedTransaction]:
     return [
         ListedTransaction(
             transactional_id=transaction.transactional_id,
             producer_id=transaction.producer_id,
             transaction_state=transaction.status.label,
         )
-        for transaction in shard.transactions.values()
-        if wanted.accepts(transaction, now_ms)
+        for transactional_id in transactional_ids
+        if (transaction := shard.transactions.get(transactional_id)) is not None and wanted.accepts(transaction, now_ms)
     ]
 
 

@@ -197,8 +197,10 @@ class TransactionCoordinator:
     def list_transactions(self, wanted: TransactionFilter) -> Deferred[list[ListedTransaction]]:
         """Fails while a shard of this broker is loading."""
         now_ms = self._world.clock.now_ms()
-        answers = self.runtime.ask_all(lambda shard: list_transactions(shard, wanted, now_ms))
-        return answers.then(lambda lists: [transaction for transactions in lists for transaction in transactions])
+        return self.runtime.ask_all(
+            lambda shard: shard.transactions,
+            lambda shard, transactional_ids: list_transactions(shard, transactional_ids, wanted, now_ms),
+        )
 
     def describe(self, transactional_id: str) -> Deferred[DescribedTransaction]:
         if not transactional_id:
