@@ -15,6 +15,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
     ),
     "node": ("ottla node --config node.properties",),
+    "keys": ("ottla keys create orders", "ottla keys list", "ottla keys rotate orders"),
+    "keys list": ("ottla keys list --file /etc/ottla/keys.json",),
+    "keys create": ("ottla keys create orders --file /etc/ottla/keys.json",),
+    "keys rotate": ("ottla keys rotate orders",),
+    "keys retire": ("ottla keys retire orders 1 --yes",),
+    "keys re-encrypt": ("ottla keys re-encrypt orders orders-2 --command-config encryption.properties",),
     "connect": (
         "ottla connect distributed worker.properties",
         "ottla connect create lines.json",

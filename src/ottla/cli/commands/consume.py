@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from ottla.cli.logic.deserializers import deserializer
 from ottla.cli.logic.format_string import format_string
 from ottla.cli.logic.formatters import Formatter, make_formatter
 from ottla.cli.logic.offset_times import parse_moment, parse_time
+from ottla.cli.logic.record_encryption import decryption, take_settings
 from ottla.cli.logic.record_filter import make_filter
 from ottla.cli.logic.record_json import ENCODINGS
 from ottla.cli.logic.words import parse_key_values
@@ -101,7 +103,8 @@ def consume(
     if isolation_level is not None:
         given["isolation.level"] = isolation_level
     is_member = group is not None or "group.id" in given
-    reading = _reading(session, names + more, options, is_member=is_member)
+    decrypt = decryption(take_settings(given))
+    reading = replace(_reading(session, names + more, options, is_member=is_member), decrypt=decrypt)
     if options["from_beginning"] or (reading.to_time is not None and not is_member):
         given["auto.offset.reset"] = "earliest"
     if _needs_no_group(reading, is_member=is_member):

@@ -17,6 +17,7 @@ from heapq import merge
 
 from ottla.cli.failures import Failure, suggestion
 from ottla.cli.logic.formatters import Formatter
+from ottla.cli.logic.record_encryption import Decrypt
 from ottla.cli.logic.record_filter import RecordFilter
 from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.client.admin.topics import Topics
@@ -60,6 +61,7 @@ class Reading:
     waits: bool
     accept: RecordFilter | None
     write: Formatter
+    decrypt: Decrypt | None = None
 
 
 async def consume_records(client: ClientSettings, settings: ConsumerSettings, reading: Reading) -> int:
@@ -142,11 +144,23 @@ class _Printer:
     def accepts(self, record: ConsumedRecord) -> bool:
         return self.reading.accept is None or self.reading.accept(record)
 
+    def decrypted(self, records: Iterable[ConsumedRecord]) -> Iterator[ConsumedRecord]:
+        """The records as the producer gave them; those that cannot be decrypted are skipped or end the command."""
+        decrypt = self.reading.decrypt
+        if decrypt is None:
+            yield from records
+            return
+        for record in records:
+            try:
+                yield decrypt(record)
+            except ValueError as error:
+                self._complain(record, error)
+
     def print(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
         """Prints records up to the limit; returns the records behind it."""
         lines: list[bytes] = []
         rest = iter(records)
-        for record in rest:
+        for record in self.decrypted(rest):
             if self.accepts(record):
                 lines.append(self._line(record))
                 self.count += 1
@@ -163,11 +177,14 @@ class _Printer:
         try:
             return self.reading.write(record)
         except ValueError as error:
-            where = f"{record.topic}-{record.partition} at {record.offset}"
-            if not self.reading.skips_bad_records:
-                raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
-            print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
+            self._complain(record, error)
             return b""
+
+    def _complain(self, record: ConsumedRecord, error: ValueError) -> None:
+        where = f"{record.topic}-{record.partition} at {record.offset}"
+        if not self.reading.skips_bad_records:
+            raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
+        print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
 
 
 def _printable(text: bytes) -> bytes:
@@ -300,7 +317,7 @@ async def _last_records(
         while unread:
             for record in await _poll(consumer, printer.reading, is_short=True):
                 partition = TopicPartition(record.topic, record.partition)
-                if record.offset < ends[partition] and printer.accepts(record):
+                if record.offset < ends[partition] and any(map(printer.accepts, printer.decrypted((record,)))):
                     kept[partition].append(record)
             for partition in [one for one in unread if consumer.position(one) >= ends[one]]:
                 unread.discard(partition)

@@ -12,6 +12,7 @@ import click
 from ottla.cli.commands.produce_records import Common, Writer, records_of_files, records_of_lines
 from ottla.cli.logic.client_properties import producer_settings
 from ottla.cli.logic.line_reader import line_format, parse_line
+from ottla.cli.logic.record_encryption import encryption, take_settings
 from ottla.cli.logic.record_json import parse_record
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import TOPIC
@@ -126,7 +127,9 @@ def produce(
         session.settings = replace(session.settings, bootstrap_servers=parse_bootstrap(brokers, option="--broker-list"))
         session.is_told_where = True
     session.take(parse_key_values(extra, option="--command-property"))
-    settings = producer_settings(_properties(session, flags, sync=sync))
+    given = _properties(session, flags, sync=sync)
+    encrypt = encryption(take_settings(given))
+    settings = producer_settings(given)
     how = line_format(properties)
     if files and (kind is not None or properties):
         raise click.UsageError("A file is one record: --input and the properties of lines are about standard input.")
@@ -145,7 +148,7 @@ def produce(
         records = records_of_lines(parse_record)
     else:
         records = records_of_lines(functools.partial(parse_line, how=how))
-    writer = Writer(session.output, chosen, common, sync=sync, rate=rate)
+    writer = Writer(session.output, chosen, common, sync=sync, rate=rate, encrypt=encrypt)
     return run_async(writer.run(session.settings, settings, records, prompts=not files and sys.stdin.isatty()))
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.line_reader import LineRecord
+from ottla.cli.logic.record_encryption import Encrypt
 from ottla.cli.output import Output, counted, say_wrong
 from ottla.cli.standard_input import content_of, lines_of
 from ottla.client.errors import ClientError
@@ -60,8 +61,18 @@ async def records_of_files(names: Sequence[str]) -> AsyncIterator[Available]:
 class Writer:
     """One run: sends records, reports failures as they become known, and counts what was written."""
 
-    def __init__(self, output: Output, topic: str, common: Common, *, sync: bool, rate: float | None) -> None:
+    def __init__(
+        self,
+        output: Output,
+        topic: str,
+        common: Common,
+        *,
+        sync: bool,
+        rate: float | None,
+        encrypt: Encrypt | None = None,
+    ) -> None:
         self._output = output
+        self._encrypt = encrypt
         self._topic = topic
         self._common = common
         self._sync = sync
@@ -105,11 +116,14 @@ class Writer:
 
     async def _send(self, producer: Producer, record: LineRecord) -> None:
         common = self._common
+        value, headers = record.value, [*record.headers, *common.headers]
+        if self._encrypt is not None:
+            value, headers = self._encrypt(self._topic, value, headers)
         delivery = await producer.send(
             self._topic,
-            record.value,
+            value,
             common.key if record.key is None else record.key,
-            headers=[*record.headers, *common.headers],
+            headers=headers,
             partition=common.partition if common.partition is not None else record.partition,
             timestamp_ms=record.timestamp_ms,
         )

@@ -17,6 +17,7 @@ from ottla.connect.api import ConnectError, Converter, Predicate, Transform, rec
 from ottla.connect.api.config_definitions import names_in
 from ottla.connect.api.spark_functions import sql
 from ottla.connect.plugins.converters.base import ColumnConverter
+from ottla.connect.plugins.converters.encrypted import EncryptedConverter, split_settings
 from ottla.connect.plugins.converters.text import SimpleHeaderConverter
 from ottla.connect.plugins.transforms.base import ExpressionTransform, column_or_null
 from ottla.connect.plugins.transforms.records import HEADERS_TYPE
@@ -106,7 +107,10 @@ class ConnectorChain:
 
     def needs(self, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """The columns of a sink's topics that are read, given those that its writer reads; None means all."""
-        return None if self.steps or self.policy.looks_at_failures else columns
+        if columns is None or self.steps or self.policy.looks_at_failures:
+            return None
+        # A ciphertext is bound to its topic.
+        return (*columns, "topic") if isinstance(self.value, EncryptedConverter) and "topic" not in columns else columns
 
     def sink(self, frame: DataFrame) -> ChainResult:
         if self.policy.looks_at_failures:
@@ -182,7 +186,12 @@ def build_chain(config: Mapping[str, str], plugins: Plugins, *, task: int = 0) -
 
 def _converter(config: Mapping[str, str], name: str, default: str, plugins: Plugins) -> Converter:
     found: Converter = plugins.make(config.get(name) or default, Converter)  # type: ignore[type-abstract]
-    found.configure(_under(config, f"{name}."), is_key=name == "key.converter")
+    own, encryption = split_settings(_under(config, f"{name}."))
+    found.configure(own, is_key=name == "key.converter")
+    if encryption:
+        if name != "value.converter":
+            raise ConnectError(f"{name}.{next(iter(encryption))} cannot be set: only values can be encrypted")
+        return EncryptedConverter(found, encryption)
     return found
 
 

@@ -1,0 +1,90 @@
+"""Keys in the transit engine of HashiCorp Vault or OpenBao, over HTTP.
+
+The key-encryption keys stay in Vault, which encrypts and decrypts data keys. `vault write -f transit/keys/orders` makes
+a key, `vault write -f transit/keys/orders/rotate` rotates it. Another service needs three methods: see
+`keys.KeyService`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import ssl
+import urllib.error
+import urllib.request
+from urllib.parse import quote
+
+from ottla.encryption.keys import KeyServiceError
+
+__all__ = ["VaultKeyService"]
+
+SECONDS_MAX = 10.0
+ANSWER_BYTES_MAX = 64 * 1024
+_URL = re.compile(r"https?://[^\s]+")
+
+
+class VaultKeyService:
+    def __init__(self, url: str, token: str, *, mount: str = "transit", ca_file: str | None = None) -> None:
+        if _URL.fullmatch(url) is None:
+            raise KeyServiceError(f"{url!r} is not the address of a key service like https://vault:8200.")
+        self._base = f"{url.rstrip('/')}/v1/{mount.strip('/')}"
+        self._token = token
+        context = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else None
+        # No redirects: they would carry the token to another server.
+        self._opener = urllib.request.build_opener(
+            _NoRedirects(), *([urllib.request.HTTPSHandler(context=context)] if context else [])
+        )
+
+    def wrap(self, key_name: str, data_key: bytes) -> bytes:
+        answer = self._ask("encrypt", key_name, {"plaintext": base64.b64encode(data_key).decode()})
+        return self._field(answer, "ciphertext").encode()
+
+    def unwrap(self, key_name: str, wrapped_key: bytes) -> bytes:
+        answer = self._ask("decrypt", key_name, {"ciphertext": wrapped_key.decode(errors="replace")})
+        try:
+            return base64.b64decode(self._field(answer, "plaintext"), validate=True)
+        except binascii.Error:
+            raise KeyServiceError(f"{self._base} answered with a key that is not base64.") from None
+
+    def close(self) -> None:
+        self._opener.close()
+
+    def _ask(self, action: str, key_name: str, body: dict[str, str]) -> object:
+        url = f"{self._base}/{action}/{quote(key_name, safe='')}"
+        request = urllib.request.Request(
+            url,
+            data=json.dumps(body).encode(),
+            headers={"X-Vault-Token": self._token, "Content-Type": "application/json"},
+            method="POST",
+        )
+        try:
+            with self._opener.open(request, timeout=SECONDS_MAX) as response:
+                return json.loads(response.read(ANSWER_BYTES_MAX))
+        except urllib.error.HTTPError as error:
+            with error:
+                raise KeyServiceError(f"{url} refused: {error.code} {_reasons(error.read(ANSWER_BYTES_MAX))}") from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise KeyServiceError(f"{url} cannot be asked: {reason}.") from None
+
+    def _field(self, answer: object, name: str) -> str:
+        data = answer.get("data") if isinstance(answer, dict) else None
+        value = data.get(name) if isinstance(data, dict) else None
+        if not isinstance(value, str):
+            raise KeyServiceError(f"{self._base} answered without {name}.")
+        return value
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+def _reasons(body: bytes) -> str:
+    """The errors in Vault's answer, which name no secrets."""
+    try:
+        return "; ".join(json.loads(body)["errors"])
+    except (ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,104 @@
+"""Keys in Vault: a server that answers as Vault's transit engine is documented to."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from ottla.encryption import DataKeys, DecryptingDeserializer, EncryptingSerializer, KeyServiceError, VaultKeyService
+from ottla.serdes import BytesDeserializer, BytesSerializer
+from ottla.serdes.protocol import SerializationError
+
+TOKEN = "planted-token"
+
+
+class Transit(BaseHTTPRequestHandler):
+    """`encrypt` and `decrypt` of one key, with a version in front as Vault writes it."""
+
+    server: TransitServer
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        _, _, mount, action, key = self.path.split("/")
+        self.server.asked.append(action)
+        if self.headers["X-Vault-Token"] != TOKEN:
+            self._answer(403, {"errors": ["permission denied"]})
+        elif (mount, key) != ("transit", "orders"):
+            self._answer(400, {"errors": ["encryption key not found"]})
+        elif action == "encrypt":
+            self._answer(200, {"data": {"ciphertext": f"vault:v1:{body['plaintext'][::-1]}"}})
+        elif not body["ciphertext"].startswith("vault:v1:"):
+            self._answer(400, {"errors": ["invalid ciphertext: no prefix"]})
+        else:
+            self._answer(200, {"data": {"plaintext": body["ciphertext"].removeprefix("vault:v1:")[::-1]}})
+
+    def _answer(self, code: int, body: object) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class TransitServer(ThreadingHTTPServer):
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Transit)
+        self.asked: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def vault() -> Iterator[TransitServer]:
+    with TransitServer() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_vault_keeps_the_key(vault: TransitServer) -> None:
+    settings = {
+        "encryption.key.service": "vault",
+        "encryption.key.name": "orders",
+        "encryption.vault.url": vault.url,
+        "encryption.vault.token": TOKEN,
+    }
+    serializer, deserializer = EncryptingSerializer(BytesSerializer()), DecryptingDeserializer(BytesDeserializer())
+    serializer.configure(settings, is_key=False)
+    deserializer.configure(settings, is_key=False)
+    sealed = [serializer.serialize("orders", b"%d" % number) for number in range(100)]
+    assert [deserializer.deserialize("orders", each) for each in sealed] == [b"%d" % number for number in range(100)]
+    assert vault.asked == ["encrypt", "decrypt"]
+    serializer.close()
+    deserializer.close()
+
+
+def test_a_refusal_names_the_address_and_the_reason_but_not_the_token(vault: TransitServer) -> None:
+    wrong = DataKeys(VaultKeyService(vault.url, "planted-wrong"))
+    serializer = EncryptingSerializer(BytesSerializer(), keys=wrong, key_name="orders")
+    with pytest.raises(SerializationError, match=f"{vault.url}.*403 permission denied") as failure:
+        serializer.serialize("orders", b"x")
+    assert "planted" not in str(failure.value)
+    with pytest.raises(KeyServiceError, match="encryption key not found"):
+        VaultKeyService(vault.url, TOKEN).wrap("../sys", base64.b64decode("AAAA"))
+    with pytest.raises(KeyServiceError, match="no prefix"):
+        VaultKeyService(vault.url, TOKEN).unwrap("orders", b"\xff\xfe")
+
+
+def test_an_address_that_does_not_answer() -> None:
+    with pytest.raises(KeyServiceError, match="cannot be asked"):
+        VaultKeyService("http://127.0.0.1:1", TOKEN).wrap("orders", b"x")
+    with pytest.raises(KeyServiceError, match="not the address"):
+        VaultKeyService("file:///etc/passwd", TOKEN)
