@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import struct
 import subprocess
 import sys
@@ -15,114 +14,26 @@ from typing import Any
 import aiokafka
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
-from ottla.host.free_ports import free_ports
 from ottla.model.errors import ErrorCode
 from ottla.sasl.scram import ScramClient
-from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from ottla.wire.messages.api_versions import ApiVersionsRequest
-from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
-from tests.support.brokers import OttlaFromFile
 from tests.support.raw_client import ConnectionClosed, RawClient
+from tests.support.sasl_node import MECHANISMS, PASSWORD, SaslNode, librdkafka
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
-
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-PASSWORD = "alice-secret"
-MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-
-
-class SaslNode:
-    def __init__(self, directory: Path) -> None:
-        (self.port,) = free_ports(1)
-        self.node = OttlaFromFile(
-            directory,
-            {
-                "listeners": "",
-                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS;User:admin",
-                "sasl.enabled.mechanisms": ",".join(MECHANISMS),
-                "sasl.server.max.receive.size": "100000",
-                "connection.failed.authentication.delay.ms": "0",
-                "listener.name.clients.plain.sasl.jaas.config": (
-                    f'{PLAIN} required username="x" password="y" user_alice="{PASSWORD}" user_bob="bob-secret";'
-                ),
-            },
-        )
-        inside, outside = self.node.listeners, f"CLIENTS://127.0.0.1:{self.port}"
-        self.node.settings["listeners"] = f"{inside},{outside}"
-        self.node.settings["advertised.listeners"] = f"{inside.split(',')[0]},{outside}"
-        self.node.settings["listener.security.protocol.map"] = (
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT"
-        )
-        self.node.settings["inter.broker.listener.name"] = "PLAINTEXT"
-        self.address = f"127.0.0.1:{self.port}"
-
-    def __enter__(self) -> SaslNode:
-        self.node.start()
-        with RawClient(self.node.bootstrap) as administrator:
-            self._add_users(administrator)
-            rules = [("orders", 2, 2), ("workers", 3, 3)]
-            creations = [
-                AclCreation(
-                    resource_type=kind,
-                    resource_name=name,
-                    principal="User:alice",
-                    host="*",
-                    operation=operation,
-                    permission_type=3,
-                )
-                for name, kind, operation in rules
-            ]
-            answer = administrator.call(CreateAclsRequest(creations=creations), 3)
-            assert [result.error_code for result in answer.results] == [0, 0]
-        admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
-        for future in admin.create_topics([NewTopic("orders", 1, 1), NewTopic("secrets", 1, 1)]).values():
-            future.result(30)
-        return self
-
-    def _add_users(self, administrator: RawClient) -> None:
-        changes = []
-        for number, mechanism in ((1, "SCRAM-SHA-256"), (2, "SCRAM-SHA-512")):
-            salted = _salted(mechanism)
-            changes.append(
-                ScramCredentialUpsertion(
-                    name="alice", mechanism=number, iterations=4096, salt=b"salt", salted_password=salted
-                )
-            )
-        for change in changes:
-            answer = administrator.call(AlterUserScramCredentialsRequest(upsertions=[change]), 0)
-            assert [result.error_code for result in answer.results] == [0]
-
-    def __exit__(self, *_: object) -> None:
-        self.node.stop()
-
-
-def _salted(mechanism: str) -> bytes:
-    return hashlib.pbkdf2_hmac("sha256" if "256" in mechanism else "sha512", PASSWORD.encode(), b"salt", 4096)
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
     with SaslNode(tmp_path_factory.mktemp("node")) as running:
         yield running
-
-
-def librdkafka(node: SaslNode, mechanism: str, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
-    return {
-        "bootstrap.servers": node.address,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": mechanism,
-        "sasl.username": "alice",
-        "sasl.password": password,
-        **more,
-    }
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

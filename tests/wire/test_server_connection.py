@@ -313,6 +313,7 @@ class Password:
     """Opens when the client has said the word; lets requests of one API pass before."""
 
     is_open = False
+    is_removable = True
     close_reason: str | None = None
     request_bytes_max = 64
 
@@ -339,6 +340,35 @@ def test_the_gate_answers_until_it_opens() -> None:
     driver.send(1000)
     assert driver.answers() == [(0, 0), (42, -1), (1, 1)]
     assert world.started == [0, 1]
+
+
+class Ticket(Password):
+    """Stays in the way: the second word that is said to the handler is too late."""
+
+    is_removable = False
+    passed = 0
+
+    def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | None:
+        if not self.is_open:
+            return super().take(frame, connection, waiter)
+        self.passed += 1
+        if self.passed > 1:
+            raise CloseConnection("the ticket has expired")
+        return None
+
+
+def test_a_gate_that_may_close_again_sees_every_request() -> None:
+    world = World()
+    driver = Driver(world, gate=Ticket())
+    driver.unread = request(WRITE, 42) + request(READ, 1)
+    driver.step()
+    assert driver.machine.frames.size_max > Ticket.request_bytes_max
+    driver.unread = request(READ, 2)
+    driver.step()
+    driver.send(1000)
+    assert driver.answers() == [(42, -1), (1, 0)]
+    assert world.started == [1]
+    assert driver.machine.close_reason == "the ticket has expired"
 
 
 def test_the_gate_may_answer_a_last_time() -> None:

@@ -138,7 +138,9 @@ class ConnectionContext:
         "client_software_version",
         "connection_id",
         "decisions",
+        "is_forwarded",
         "is_gone",
+        "is_token_authenticated",
         "last_statistics",
         "listener",
         "mute",
@@ -166,6 +168,10 @@ class ConnectionContext:
         self.connection_id = connection_id
         self.principal_builder = principal_builder
         self.identify(principal)
+        # True if the client has logged in with a delegation token (KIP-48).
+        self.is_token_authenticated = False
+        # True for the connection of a client of another broker, which forwards its request in an Envelope.
+        self.is_forwarded = False
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
         # Made with the first shortcut that needs a decision of an authorizer. The principal and the address must not
@@ -266,6 +272,7 @@ class RequestContext:
             caller=Caller(
                 principal_type=connection.principal.type,
                 principal_name=connection.principal.name,
+                is_token_authenticated=connection.is_token_authenticated,
                 address=address_bytes(connection.client_host) or bytes(4),
                 client_id=self.client_id,
             ),

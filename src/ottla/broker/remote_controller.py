@@ -173,8 +173,8 @@ class _Forwarded:
         return True
 
 
-def encode_principal(principal_type: str, principal_name: str) -> bytes:
-    data = DefaultPrincipalData(type=principal_type, name=principal_name)
+def encode_principal(principal_type: str, principal_name: str, *, is_token_authenticated: bool = False) -> bytes:
+    data = DefaultPrincipalData(type=principal_type, name=principal_name, token_authenticated=is_token_authenticated)
     return PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, PRINCIPAL_VERSION)
 
 
@@ -192,7 +192,9 @@ def _envelope(request: Message, api_version: int, caller: Caller) -> EnvelopeReq
     return EnvelopeRequest(
         # Without the size prefix of the frame.
         request_data=frame[4:],
-        request_principal=encode_principal(caller.principal_type, caller.principal_name),
+        request_principal=encode_principal(
+            caller.principal_type, caller.principal_name, is_token_authenticated=caller.is_token_authenticated
+        ),
         client_host_address=caller.address,
     )
 

@@ -13,7 +13,7 @@ the measured request before it: clocks and histograms would otherwise cost a sma
 
 from __future__ import annotations
 
-__all__ = ["SIZE_PLACES", "TIME_PLACES", "ApiStatistics", "NodeStatistics", "next_timed"]
+__all__ = ["SIZE_PLACES", "TIME_PLACES", "ApiStatistics", "LoginStatistics", "NodeStatistics", "next_timed"]
 
 # The first TIMED_ALL requests are all timed; after that, about one in TIMED_STRIDE.
 TIMED_ALL = 1_000
@@ -144,8 +144,44 @@ def next_timed(seen: int) -> int:
     return seen + 1 if seen < TIMED_ALL else seen + TIMED_STRIDE // 2 + seen % (TIMED_STRIDE + 1)
 
 
+class LoginStatistics:
+    """The logins of one listener (SASL). A client that stays connected may log in again (KIP-368)."""
+
+    __slots__ = (
+        "expired_connections",
+        "failed",
+        "failed_again",
+        "successful",
+        "successful_again",
+        "successful_without_end",
+    )
+
+    def __init__(self) -> None:
+        self.successful = 0
+        self.failed = 0
+        self.successful_again = 0
+        self.failed_again = 0
+        # Logins of clients that do not learn for how long their login is valid.
+        self.successful_without_end = 0
+        # Connections that were closed because their clients did not log in again.
+        self.expired_connections = 0
+
+    def count_success(self, *, is_first: bool, can_repeat: bool) -> None:
+        if is_first:
+            self.successful += 1
+            self.successful_without_end += not can_repeat
+        else:
+            self.successful_again += 1
+
+    def count_failure(self, *, is_first: bool) -> None:
+        if is_first:
+            self.failed += 1
+        else:
+            self.failed_again += 1
+
+
 class NodeStatistics:
-    __slots__ = ("apis", "apis_for_brokers", "connections_accepted", "connections_refused", "frames_refused")
+    __slots__ = ("apis", "apis_for_brokers", "connections_accepted", "connections_refused", "frames_refused", "logins")
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiStatistics] = {}
@@ -155,6 +191,11 @@ class NodeStatistics:
         self.connections_accepted = 0
         self.connections_refused = 0
         self.frames_refused = 0
+        # By listener; empty without SASL.
+        self.logins: dict[str, LoginStatistics] = {}
+
+    def logins_of(self, listener_name: str) -> LoginStatistics:
+        return self.logins.setdefault(listener_name, LoginStatistics())
 
     def api(self, api_key: int) -> ApiStatistics:
         statistics = self.apis.get(api_key)

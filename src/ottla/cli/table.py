@@ -64,6 +64,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "cluster": CommandEntry("Cluster", "cluster", "Show nodes and the cluster's id; unregister.", "kafka-cluster"),
     "quorum": CommandEntry("Cluster", "quorum", "Show and change the metadata quorum.", "kafka-metadata-quorum"),
     "acls": CommandEntry("Cluster", "acls", "List, add and remove access rules.", "kafka-acls"),
+    "delegation-tokens": CommandEntry(
+        "Cluster", "delegation_tokens", "Create, renew, expire and describe tokens.", "kafka-delegation-tokens"
+    ),
     "features": CommandEntry("Cluster", "features", "Show, upgrade and downgrade features.", "kafka-features"),
     "api-versions": CommandEntry(
         "Cluster", "api_versions", "Show the request versions of each broker.", "kafka-broker-api-versions"

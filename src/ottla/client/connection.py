@@ -25,6 +25,7 @@ from ottla.wire.peers import Endpoint, PeerUnreachable, PeerUnsupported
 
 if TYPE_CHECKING:
     from ottla.client.login import Login
+    from ottla.client.relogin import Relogin
 
 __all__ = ["Connection", "Connector", "connect_plaintext", "open_connection"]
 
@@ -122,6 +123,10 @@ class Connection(asyncio.BufferedProtocol):
         self._negotiated: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
+        # Requests that wait for the end of a login; None while there is none.
+        self._held: list[_Asked] | None = None
+        # Set on connections whose login expires.
+        self.relogin: Relogin | None = None
 
     @property
     def in_flight(self) -> int:
@@ -149,7 +154,15 @@ class Connection(asyncio.BufferedProtocol):
     def post(
         self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX, answered: bool = True
     ) -> asyncio.Future[Any]:
-        """Sends at once, without waiting for room; the future has the response, or fails with ConnectionLost."""
+        """Sends at once, without waiting for room; the future has the response, or fails with ConnectionLost.
+
+        Only another login of this connection delays a request.
+        """
+        return self._post(request, timeout_ms, version_max, answered=answered, held=self._held)
+
+    def _post(
+        self, request: Message, timeout_ms: int, version_max: int, *, answered: bool, held: list[_Asked] | None
+    ) -> asyncio.Future[Any]:
         spec = API_SPECS[ApiKey(request.API_KEY)]
         self.version_of(spec, version_max)
         future: asyncio.Future[Any] = self._loop.create_future()
@@ -168,11 +181,29 @@ class Connection(asyncio.BufferedProtocol):
         if answered:
             seconds = timeout_ms / 1000
             asked.timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
-        self._machine.send(asked)
+        if held is None:
+            self._machine.send(asked)
+        else:
+            held.append(asked)
         if not answered and not future.done():
             future.set_result(None)
         self._write()
         return future
+
+    async def ask_at_once(self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX) -> Any:
+        """A step of a login, which other requests wait for."""
+        return await self._post(request, timeout_ms, version_max, answered=True, held=None)
+
+    def hold_requests(self) -> None:
+        """Further requests wait until `release_requests`."""
+        if self._held is None:
+            self._held = []
+
+    def release_requests(self) -> None:
+        held, self._held = self._held, None
+        for asked in held or ():
+            self._machine.send(asked)
+        self._write()
 
     async def ask(self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX) -> Any:
         """Waits until earlier requests have left, sends, and waits for the response."""
@@ -207,7 +238,12 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 # What was sent without asking for an answer (acks=0) still leaves.
                 self._transport.close()
+        if self.relogin is not None:
+            self.relogin.cancel()
         self._machine.fail(reason)
+        held, self._held = self._held, None
+        for asked in held or ():
+            asked.fail(PeerUnreachable(f"{self.endpoint}: {reason}"))
         if not self._negotiated.done():
             self._negotiated.set_exception(ConnectionLost(f"{self.endpoint}: {reason}"))
             # `negotiate` may not have been called.
@@ -282,9 +318,7 @@ async def open_connection(
             await connector(connection)
             await connection.negotiate()
             if login is not None:
-                from ottla.client.login import log_in
-
-                await log_in(connection, login, timeout_ms=timeout_ms)
+                await _log_in(connection, login, timeout_ms)
     except TimeoutError:
         connection.close()
         raise ConnectionLost(f"{endpoint}: no connection within {timeout_ms} ms") from None
@@ -295,3 +329,15 @@ async def open_connection(
         connection.close()
         raise
     return connection
+
+
+async def _log_in(connection: Connection, login: Login, timeout_ms: int) -> None:
+    # Imported with the first login: most clients have none.
+    from ottla.client.login import log_in
+
+    session_ms = await log_in(connection, login, timeout_ms=timeout_ms)
+    if session_ms:
+        from ottla.client.relogin import Relogin
+
+        connection.relogin = Relogin(connection, login, timeout_ms=timeout_ms)
+        connection.relogin.plan(session_ms)

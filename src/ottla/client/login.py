@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.client.errors import AuthenticationFailed, ClientError
 from ottla.model.errors import ErrorCode
+from ottla.sasl.delegation import EXTENSION
 from ottla.sasl.exchange import ClientExchange, SaslError
 from ottla.sasl.jaas import JaasError, parse_jaas
 from ottla.sasl.plain import PlainClient
@@ -23,53 +24,95 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 if TYPE_CHECKING:
     from ottla.client.connection import Connection
 
-__all__ = ["Login", "log_in", "login_of"]
+__all__ = ["Login", "PasswordLogin", "jaas_options", "log_in", "login_of", "prove_identity"]
 
-AVAILABLE = ("PLAIN", *SCRAM_MECHANISMS)
+OAUTHBEARER = "OAUTHBEARER"
+AVAILABLE = ("PLAIN", *SCRAM_MECHANISMS, OAUTHBEARER)
 # Version 1 puts the tokens into SaslAuthenticate requests.
 _HANDSHAKE_VERSION = 1
 
 
-class Login(NamedTuple):
+class Login(Protocol):
+    """Who a client is, and how it proves that. Used for every connection, and again before a login expires."""
+
+    @property
+    def mechanism(self) -> str: ...
+
+    @property
+    def user(self) -> str:
+        """For error messages."""
+
+    async def exchange(self) -> ClientExchange:
+        """Raises AuthenticationFailed if the credential cannot be had."""
+
+
+class PasswordLogin(NamedTuple):
     mechanism: str
     user: str
     password: str
+    # True if the user is the id of a delegation token, and the password its HMAC in base64 (KIP-48).
+    is_token: bool = False
 
     def __repr__(self) -> str:
         """Without the password."""
-        return f"Login(mechanism={self.mechanism!r}, user={self.user!r})"
+        return f"PasswordLogin(mechanism={self.mechanism!r}, user={self.user!r})"
 
-    def exchange(self) -> ClientExchange:
+    async def exchange(self) -> ClientExchange:
         if self.mechanism in SCRAM_MECHANISMS:
-            return ScramClient(self.mechanism, self.user, self.password)
+            extensions = EXTENSION if self.is_token else None
+            return ScramClient(self.mechanism, self.user, self.password, extensions=extensions)
         return PlainClient(self.user, self.password)
 
 
 def login_of(properties: Mapping[str, str]) -> Login:
     """The login of a properties file; raises ClientError with what is missing or not available."""
-    mechanism = properties.get("sasl.mechanism", "GSSAPI").strip()
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI")).strip()
     if mechanism not in AVAILABLE:
         raise ClientError(f"sasl.mechanism={mechanism} is not available; use one of {', '.join(AVAILABLE)}.")
+    options = jaas_options(properties)
+    if mechanism == OAUTHBEARER:
+        # Imported with the first such login: it brings HTTP along.
+        from ottla.client.oauth.settings import oauth_login_of
+
+        return oauth_login_of(properties, options or {})
     user, password = properties.get("sasl.username"), properties.get("sasl.password")
-    jaas = properties.get("sasl.jaas.config")
-    if jaas is not None:
-        try:
-            options = parse_jaas(jaas)[0].options
-        except JaasError as error:
-            raise ClientError(f"sasl.jaas.config cannot be read. {error}") from None
+    is_token = False
+    if options is not None:
         user, password = options.get("username"), options.get("password")
+        is_token = options.get("tokenauth", "").lower() == "true"
     if not user or password is None:
         raise ClientError(
             f"The login with {mechanism} needs a user and a password: set sasl.jaas.config with username=... and "
             "password=..., or sasl.username and sasl.password."
         )
-    return Login(mechanism, user, password)
+    if is_token and mechanism not in SCRAM_MECHANISMS:
+        raise ClientError(f"A delegation token needs a mechanism of SCRAM; sasl.mechanism is {mechanism}.")
+    return PasswordLogin(mechanism, user, password, is_token)
 
 
-async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> None:
-    """Raises AuthenticationFailed if the node refuses the login, or cannot prove itself."""
+def jaas_options(properties: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The options of `sasl.jaas.config`. The name of the login module is not used: no class is loaded by it."""
+    text = properties.get("sasl.jaas.config")
+    if text is None:
+        return None
+    try:
+        return parse_jaas(text)[0].options
+    except JaasError as error:
+        raise ClientError(f"sasl.jaas.config cannot be read. {error}") from None
+
+
+async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> int:
+    """Returns for how many milliseconds the login is valid; 0 for a login without an end (KIP-368).
+
+    Raises AuthenticationFailed if the node refuses the login, or cannot prove itself.
+    """
+    return await prove_identity(connection, login, await login.exchange(), timeout_ms=timeout_ms)
+
+
+async def prove_identity(connection: Connection, login: Login, exchange: ClientExchange, *, timeout_ms: int) -> int:
+    """`log_in` with an exchange that was not begun yet."""
     handshake = SaslHandshakeRequest(mechanism=login.mechanism)
-    shaken = await connection.ask(handshake, timeout_ms=timeout_ms, version_max=_HANDSHAKE_VERSION)
+    shaken = await connection.ask_at_once(handshake, timeout_ms=timeout_ms, version_max=_HANDSHAKE_VERSION)
     if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(shaken.mechanisms) or "none"
         raise AuthenticationFailed(
@@ -79,15 +122,16 @@ async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> No
         raise AuthenticationFailed(
             f"{connection.endpoint} expects no login; set security.protocol=PLAINTEXT, or use its SASL listener."
         )
-    exchange = login.exchange()
     token: bytes | None = exchange.begin()
+    session_ms = 0
     while token is not None:
-        answer = await connection.ask(SaslAuthenticateRequest(auth_bytes=token), timeout_ms=timeout_ms)
+        answer = await connection.ask_at_once(SaslAuthenticateRequest(auth_bytes=token), timeout_ms=timeout_ms)
         if answer.error_code:
             reason = answer.error_message or ErrorCode(answer.error_code).name
             raise AuthenticationFailed(
                 f"{connection.endpoint} refused the login of {login.user} with {login.mechanism}: {reason}"
             )
+        session_ms = answer.session_lifetime_ms
         try:
             # The keys of SCRAM take milliseconds to derive.
             token = await asyncio.to_thread(exchange.evaluate, bytes(answer.auth_bytes))
@@ -95,3 +139,4 @@ async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> No
             raise AuthenticationFailed(f"{connection.endpoint}: {error}") from None
     if not exchange.is_complete:
         raise AuthenticationFailed(f"{connection.endpoint} ended the login too early.")
+    return session_ms

@@ -281,7 +281,7 @@ class Listener:
                 owner=self,
                 shared=self._shared,
                 limits=self._limits,
-                gate=None if self._logins is None else self._logins.new_gate(self._broker, self._world.scheduler),
+                gate=None if self._logins is None else self._logins.new_gate(),
             )
         )
 
@@ -319,4 +319,4 @@ def _logins(broker: Broker, info: ListenerInfo) -> Logins | None:
         return None
     from ottla.broker.authentication.logins import Logins
 
-    return Logins(broker.config, info.name)
+    return Logins(broker, info.name)

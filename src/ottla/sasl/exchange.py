@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ottla.model.deferred import Deferred
+
 __all__ = ["ClientExchange", "SaslError", "ServerExchange"]
 
 
@@ -12,12 +14,19 @@ class SaslError(Exception):
 
 
 class ServerExchange(Protocol):
-    # True once the client has proven who it is. Only then is `user` valid.
+    # True once the client has proven who it is. Only then are the other attributes valid.
     is_complete: bool
     user: str
+    # When the credential expires, in milliseconds since 1970; None for a credential that does not expire.
+    expires_ms: int | None
+    # True if the client has logged in with a delegation token of the user.
+    has_token: bool
 
-    def evaluate(self, token: bytes) -> bytes:
-        """Takes the client's token and returns the challenge or the last word of the server; raises SaslError."""
+    def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
+        """Takes the client's token and returns the challenge or the last word of the server; raises SaslError.
+
+        A mechanism that has to ask elsewhere returns a Deferred, which may fail with SaslError.
+        """
 
 
 class ClientExchange(Protocol):

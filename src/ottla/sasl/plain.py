@@ -4,27 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla.model.deferred import Deferred
 from ottla.sasl.exchange import SaslError
 
 __all__ = ["PlainClient", "PlainServer"]
 
 
 class PlainServer:
-    """`check` tells for a user and a password whether they belong together."""
+    """`check` tells for a user and a password whether they belong together, at once or later."""
 
-    def __init__(self, check: Callable[[str, str], bool]) -> None:
+    has_token = False
+
+    def __init__(self, check: Callable[[str, str], bool | Deferred[bool]]) -> None:
         self._check = check
         self.is_complete = False
         self.user = ""
+        self.expires_ms: int | None = None
 
-    def evaluate(self, token: bytes) -> bytes:
+    def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
         try:
             authorization_id, user, password = token.decode().split("\0")
         except ValueError:
             raise SaslError("The token of PLAIN must be UTF-8 with exactly two zero bytes.") from None
         if not user or not password:
             raise SaslError("PLAIN needs a user and a password.")
-        if not self._check(user, password):
+        outcome = self._check(user, password)
+        if isinstance(outcome, Deferred):
+            return outcome.then(lambda is_right: self._finish(user, authorization_id, is_right=is_right))
+        return self._finish(user, authorization_id, is_right=outcome)
+
+    def _finish(self, user: str, authorization_id: str, *, is_right: bool) -> bytes:
+        if not is_right:
             raise SaslError("Invalid username or password")
         # Otherwise a user could act in another user's name (CVE-2017-12610).
         if authorization_id and authorization_id != user:

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from ottla.sasl.exchange import SaslError
 from ottla.sasl.saslprep import saslprep
 
-__all__ = ["ITERATIONS_MIN", "MECHANISMS", "ScramClient", "ScramKeys", "ScramServer", "scram_keys"]
+__all__ = ["ITERATIONS_MIN", "MECHANISMS", "ScramClient", "ScramKeys", "ScramServer", "TokenCredential", "scram_keys"]
 
 # The hash of each mechanism.
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -69,6 +69,14 @@ def scram_keys(mechanism: str, password: str, *, salt: bytes, iterations: int) -
     return ScramKeys(salt, hashlib.new(name, client_key).digest(), hmac.digest(salted, b"Server Key", name), iterations)
 
 
+class TokenCredential(NamedTuple):
+    """A delegation token (KIP-48): its id stands for the user, and its HMAC for the password."""
+
+    keys: ScramKeys
+    owner: str
+    expires_ms: int
+
+
 class _Step(Enum):
     FIRST = auto()
     FINAL = auto()
@@ -76,14 +84,23 @@ class _Step(Enum):
 
 
 class ScramServer:
-    """`find_keys` returns the keys of a user, or None; `nonce` is for tests."""
+    """`find_keys` returns the keys of a user, and `find_token` a delegation token by its id; None for an unknown one.
+
+    `nonce` is for tests.
+    """
 
     def __init__(
-        self, mechanism: str, find_keys: Callable[[str], ScramKeys | None], *, nonce: str | None = None
+        self,
+        mechanism: str,
+        find_keys: Callable[[str], ScramKeys | None],
+        *,
+        find_token: Callable[[str], TokenCredential | None] | None = None,
+        nonce: str | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._hash = MECHANISMS[mechanism]
         self._find_keys = find_keys
+        self._find_token = find_token
         self._server_nonce = nonce or _new_nonce()
         self._step = _Step.FIRST
         self._keys: ScramKeys | None = None
@@ -93,6 +110,8 @@ class ScramServer:
         self.extensions: dict[str, str] = {}
         self.is_complete = False
         self.user = ""
+        self.expires_ms: int | None = None
+        self.has_token = False
 
     def evaluate(self, token: bytes) -> bytes:
         step, self._step = self._step, _Step.OVER
@@ -116,8 +135,7 @@ class ScramServer:
         if authorization_id is not None and _decoded_name(authorization_id) != user:
             raise SaslError("A client that asks for another authorization id than its user is refused.")
         self.extensions = dict(part.partition("=")[::2] for part in (first["extensions"] or "").split(",") if part)
-        self.user = user
-        self._keys = self._find_keys(user)
+        self._keys = self._find(user)
         salt, iterations = (
             (_invented_salt(user), ITERATIONS_MIN) if self._keys is None else (self._keys.salt, self._keys.iterations)
         )
@@ -125,6 +143,16 @@ class ScramServer:
         server_first = f"r={self._nonce},s={_base64(salt)},i={iterations}"
         self._messages = f"{first['bare']},{server_first}"
         return server_first
+
+    def _find(self, name: str) -> ScramKeys | None:
+        if self._find_token is None or self.extensions.get("tokenauth", "").lower() != "true":
+            self.user = name
+            return self._find_keys(name)
+        token = self._find_token(name)
+        if token is None:
+            return None
+        self.user, self.expires_ms, self.has_token = token.owner, token.expires_ms, True
+        return token.keys
 
     def _verify(self, text: str) -> str:
         final = _CLIENT_FINAL.fullmatch(text)

@@ -241,7 +241,8 @@ def test_an_envelope_needs_a_principal_and_the_right_to_send_it(node: Controller
 
 def test_principals_come_back_as_they_went() -> None:
     principal = decode_principal(memoryview(encode_principal("User", "jörg")))
-    assert (principal.type, principal.name) == ("User", "jörg")
+    assert (principal.type, principal.name, principal.token_authenticated) == ("User", "jörg", False)
+    assert decode_principal(memoryview(encode_principal("User", "x", is_token_authenticated=True))).token_authenticated
     with pytest.raises(MalformedMessage):
         decode_principal(memoryview(b"\0"))
 
@@ -270,6 +271,8 @@ def test_a_controllers_listener_asks_only_the_controller_of_its_node(node: Contr
         connection_id="c-7",
         authorizer=node.authorizer,
     )
+    # Otherwise requests for delegation tokens are refused.
+    connection.is_forwarded = True
     context = RequestContext(api_key, spec.max_version, 1, None, connection, 0)
     load(api_key, spec).handle(request, context, node.broker)
     ((_, told),) = asked

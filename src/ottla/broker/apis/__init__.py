@@ -92,6 +92,10 @@ HANDLERS: dict[int, HandlerSpec] = {
     34: HandlerSpec("alter_replica_log_dirs", 1, 2),
     35: HandlerSpec("describe_log_dirs", 1, 5),
     37: HandlerSpec("create_partitions", 0, 3),
+    38: HandlerSpec("create_delegation_token", 1, 3),
+    39: HandlerSpec("renew_delegation_token", 1, 2),
+    40: HandlerSpec("expire_delegation_token", 1, 2),
+    41: HandlerSpec("describe_delegation_token", 1, 3),
     42: HandlerSpec("delete_groups", 0, 3),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
@@ -130,6 +134,10 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     32: HandlerSpec("describe_configs", 1, 4),
     33: HandlerSpec("alter_configs", 0, 2),
     37: HandlerSpec("create_partitions", 0, 3),
+    38: HandlerSpec("create_delegation_token", 1, 3),
+    39: HandlerSpec("renew_delegation_token", 1, 2),
+    40: HandlerSpec("expire_delegation_token", 1, 2),
+    41: HandlerSpec("describe_delegation_token", 1, 3),
     43: HandlerSpec("elect_leaders", 0, 2),
     44: HandlerSpec("incremental_alter_configs", 0, 1),
     45: HandlerSpec("alter_partition_reassignments", 0, 1),
@@ -158,7 +166,7 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     80: HandlerSpec("add_raft_voter", 0, 1),
     81: HandlerSpec("remove_raft_voter", 0, 0),
     82: HandlerSpec("update_raft_voter", 0, 0),
-    **_refused(17, 36, 38, 39, 40, 41, 94),
+    **_refused(17, 36, 94),
 }
 
 # What a broker may send on in an Envelope, in the name of a client (KIP-590).

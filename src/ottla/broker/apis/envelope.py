@@ -61,6 +61,7 @@ def handle(
         authorizer=outer.authorizer,
         quota=outer.quota,
     )
+    inner.is_forwarded, inner.is_token_authenticated = True, principal.token_authenticated
     return _Embedded(broker.local_controller).dispatch(broker, frame, inner)
 
 

@@ -1,7 +1,6 @@
 """The APIs that are advertised but refused: one table lists them with their versions and answers.
 
 - SASL (keys 17, 36): no listener authenticates clients. The connection stays open.
-- Delegation tokens (38 to 41, KIP-48, KIP-373): tokens are for authenticated clients only.
 - Share groups (76 to 79, 83 to 87, 90 to 92, KIP-932): the answers are those of a cluster whose `share.version` is 0.
   Such a cluster has no share coordinator, so the requests to the coordinator are answered with NOT_COORDINATOR.
 - Streams groups (88, 89, 93, KIP-1071, KIP-1331): the answers are those of a cluster whose `streams.version` is 0.
@@ -30,8 +29,6 @@ __all__ = ["ROWS", "RefusedApi"]
 _NO_AUTHENTICATION = "This listener asks nobody to authenticate."
 _NO_UNREGISTRATION = "Controllers can be unregistered from metadata.version 4.4-IV2 on, which is not supported yet."
 _NO_SHARE_GROUPS = "Share groups are not switched on."
-_NO_TIME = -1
-_TOKEN_REQUESTER_VERSION = 3
 
 
 class RefusedApi(NamedTuple):
@@ -45,8 +42,6 @@ class RefusedApi(NamedTuple):
     answer: Callable[[int, Any, KafkaError], Any]
     # The error's message, where it is not that of the code.
     message: str | None = None
-    # Adds fields that depend on the principal to the response.
-    complete: Callable[[Any, Any, RequestContext], None] | None = None
 
     def api(self) -> Api:
         from ottla.broker.apis.api import Api
@@ -60,10 +55,7 @@ class RefusedApi(NamedTuple):
         )
 
     def handle(self, request: Any, context: RequestContext, broker: Broker) -> Any:  # noqa: ARG002
-        response = self.error_response(request, context.api_version, KafkaError(self.code, self.message))
-        if self.complete is not None:
-            self.complete(response, request, context)
-        return response
+        return self.error_response(request, context.api_version, KafkaError(self.code, self.message))
 
     def error_response(self, request: Any, version: int, error: KafkaError) -> Any:  # noqa: ARG002
         return self.answer(self.api_key, request, error)
@@ -83,16 +75,6 @@ def _generic(api_key: int, request: Any, error: KafkaError) -> Any:
     from ottla.broker.error_responses import generic_error_response
 
     return generic_error_response(api_key, request, error)
-
-
-def _token_never_expires(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
-    return _response_class(api_key)(error_code=error.code, expiry_timestamp_ms=_NO_TIME)
-
-
-def _token_without_times(api_key: int, request: Any, error: KafkaError) -> Any:  # noqa: ARG001
-    return _response_class(api_key)(
-        error_code=error.code, issue_timestamp_ms=_NO_TIME, expiry_timestamp_ms=_NO_TIME, max_timestamp_ms=_NO_TIME
-    )
 
 
 def _described_groups(api_key: int, request: Any, error: KafkaError) -> Any:
@@ -126,17 +108,6 @@ def _share_partitions(api_key: int, request: Any, error: KafkaError) -> Any:
     )
 
 
-def _name_token_owner(response: Any, request: Any, context: RequestContext) -> None:
-    requester = context.principal
-    response.principal_type, response.principal_name = requester.type, requester.name
-    if context.api_version >= _TOKEN_REQUESTER_VERSION:
-        response.token_requester_principal_type = requester.type
-        response.token_requester_principal_name = requester.name
-        if request.owner_principal_name:
-            response.principal_type = request.owner_principal_type or ""
-            response.principal_name = request.owner_principal_name
-
-
 def _response_class(api_key: int) -> Any:
     return API_SPECS[ApiKey(api_key)].response_class
 
@@ -146,18 +117,12 @@ def _element(api_key: int, name: str) -> Any:
     return getattr(sys.modules[_response_class(api_key).__module__], name)
 
 
-_NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 _UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION
 
 _TABLE = (
     # SaslHandshake, SaslAuthenticate. The latter does not send the client's own secret back.
     RefusedApi(17, 0, 1, ErrorCode.ILLEGAL_SASL_STATE, _generic),
     RefusedApi(36, 0, 2, ErrorCode.ILLEGAL_SASL_STATE, _code_and_message, _NO_AUTHENTICATION),
-    # CreateDelegationToken, RenewDelegationToken, ExpireDelegationToken, DescribeDelegationToken.
-    RefusedApi(38, 1, 3, _NOT_ALLOWED, _token_without_times, complete=_name_token_owner),
-    RefusedApi(39, 1, 2, _NOT_ALLOWED, _token_never_expires),
-    RefusedApi(40, 1, 2, _NOT_ALLOWED, _token_never_expires),
-    RefusedApi(41, 1, 3, _NOT_ALLOWED, _generic),
     # ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge.
     RefusedApi(76, 1, 1, _UNSUPPORTED, _code_alone),
     RefusedApi(77, 1, 1, _UNSUPPORTED, _described_groups),

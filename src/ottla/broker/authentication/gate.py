@@ -7,6 +7,10 @@
 After SaslHandshake of version 0 the tokens come as frames without a header, and go back in the same way. Any other
 request closes the connection. So does a failed login, after its answer; the answer is delayed
 (`connection.failed.authentication.delay.ms`), which slows down those who try passwords.
+
+A login may be valid for a limited time (KIP-368): `connections.max.reauth.ms`, or until the credential expires. The
+last SaslAuthenticate response names that time. The client then logs in again on the same connection, with the same
+mechanism and as the same principal. A request after the end of that time closes the connection.
 """
 
 from __future__ import annotations
@@ -15,32 +19,40 @@ import logging
 import struct
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
+from ottla.broker.authentication.replies import BareReply, Reply, RequestReply
 from ottla.broker.context import CloseConnection, ConnectionContext, Principal
-from ottla.broker.pending import Part, PendingResponse, ResponseWaiter
+from ottla.broker.pending import Part, PendingResponse
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.sasl.exchange import SaslError, ServerExchange
-from ottla.sasl.plain import PlainServer
-from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
-from ottla.sasl.scram import ScramKeys, ScramServer
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, decode
 from ottla.wire.framing import RequestHeader, parse_request_header, response_parts
-from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
     from ottla.broker.authentication.settings import SaslSettings
-    from ottla.metadata.publishers import Publishers
-    from ottla.model.ports import Scheduler
+    from ottla.broker.statistics import LoginStatistics
+    from ottla.model.ports import World
 
-__all__ = ["SaslGate"]
+__all__ = ["GateWaiter", "SaslGate"]
 
 logger = logging.getLogger("ottla.broker.authentication")
 
-_SIZE = struct.Struct(">i")
-_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+# As in Apache Kafka, a client may log in again once a second; an earlier attempt is answered with ILLEGAL_SASL_STATE.
+RELOGIN_SECONDS_MIN = 1.0
+
+
+class GateWaiter(Protocol):
+    """The connection behind the gate."""
+
+    def response_ready(self) -> None: ...
+
+    def gate_opened(self) -> None:
+        """The client has logged in, after the gate's answer had to wait."""
 
 
 class _State(Enum):
@@ -48,20 +60,52 @@ class _State(Enum):
     # Tokens in frames of their own, after SaslHandshake of version 0; or in SaslAuthenticate requests.
     BARE_TOKENS = auto()
     REQUESTS = auto()
+    # A token is being checked elsewhere.
+    CHECKING = auto()
+    OPEN = auto()
     OVER = auto()
 
 
+class _Session:
+    """A login that is complete: the principal must stay the same when the client logs in again."""
+
+    __slots__ = ("ends", "mechanism", "principal")
+
+    def __init__(self, mechanism: str, principal: Principal, ends: float | None) -> None:
+        self.mechanism = mechanism
+        self.principal = principal
+        # By the monotonic clock; None for a login without an end.
+        self.ends = ends
+
+
 class SaslGate:
-    def __init__(self, settings: SaslSettings, metadata: Publishers, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        settings: SaslSettings,
+        new_exchange: Callable[[str], ServerExchange],
+        *,
+        world: World,
+        counts: LoginStatistics,
+    ) -> None:
         self._settings = settings
-        self._metadata = metadata
-        self._scheduler = scheduler
+        self._new_exchange = new_exchange
+        self._clock = world.clock
+        self._scheduler = world.scheduler
+        self._counts = counts
         self._state = _State.HANDSHAKE
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
-        self.is_open = False
+        self._session: _Session | None = None
+        # When the client began to log in again the last time.
+        self._relogin_began = float("-inf")
+        # True once the login is complete and has no end: the gate is not needed any more.
+        self.is_removable = False
         # Set when the answer that `take` has returned is the last one.
         self.close_reason: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._state is _State.OPEN
 
     @property
     def request_bytes_max(self) -> int:
@@ -69,10 +113,12 @@ class SaslGate:
         return self._settings.request_bytes_max
 
     def take(
-        self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter
+        self, frame: memoryview, connection: ConnectionContext, waiter: GateWaiter
     ) -> list[Part] | PendingResponse | None:
+        if self._state is _State.OPEN and not self._begins_again(frame):
+            return None
         if self._state is _State.BARE_TOKENS:
-            return self._take_bare_token(frame, connection)
+            return self._take_token(bytes(frame), BareReply(), connection, waiter)
         try:
             header = parse_request_header(frame)
             if header.api_key == ApiKey.API_VERSIONS:
@@ -83,8 +129,30 @@ class SaslGate:
                 return self._authenticate(frame, header, connection, waiter)
         except (MalformedMessage, struct.error, IndexError):
             raise CloseConnection("a malformed request before the login") from None
+        self._count_failure()
         name = API_SPECS[ApiKey(header.api_key)].name if header.api_key in API_SPECS else f"API key {header.api_key}"
         raise CloseConnection(f"a {name} request before the login was complete")
+
+    # -- the end of a session --------------------------------------------------------------------------------------
+
+    def _begins_again(self, frame: memoryview) -> bool:
+        """True if the request begins another login. Raises CloseConnection for any other request after the end."""
+        session = self._session
+        assert session is not None, "the gate is open"
+        if session.ends is None:
+            return False
+        now = self._clock.monotonic()
+        if frame[0] << 8 | frame[1] == ApiKey.SASL_HANDSHAKE and now - self._relogin_began >= RELOGIN_SECONDS_MIN:
+            self._relogin_began, self._state = now, _State.HANDSHAKE
+            return True
+        if now > session.ends:
+            self._counts.expired_connections += 1
+            raise CloseConnection(
+                f"the login of {session.principal} has expired, and the client has not logged in again"
+            )
+        return False
+
+    # -- the steps of a login --------------------------------------------------------------------------------------
 
     def _shake_hands(self, frame: memoryview, header: RequestHeader) -> list[Part]:
         if header.api_version not in (0, 1):
@@ -93,6 +161,7 @@ class SaslGate:
         mechanisms = list(self._settings.mechanisms)
         if request.mechanism not in mechanisms:
             self._state = _State.OVER
+            self._count_failure()
             self.close_reason = f"the mechanism {request.mechanism[:64]!r} is not offered by this listener"
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
         else:
@@ -103,68 +172,101 @@ class SaslGate:
         return response_parts(header.api_key, header.api_version, header.correlation_id, response)
 
     def _authenticate(
-        self, frame: memoryview, header: RequestHeader, connection: ConnectionContext, waiter: ResponseWaiter
+        self, frame: memoryview, header: RequestHeader, connection: ConnectionContext, waiter: GateWaiter
     ) -> list[Part] | PendingResponse:
         if header.api_version not in (0, 1, 2):
             raise CloseConnection(f"a SaslAuthenticate request of version {header.api_version}")
         request, _ = decode(SaslAuthenticateRequest, frame, header.api_version, header.body_position)
+        return self._take_token(bytes(request.auth_bytes), RequestReply(header), connection, waiter)
 
-        def answer(response: SaslAuthenticateResponse) -> list[Part]:
-            return response_parts(header.api_key, header.api_version, header.correlation_id, response)
-
-        try:
-            token = self._evaluate(bytes(request.auth_bytes), connection)
-        except SaslError as error:
-            self._state = _State.OVER
-            refused = SaslAuthenticateResponse(
-                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=str(error)
-            )
-            return self._refuse_later(answer(refused), str(error), waiter)
-        return answer(SaslAuthenticateResponse(error_message=None, auth_bytes=token))
-
-    def _take_bare_token(self, frame: memoryview, connection: ConnectionContext) -> list[Part]:
-        try:
-            token = self._evaluate(bytes(frame), connection)
-        except SaslError as error:
-            # There is no answer with an error: a client of this age learns of it by the closed connection.
-            raise CloseConnection(self._failure(str(error))) from None
-        return [_SIZE.pack(len(token)) + token]
-
-    def _evaluate(self, token: bytes, connection: ConnectionContext) -> bytes:
-        exchange = self._exchange
+    def _take_token(
+        self, token: bytes, reply: Reply, connection: ConnectionContext, waiter: GateWaiter
+    ) -> list[Part] | PendingResponse:
+        exchange, state = self._exchange, self._state
         assert exchange is not None, "set by the handshake"
-        answer = exchange.evaluate(token)
-        if exchange.is_complete:
-            connection.identify(Principal("User", exchange.user))
-            self.is_open = True
-            self._state = _State.OVER
-            logger.debug("%s has logged in as User:%s", connection.connection_id, exchange.user)
-        return answer
-
-    def _refuse_later(self, parts: list[Part], reason: str, waiter: ResponseWaiter) -> PendingResponse:
-        """An answer that is sent after a delay, and is the last one of its connection."""
+        try:
+            if self._session is not None and self._session.mechanism != self._mechanism:
+                raise SaslError(
+                    f"SASL mechanism '{self._mechanism}' requested by client is not supported for re-authentication "
+                    f"of mechanism '{self._session.mechanism}'"
+                )
+            answer = exchange.evaluate(token)
+            if not isinstance(answer, Deferred):
+                return self._accept(answer, reply, connection)
+        except Exception as error:  # noqa: BLE001 - a defect is logged there
+            return self._refuse_later(PendingResponse(None, None, None, None), error, reply, waiter)
         pending = PendingResponse(None, None, None, None)
+        self._state = _State.CHECKING
+
+        def on_checked(checked: Deferred[bytes]) -> None:
+            if connection.is_gone:
+                return
+            self._state = state
+            try:
+                pending.parts = self._accept(checked.result(), reply, connection)
+            except Exception as error:  # noqa: BLE001 - a defect is logged there
+                self._refuse_later(pending, error, reply, waiter)
+                return
+            pending.ready = True
+            if self._state is _State.OPEN:
+                waiter.gate_opened()
+            waiter.response_ready()
+
+        answer.when_done(on_checked)
+        return pending
+
+    def _accept(self, token: bytes, reply: Reply, connection: ConnectionContext) -> list[Part]:
+        """The answer to a token that the mechanism has accepted. Raises SaslError for a change of the principal."""
+        exchange = self._exchange
+        assert exchange is not None
+        if not exchange.is_complete:
+            return reply.accepted(token, session_ms=0)
+        principal, earlier = Principal("User", exchange.user), self._session
+        if earlier is not None and earlier.principal != principal:
+            raise SaslError(f"Cannot change principals during re-authentication from {earlier.principal}: {principal}")
+        now, session_ms = self._clock.monotonic(), self._session_ms(exchange)
+        ends = None if session_ms is None else now + session_ms / 1000
+        connection.identify(principal)
+        connection.is_token_authenticated = exchange.has_token
+        self._session = _Session(self._mechanism, principal, ends)
+        self._state = _State.OPEN
+        self._exchange = None
+        self.is_removable = ends is None
+        self._counts.count_success(is_first=earlier is None, can_repeat=reply.names_session)
+        logger.debug("%s has logged in as %s with %s", connection.connection_id, principal, self._mechanism)
+        return reply.accepted(token, session_ms=session_ms or 0)
+
+    def _session_ms(self, exchange: ServerExchange) -> int | None:
+        """For how long the login is valid; None for a login without an end."""
+        limits = []
+        if exchange.expires_ms is not None:
+            limits.append(exchange.expires_ms - self._clock.now_ms())
+        if reauth_ms := self._settings.reauth_ms(self._mechanism):
+            limits.append(reauth_ms)
+        return max(min(limits), 0) if limits else None
+
+    # -- refusals --------------------------------------------------------------------------------------------------
+
+    def _refuse_later(
+        self, pending: PendingResponse, error: Exception, reply: Reply, waiter: GateWaiter
+    ) -> PendingResponse:
+        """An answer that is sent after a delay, and is the last one of its connection."""
+        if isinstance(error, SaslError):
+            reason = str(error)
+        else:
+            logger.error("the check of a login with %s failed", self._mechanism, exc_info=error)
+            reason = "The login could not be checked."
+        self._state = _State.OVER
+        self._count_failure()
 
         def refuse() -> None:
-            pending.parts = parts
-            pending.close_reason = self._failure(reason)
+            pending.parts = reply.refused(reason)
+            pending.close_reason = f"a login with {self._mechanism} failed: {reason}"
             pending.ready = True
             waiter.response_ready()
 
         self._scheduler.call_later(self._settings.failure_delay_seconds, refuse)
         return pending
 
-    def _failure(self, reason: str) -> str:
-        return f"a login with {self._mechanism} failed: {reason}"
-
-    def _new_exchange(self, mechanism: str) -> ServerExchange:
-        if mechanism in SCRAM_MECHANISMS:
-            return ScramServer(mechanism, self._scram_keys(mechanism))
-        return PlainServer(self._settings.is_password)
-
-    def _scram_keys(self, mechanism: str) -> Callable[[str], ScramKeys | None]:
-        def find(user: str) -> ScramKeys | None:
-            kept: Any = self._metadata.image.scram.get((user, _NUMBERS[mechanism]))
-            return None if kept is None else ScramKeys(*kept)
-
-        return find
+    def _count_failure(self) -> None:
+        self._counts.count_failure(is_first=self._session is None)

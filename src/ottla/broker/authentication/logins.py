@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.authentication.exchanges import Exchanges
 from ottla.broker.authentication.gate import SaslGate
 from ottla.broker.authentication.settings import sasl_settings
 from ottla.model.config.keys import ConfigError
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication.tokens import TokenCredentials
     from ottla.broker.broker import Broker
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import Scheduler
 
 __all__ = ["Logins"]
 
@@ -22,15 +23,20 @@ logger = logging.getLogger("ottla.broker.authentication")
 class Logins:
     """Raises ConfigError if the listener's settings cannot be used when the node starts."""
 
-    def __init__(self, config: BrokerConfig, listener_name: str) -> None:
+    def __init__(self, broker: Broker, listener_name: str) -> None:
+        self._broker = broker
         self._listener_name = listener_name
-        self._config = config
-        self._settings = sasl_settings(config, listener_name)
+        self._config = broker.config
+        self._counts = broker.statistics.logins_of(listener_name)
+        self._tokens = _token_credentials(broker)
+        self._settings = sasl_settings(broker.config, listener_name)
+        self._exchanges = Exchanges(self._settings, broker.metadata, self._tokens)
 
-    def new_gate(self, broker: Broker, scheduler: Scheduler) -> SaslGate:
+    def new_gate(self) -> SaslGate:
+        broker = self._broker
         if broker.config is not self._config:
             self._follow(broker.config)
-        return SaslGate(self._settings, broker.metadata, scheduler)
+        return SaslGate(self._settings, self._exchanges.begin, world=broker.world, counts=self._counts)
 
     def _follow(self, config: BrokerConfig) -> None:
         """Dynamic settings have changed. Settings that cannot be used leave the listener as it was."""
@@ -39,3 +45,14 @@ class Logins:
             self._settings = sasl_settings(config, self._listener_name)
         except ConfigError as error:
             logger.error("the logins of the listener %s stay as they were: %s", self._listener_name, error.message)
+            return
+        self._exchanges = Exchanges(self._settings, self._broker.metadata, self._tokens)
+
+
+def _token_credentials(broker: Broker) -> TokenCredentials | None:
+    secret = broker.config.delegation_token_secret_key
+    if secret is None:
+        return None
+    from ottla.broker.authentication.tokens import TokenCredentials
+
+    return TokenCredentials(broker.metadata, broker.world.clock, secret.value)

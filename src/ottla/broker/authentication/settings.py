@@ -1,8 +1,7 @@
 """The settings of a SASL listener (KIP-85, KIP-103): its mechanisms, and the users of PLAIN.
 
-A setting of a listener stands in `listener.name.<name>.<key>`, and the users of PLAIN in
-`listener.name.<name>.plain.sasl.jaas.config`, as `user_<name>="<password>"`. No class is loaded by the name of a login
-module.
+The users of PLAIN stand in `listener.name.<name>.plain.sasl.jaas.config`, as `user_<name>="<password>"`. No class is
+loaded by the name of a login module.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ import hmac
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ottla.broker.authentication.listener_settings import ListenerSettings
 from ottla.model.config.keys import ConfigError
-from ottla.sasl.jaas import JaasError, parse_jaas
+from ottla.sasl.jaas import JaasEntry, JaasError, parse_jaas
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
 
-__all__ = ["SaslSettings", "sasl_settings"]
+__all__ = ["AVAILABLE", "SaslSettings", "jaas_options", "sasl_settings"]
 
 AVAILABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -30,10 +30,15 @@ class SaslSettings(NamedTuple):
     # The size of a request before the login, and the delay of the answer to a failed login.
     request_bytes_max: int
     failure_delay_seconds: float
+    # For how long a login is valid, by mechanism; 0 for a login without an end (connections.max.reauth.ms).
+    session_ms: Mapping[str, int]
 
     def __repr__(self) -> str:
         """Without the passwords."""
         return f"SaslSettings(mechanisms={self.mechanisms!r})"
+
+    def reauth_ms(self, mechanism: str) -> int:
+        return self.session_ms.get(mechanism, 0)
 
     def is_password(self, user: str, password: str) -> bool:
         """Whether the password is the user's. Takes as long for an unknown user."""
@@ -44,10 +49,10 @@ class SaslSettings(NamedTuple):
 
 def sasl_settings(config: BrokerConfig, listener_name: str) -> SaslSettings:
     """Raises ConfigError if the listener offers a mechanism that is not available, or a user cannot be read."""
-    own = config.listener_overrides.get(listener_name, {})
-    key, mechanisms = "sasl.enabled.mechanisms", config.sasl_enabled_mechanisms
-    if key in own:
-        key, mechanisms = _key(listener_name, key), tuple(part.strip() for part in own[key].split(",") if part.strip())
+    settings = ListenerSettings(config, listener_name)
+    key = settings.source("sasl.enabled.mechanisms")
+    mechanisms = settings.get("sasl.enabled.mechanisms")
+    assert isinstance(mechanisms, tuple)
     missing = [mechanism for mechanism in mechanisms if mechanism not in AVAILABLE]
     if missing or not mechanisms:
         raise ConfigError(
@@ -55,33 +60,40 @@ def sasl_settings(config: BrokerConfig, listener_name: str) -> SaslSettings:
             f"{', '.join(AVAILABLE)}.",
             key=key,
         )
+    session_ms = {mechanism: settings.get("connections.max.reauth.ms", mechanism) for mechanism in mechanisms}
     return SaslSettings(
         mechanisms=mechanisms,
-        plain_users=_plain_users(listener_name, own) if "PLAIN" in mechanisms else {},
+        plain_users=_plain_users(settings) if "PLAIN" in mechanisms else {},
         request_bytes_max=config.sasl_server_max_receive_size,
         failure_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
+        session_ms={mechanism: value for mechanism, value in session_ms.items() if isinstance(value, int)},
     )
 
 
-def _plain_users(listener_name: str, own: Mapping[str, str]) -> dict[str, str]:
-    key = _key(listener_name, "plain.sasl.jaas.config")
-    text = own.get("plain.sasl.jaas.config")
+def jaas_options(settings: ListenerSettings, mechanism: str, module: str) -> list[JaasEntry]:
+    """The login modules of a mechanism; empty if there are none. Raises ConfigError for another module than this."""
+    key = settings.key("sasl.jaas.config", mechanism)
+    text = settings.own_text("sasl.jaas.config", mechanism)
     if text is None:
-        raise ConfigError(f"The listener {listener_name} offers PLAIN, so {key} must name its users.", key=key)
+        return []
     try:
         entries = parse_jaas(text)
     except JaasError as error:
         raise ConfigError(f"{key} cannot be read. {error}", key=key) from None
-    others = [entry.module for entry in entries if entry.module != _PLAIN_MODULE]
+    others = [entry.module for entry in entries if entry.module != module]
     if others:
-        raise ConfigError(f"{key} names the login module {others[0]}; only {_PLAIN_MODULE} is available.", key=key)
+        raise ConfigError(f"{key} names the login module {others[0]}; only {module} is available.", key=key)
+    return entries
+
+
+def _plain_users(settings: ListenerSettings) -> dict[str, str]:
+    entries = jaas_options(settings, "PLAIN", _PLAIN_MODULE)
+    if not entries:
+        key = settings.key("sasl.jaas.config", "PLAIN")
+        raise ConfigError(f"The listener {settings.listener_name} offers PLAIN, so {key} must name its users.", key=key)
     return {
         option.removeprefix(_USER_PREFIX): password
         for entry in entries
         for option, password in entry.options.items()
         if option.startswith(_USER_PREFIX)
     }
-
-
-def _key(listener_name: str, key: str) -> str:
-    return f"listener.name.{listener_name.lower()}.{key}"

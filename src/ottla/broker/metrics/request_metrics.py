@@ -120,6 +120,24 @@ def _request_metric(name: str) -> str:
     return f"kafka.network:type=RequestMetrics,name={name},request=*"
 
 
+def _login_metric(name: str, field: str, description: str) -> Metric:
+    """A counter of `LoginStatistics`."""
+
+    def rows(scrape: Scrape) -> Iterator[Row]:
+        for listener, logins in sorted(scrape.broker.statistics.logins.items()):
+            yield (listener,), getattr(logins, field)
+
+    kafkas_name = name.replace("_", "-")
+    return Metric(
+        f"kafka_server_socket_server_metrics_{name}",
+        COUNTER if name.endswith("_total") else GAUGE,
+        ("listener",),
+        description,
+        f"kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; {kafkas_name}",
+        rows,
+    )
+
+
 # fmt: off
 REQUEST_METRICS: Final = (
     Metric("kafka_network_requestmetrics_requests_total", COUNTER, ("request",),
@@ -169,6 +187,16 @@ REQUEST_METRICS: Final = (
            "Accepted connections.",
            "kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*; connection-creation-total",
            lambda scrape: scrape.broker.statistics.connections_accepted),
+    _login_metric("successful_authentication_total", "successful", "Successful logins, by listener."),
+    _login_metric("failed_authentication_total", "failed", "Failed logins, by listener."),
+    _login_metric("successful_reauthentication_total", "successful_again",
+                  "Successful logins of connected clients, by listener (connections.max.reauth.ms)."),
+    _login_metric("failed_reauthentication_total", "failed_again",
+                  "Failed logins of connected clients, by listener."),
+    _login_metric("successful_authentication_no_reauth_total", "successful_without_end",
+                  "Successful logins of clients that do not know of logging in again, by listener."),
+    _login_metric("expired_connections_killed_count", "expired_connections",
+                  "Connections that were closed because their clients did not log in again, by listener."),
     Metric("ottla_connections_refused_total", COUNTER, (),
            "Connections that were refused because their address had too many.", "",
            lambda scrape: scrape.broker.statistics.connections_refused),

@@ -12,6 +12,7 @@ from ottla.client.admin.nodes import Nodes
 from ottla.client.admin.offsets import Offsets
 from ottla.client.admin.partitions import Partitions
 from ottla.client.admin.quotas import Quotas
+from ottla.client.admin.tokens import DelegationTokens
 from ottla.client.admin.topics import Topics
 from ottla.client.admin.transactions import Transactions
 from ottla.client.cluster import Cluster
@@ -35,6 +36,7 @@ class AdminClient:
         self.quotas = Quotas(self.connections)
         self.credentials = Credentials(self.connections)
         self.acls = Acls(self.connections)
+        self.tokens = DelegationTokens(self.connections)
         self.cluster = Nodes(self.connections)
 
     async def close(self, timeout_ms: int | None = None) -> None:

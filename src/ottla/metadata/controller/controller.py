@@ -285,6 +285,7 @@ class Controller:
         if context is not None:
             extra["api_version"] = context.api_version
             extra["connection_id"] = context.connection_id
+            extra["caller"] = context.caller
             if context.may_describe_configs is not None:
                 extra["may_describe_configs"] = context.may_describe_configs
             if context.take_mutations is not None:

@@ -13,6 +13,7 @@ from random import Random
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ottla.decisions import Decision as BaseDecision
+from ottla.metadata.controller.gateway import Caller
 from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.image import MetadataImage
 from ottla.model.config import BrokerConfig
@@ -77,6 +78,8 @@ class DecisionContext(NamedTuple):
     connection_id: str = ""
     # None in a controller without a quorum below it.
     kraft_version: KraftVersion | None = None
+    # The client that sent the request; None for requests of this node.
+    caller: Caller | None = None
 
 
 class Decision(BaseDecision[R]):

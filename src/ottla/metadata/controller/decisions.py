@@ -31,13 +31,16 @@ if TYPE_CHECKING:
         AlterUserScramCredentialsResponse,
     )
     from ottla.wire.messages.create_acls import CreateAclsRequest, CreateAclsResponse
+    from ottla.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
     from ottla.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
+    from ottla.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
+    from ottla.wire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 
 __all__ = ["DECISIONS"]
 
 
 # The next ones import their module with the first such request, because most clusters have neither quotas nor ACLs nor
-# credentials.
+# credentials nor tokens.
 
 
 def _decide_alter_client_quotas(
@@ -68,6 +71,30 @@ def _decide_delete_acls(request: DeleteAclsRequest, context: DecisionContext) ->
     return decide_delete_acls(request, context)
 
 
+def _decide_create_delegation_token(
+    request: CreateDelegationTokenRequest, context: DecisionContext
+) -> Decision[CreateDelegationTokenResponse]:
+    from ottla.metadata.controller.tokens import decide_create_delegation_token
+
+    return decide_create_delegation_token(request, context)
+
+
+def _decide_renew_delegation_token(
+    request: RenewDelegationTokenRequest, context: DecisionContext
+) -> Decision[RenewDelegationTokenResponse]:
+    from ottla.metadata.controller.tokens import decide_renew_delegation_token
+
+    return decide_renew_delegation_token(request, context)
+
+
+def _decide_expire_delegation_token(
+    request: ExpireDelegationTokenRequest, context: DecisionContext
+) -> Decision[ExpireDelegationTokenResponse]:
+    from ottla.metadata.controller.tokens import decide_expire_delegation_token
+
+    return decide_expire_delegation_token(request, context)
+
+
 # A function takes the request of its API and returns a decision with the response of its API; a test compares their
 # annotations with the API's classes.
 DECISIONS: Mapping[int, Callable[[Any, DecisionContext], Decision[Any]]] = {
@@ -87,6 +114,9 @@ DECISIONS: Mapping[int, Callable[[Any, DecisionContext], Decision[Any]]] = {
     ApiKey.ALTER_CONFIGS: configs.decide_alter_configs,
     ApiKey.ALTER_CLIENT_QUOTAS: _decide_alter_client_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _decide_alter_user_scram_credentials,
+    ApiKey.CREATE_DELEGATION_TOKEN: _decide_create_delegation_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _decide_renew_delegation_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _decide_expire_delegation_token,
     ApiKey.CREATE_ACLS: _decide_create_acls,
     ApiKey.DELETE_ACLS: _decide_delete_acls,
     ApiKey.UPDATE_FEATURES: features.decide_update_features,

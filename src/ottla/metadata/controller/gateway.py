@@ -27,6 +27,8 @@ class Caller(NamedTuple):
     # The client's IP address in network byte order: 4 or 16 bytes.
     address: bytes
     client_id: str | None
+    # True if the client has logged in with a delegation token.
+    is_token_authenticated: bool = False
 
 
 class ControllerContext(NamedTuple):

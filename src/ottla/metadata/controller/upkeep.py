@@ -1,10 +1,11 @@
-"""The periodic decisions of the active controller: preferred leaders, unclean elections, no-op records.
+"""The periodic decisions of the active controller: preferred leaders, unclean elections, no-op records, old tokens.
 
 | every | decision |
 |---|---|
 | `leader.imbalance.check.interval.seconds` | preferred replicas lead again (`auto.leader.rebalance.enable`) |
 | `unclean.leader.election.interval.ms` | partitions without a leader get one where unclean elections are allowed |
 | `metadata.max.idle.interval.ms` | a no-op record (KIP-835): its commit shows that a majority can write |
+| `delegation.token.expiry.check.interval.ms` | delegation tokens that have expired are removed |
 
 A decision that reaches its limit of changes is followed by the next one at once. Requests that arrived meanwhile are
 decided in between.
@@ -50,6 +51,11 @@ class LeaderUpkeep:
         self._every(config.unclean_leader_election_interval_ms / 1000, "unclean", decide_unclean_elections)
         if config.metadata_max_idle_interval_ms:
             self._every(config.metadata_max_idle_interval_ms / 1000, "idle", decide_write_no_op)
+        if config.delegation_token_secret_key is not None:
+            from ottla.metadata.controller.tokens import decide_remove_expired_tokens
+
+            seconds = config.delegation_token_expiry_check_interval_ms / 1000
+            self._every(seconds, "tokens", decide_remove_expired_tokens)
 
     def stop(self) -> None:
         self._repeater.stop()

@@ -30,8 +30,11 @@ __all__ = ["BrokerConfig", "complaint_about_key"]
 
 # Keys that are honoured for a single listener.
 _PER_LISTENER = frozenset(
-    ("max.connection.creation.rate", "max.connections", "plain.sasl.jaas.config", "sasl.enabled.mechanisms")
+    ("connections.max.reauth.ms", "max.connection.creation.rate", "max.connections", "sasl.enabled.mechanisms")
 )
+# Keys that are honoured for a SASL mechanism of a listener, whose name precedes them (KIP-85).
+_PER_MECHANISM = frozenset(("connections.max.reauth.ms", "sasl.jaas.config"))
+_MECHANISMS = frozenset(("gssapi", "oauthbearer", "plain", "scram-sha-256", "scram-sha-512"))
 
 _EMBEDDED = {
     "process.roles": "broker,controller",
@@ -183,7 +186,8 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     overrides.setdefault(listener.upper(), {})[key_name] = text
     if is_tls_of_listener(name):
         return [f"{name} has no effect: the listener does not use TLS."]
-    if key_name in _PER_LISTENER:
+    mechanism, _, mechanism_key = key_name.partition(".")
+    if key_name in _PER_LISTENER or (mechanism in _MECHANISMS and mechanism_key in _PER_MECHANISM):
         return []
     key.check_supported(value)
     return [f"{name} has no effect: only {', '.join(sorted(_PER_LISTENER))} can be set for a single listener."]

@@ -60,7 +60,7 @@ NETWORK_KEYS: Final = (
               "Upper bound of the connection setup timeout, which doubles with each failed attempt."),
     ConfigKey("connections.max.idle.ms", LONG, 600_000, None, MEDIUM, READ_ONLY, HONOURED,
               "Idle time after which a connection is closed."),
-    ConfigKey("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY, SECURITY,
+    ConfigKey("connections.max.reauth.ms", LONG, 0, None, MEDIUM, READ_ONLY, HONOURED,
               "Time after which an authenticated client must authenticate again; 0 for never."),
     ConfigKey("connection.failed.authentication.delay.ms", INT, 100, at_least(0), LOW, READ_ONLY, HONOURED,
               "Pause before a connection that failed to authenticate is closed."),

@@ -21,7 +21,7 @@ from ottla.model.config.columns import (
     STRING,
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PLUG_INS, SECURITY, TOKENS
+from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PLUG_INS, SECURITY
 from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
@@ -35,13 +35,13 @@ SECURITY_KEYS: Final = (
               "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder", None,
               MEDIUM, PER_BROKER, HONOURED,
               "Class that names the principal of a connection."),
-    ConfigKey("delegation.token.secret.key", PASSWORD, None, None, MEDIUM, READ_ONLY, TOKENS,
+    ConfigKey("delegation.token.secret.key", PASSWORD, None, None, MEDIUM, READ_ONLY, HONOURED,
               "Secret with which delegation tokens are signed."),
-    ConfigKey("delegation.token.max.lifetime.ms", LONG, 604_800_000, at_least(1), MEDIUM, READ_ONLY, TOKENS,
+    ConfigKey("delegation.token.max.lifetime.ms", LONG, 604_800_000, at_least(1), MEDIUM, READ_ONLY, HONOURED,
               "Age beyond which a token cannot be renewed."),
-    ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000, at_least(1), MEDIUM, READ_ONLY, TOKENS,
+    ConfigKey("delegation.token.expiry.time.ms", LONG, 86_400_000, at_least(1), MEDIUM, READ_ONLY, HONOURED,
               "Time for which a token is valid until it is renewed."),
-    ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, at_least(1), LOW, READ_ONLY, TOKENS,
+    ConfigKey("delegation.token.expiry.check.interval.ms", LONG, 3_600_000, at_least(1), LOW, READ_ONLY, HONOURED,
               "Time between two looks for expired tokens."),
     ConfigKey("security.providers", STRING, None, None, LOW, READ_ONLY, PLUG_INS,
               "Classes that provide security algorithms."),
@@ -51,7 +51,7 @@ SECURITY_KEYS: Final = (
               "SASL mechanism between brokers."),
     ConfigKey("sasl.mechanism.controller.protocol", STRING, "GSSAPI", None, HIGH, READ_ONLY, SECURITY,
               "SASL mechanism between controllers."),
-    ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER, SECURITY,
+    ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER, HONOURED,
               "Login settings, in JAAS syntax."),
     ConfigKey("sasl.server.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY, PLUG_INS,
               "Class that checks credentials."),

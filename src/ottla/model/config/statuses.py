@@ -27,7 +27,6 @@ __all__ = [
     "SECURITY",
     "TELEMETRY",
     "TIERED_STORAGE",
-    "TOKENS",
     "UNSTABLE",
 ]
 
@@ -51,5 +50,4 @@ KERBEROS: Final = refused("Kerberos is not available")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("this part of TLS and SASL is not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
-TOKENS: Final = refused("delegation tokens are not available yet")
 UNSTABLE: Final = refused("API versions under development are not offered")

@@ -108,13 +108,18 @@ class Handler(Protocol):
 class Gate(Protocol):
     """Stands before the first request of a connection, until the client has proven who it is (SASL)."""
 
-    is_open: bool
+    # True once the gate is open for good. A gate that may close again sees every request of its connection.
+    is_removable: bool
     # Set together with the gate's last answer: why the connection ends behind it.
     close_reason: str | None
 
     @property
+    def is_open(self) -> bool:
+        """True while the client is logged in."""
+
+    @property
     def request_bytes_max(self) -> int:
-        """The size of a frame while the gate is closed."""
+        """The size of a frame until the gate is open for the first time."""
 
     def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | Any | None:
         """The gate's own answer, or None where the handler is to answer the frame. Raises CloseConnection."""
@@ -266,16 +271,22 @@ class ServerConnection:
             self._buffers.memory.hold(self)
 
     def _answer_at_gate(self, frame: memoryview, context: Any, waiter: Any) -> list[Part] | Any | None:
-        """Stands for the handler's `dispatch` until the gate is open."""
+        """Stands for the handler's `dispatch` until the gate is open for good."""
         gate = self._gate
         assert gate is not None
         answer = gate.take(frame, context, waiter)
         if gate.is_open:
-            self._dispatch = self._handler.dispatch
-            self.frames.size_max = self._limits.request_bytes_max
+            self.gate_opened()
         if gate.close_reason is not None:
             self._end(gate.close_reason, keeps_answers=True)
         return self._handler.dispatch(frame, context, waiter) if answer is None else answer
+
+    def gate_opened(self) -> None:
+        """The client has logged in. Also called by a gate whose answer had to wait."""
+        self.frames.size_max = self._limits.request_bytes_max
+        if self._gate is not None and self._gate.is_removable:
+            self._dispatch = self._handler.dispatch
+            self._gate = None
 
     def _hold_ready(self, answer: list[Part]) -> None:
         waiting = self._handler.answered(answer, self._context)

@@ -1,0 +1,47 @@
+"""The server's end of an exchange, for each mechanism of a listener, with what it checks credentials against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.sasl.exchange import ServerExchange
+from ottla.sasl.plain import PlainServer
+from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
+from ottla.sasl.scram import ScramKeys, ScramServer, TokenCredential
+
+if TYPE_CHECKING:
+    from ottla.broker.authentication.settings import SaslSettings
+    from ottla.broker.authentication.tokens import TokenCredentials
+    from ottla.metadata.publishers import Publishers
+
+__all__ = ["Exchanges"]
+
+_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+
+
+class Exchanges:
+    def __init__(self, settings: SaslSettings, metadata: Publishers, tokens: TokenCredentials | None) -> None:
+        self._settings = settings
+        self._metadata = metadata
+        # None if the cluster has no delegation tokens.
+        self._tokens = tokens
+
+    def begin(self, mechanism: str) -> ServerExchange:
+        """A new exchange. The mechanism is one of the listener's."""
+        if mechanism in SCRAM_MECHANISMS:
+            return ScramServer(mechanism, self._find_keys(mechanism), find_token=self._find_token(mechanism))
+        return PlainServer(self._settings.is_password)
+
+    def _find_keys(self, mechanism: str) -> Callable[[str], ScramKeys | None]:
+        def find(user: str) -> ScramKeys | None:
+            kept: Any = self._metadata.image.scram.get((user, _NUMBERS[mechanism]))
+            return None if kept is None else ScramKeys(*kept)
+
+        return find
+
+    def _find_token(self, mechanism: str) -> Callable[[str], TokenCredential | None]:
+        def find(token_id: str) -> TokenCredential | None:
+            return None if self._tokens is None else self._tokens.find(mechanism, token_id)
+
+        return find

@@ -1,0 +1,1 @@
+"""Logins with OAUTHBEARER: where the tokens come from. See README.md."""

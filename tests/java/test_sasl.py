@@ -1,0 +1,80 @@
+"""Kafka's tools and Java clients over every SASL mechanism, with delegation tokens, and connected beyond a session."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.java.conftest import require_java
+from tests.support.java import ToolResult, ToolServer
+from tests.support.sasl_node import MECHANISMS, PASSWORD, PLAIN, SaslNode
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+VERIFIABLE = "org.apache.kafka.tools.VerifiableProducer"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
+    require_java()
+    settings = {
+        "delegation.token.secret.key": "a-secret-of-all-nodes",
+        "connections.max.reauth.ms": "1100",
+    }
+    with SaslNode(tmp_path_factory.mktemp("node"), settings) as running:
+        yield running
+
+
+def properties(directory: Path, mechanism: str, user: str, password: str, more: str = "") -> Path:
+    module = PLAIN if mechanism == "PLAIN" else SCRAM
+    path = directory / f"{mechanism}.properties"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\n"
+        f'sasl.jaas.config={module} required username="{user}" password="{password}" {more};\n'
+    )
+    return path
+
+
+def run(java: ToolServer, node: SaslNode, tool: str, file: Path, *arguments: str | int) -> ToolResult:
+    option = "--command-config"
+    result = java.run(tool, "--bootstrap-server", node.address, option, str(file), *arguments)
+    assert result.status == 0, result.stdout + result.stderr
+    return result
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_producer_stays_connected_beyond_its_session(
+    java: ToolServer, node: SaslNode, tmp_path: Path, mechanism: str
+) -> None:
+    file = properties(tmp_path, mechanism, "alice", PASSWORD)
+    # 25 records in 2.5 seconds: more than two sessions.
+    produced = run(java, node, VERIFIABLE, file, "--topic", "orders", "--max-messages", 25, "--throughput", 10)
+    assert produced.stdout.count("producer_send_success") == 25
+    assert "producer_send_error" not in produced.stdout
+    assert "rror" not in produced.stderr
+
+
+def test_tokens_are_made_used_and_removed_by_kafkas_tool(java: ToolServer, node: SaslNode, tmp_path: Path) -> None:
+    alice = properties(tmp_path, "SCRAM-SHA-512", "alice", PASSWORD)
+
+    def tool(*arguments: str | int) -> str:
+        return run(java, node, "DelegationTokenCommand", alice, *arguments).stdout
+
+    made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+    found = re.search(r"^(?P<id>\S{22})\s+(?P<hmac>\S{80,})\s+User:alice\s+User:alice\s+\[?User:bob", made, re.M)
+    assert found is not None, made
+    assert len(base64.b64decode(found["hmac"])) == 64
+    bearer = properties(tmp_path, "SCRAM-SHA-256", found["id"], found["hmac"], "tokenauth=true")
+    topics = run(java, node, "TopicCommand", bearer, "--list").stdout.split()
+    assert "orders" in topics
+    assert "secrets" not in topics
+    assert found["id"] in tool("--describe", "--owner-principal", "User:alice")
+    assert "Completed renew operation" in tool("--renew", "--hmac", found["hmac"], "--renew-time-period", "-1")
+    tool("--expire", "--hmac", found["hmac"], "--expiry-time-period", "-1")
+    assert found["id"] not in tool("--describe")
+    refused = java.run("TopicCommand", "--bootstrap-server", node.address, "--command-config", str(bearer), "--list")
+    assert refused.status == 1
+    assert "SaslAuthenticationException" in refused.stdout + refused.stderr
