@@ -403,6 +403,17 @@ def test_after_a_restart_of_the_node_its_own_broker_registers_at_once_and_others
     harness.add_broker(harness.config.node_id, incarnation=2)
 
 
+def test_after_a_clean_stop_that_no_controller_saw_a_broker_need_not_wait_for_its_session(
+    harness: ControllerHarness,
+) -> None:
+    """The last nodes of a cluster that stops have no majority to tell. The stored epoch proves that they have ended."""
+    harness.reopen()
+    epoch = harness.image.brokers[2].broker_epoch
+    older = registration(2, incarnation=2, previous_broker_epoch=epoch - 1)
+    assert code_of(harness.controller.ask(older)) == ErrorCode.DUPLICATE_BROKER_REGISTRATION  # type: ignore[arg-type]
+    assert harness.add_broker(2, incarnation=2, previous_broker_epoch=epoch) > epoch
+
+
 def test_a_broker_that_was_fenced_comes_back_only_with_metadata_that_tells_of_it(harness: ControllerHarness) -> None:
     """Otherwise it would go on leading what others lead by now, with a session that says it may."""
     before = harness.image.offset

@@ -284,6 +284,9 @@ def _check_registration(
     if (
         existing is not None
         and not same_incarnation
+        # The previous process stored its epoch as the last step of a clean stop, so it has ended. Its controlled
+        # shutdown may have failed because too few controllers were left: in a cluster that stopped as a whole.
+        and request.previous_broker_epoch != existing.broker_epoch
         and context.liveness.has_session(
             request.broker_id, now_ms=context.steady_ms, session_timeout_ms=context.config.broker_session_timeout_ms
         )
