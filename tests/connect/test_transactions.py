@@ -123,7 +123,10 @@ def test_a_straggler_of_the_last_batch_is_refused(broker: Cluster) -> None:
         await transactions.commit()
         await transactions.begin()
         async with Producer(
-            settings_of(broker), ProducerSettings(transactional_id="late-0", linger_ms=0, delivery_timeout_ms=5_000)
+            settings_of(broker),
+            ProducerSettings(
+                transactional_id="late-0", linger_ms=0, delivery_timeout_ms=5_000, request_timeout_ms=5_000
+            ),
         ) as straggler:
             straggler.join_transaction(producer_id, epoch)
             delivery = await straggler.send("late", b"too late")

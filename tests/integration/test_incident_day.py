@@ -221,7 +221,14 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
     block = b"x" * 500_000
 
     async def fill() -> str:
-        how = ProducerSettings(acks=1, linger_ms=0, batch_size=600_000, delivery_timeout_ms=4_000, idempotent=False)
+        how = ProducerSettings(
+            acks=1,
+            linger_ms=0,
+            batch_size=600_000,
+            request_timeout_ms=4_000,
+            delivery_timeout_ms=4_000,
+            idempotent=False,
+        )
         async with Producer(settings(cluster), how) as producer:
             for _ in range(2 * DISK_BYTES // len(block)):
                 try:

@@ -47,7 +47,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 @pytest.fixture(scope="session")
 def java() -> Iterator[ToolServer]:
     require_java()
-    programs = [*CLIENT_PROGRAMS, PROGRAMS / "PartitionChanges.java"]
+    programs = [*CLIENT_PROGRAMS, PROGRAMS / "ClientFacts.java", PROGRAMS / "PartitionChanges.java"]
     with ToolServer(programs=programs, options=QUICK_JVM_OPTIONS) as server:
         yield server
 

@@ -8,79 +8,37 @@ They are thin wrappers: every method calls the method of the same name of an asy
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import CommittedOffset
+from ottla.client.blocking_producer import BlockingProducer
 from ottla.client.consumer import ConsumedBatch, ConsumedRecord, Consumer, ConsumerSettings
-from ottla.client.producer import Producer, ProducerSettings, RecordMetadata
+from ottla.client.loop_thread import Blocking, LoopThread, made
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    pass
 
 __all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer", "LoopThread"]
 
 T = TypeVar("T")
 
 
-class LoopThread:
-    """An event loop in a daemon thread."""
+class BlockingAdmin(Blocking):
+    """`admin.topics.names()` waits for the call of the same name of `AdminClient`; so does every other call.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-client", daemon=True)
-        self._thread.start()
+    `admin.call(lambda admin: admin.topics.names())` does the same with the types of `AdminClient`.
+    """
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        future = self.submit(work)
-        try:
-            return future.result()
-        except BaseException:
-            # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-
-class _Blocking:
-    def __init__(self) -> None:
-        self._thread = LoopThread()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Waits for calls in progress, then ends the thread."""
-        try:
-            self._thread.call(self._close())
-        finally:
-            self._thread.close()
-
-    async def _close(self) -> None:
-        raise NotImplementedError
-
-
-class BlockingAdmin(_Blocking):
-    """`admin.call(lambda admin: admin.topics.names())` waits for any call of `AdminClient`."""
-
-    def __init__(self, settings: ClientSettings) -> None:
+    def __init__(self, settings: ClientSettings | Mapping[str, Any]) -> None:
         super().__init__()
-        self._admin = self._thread.call(_made(lambda: AdminClient(settings)))
+        self._admin = self._made(lambda: AdminClient(settings))
+
+    def __getattr__(self, name: str) -> Any:
+        return _BlockingArea(self._thread, getattr(self._admin, name))
 
     def call(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         async def whole() -> T:
@@ -92,57 +50,26 @@ class BlockingAdmin(_Blocking):
         await self._admin.close()
 
 
-class BlockingProducer(_Blocking):
-    def __init__(self, settings: ClientSettings, producer: ProducerSettings | None = None) -> None:
+class _BlockingArea:
+    """An area of an admin client, whose methods wait for their results."""
+
+    def __init__(self, thread: LoopThread, area: Any) -> None:
+        self._thread = thread
+        self._area = area
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._area, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            return self._thread.call(method(*arguments, **options))
+
+        return call
+
+
+class BlockingConsumer(Blocking):
+    def __init__(self, settings: ClientSettings | Mapping[str, Any], consumer: ConsumerSettings | None = None) -> None:
         super().__init__()
-        self._producer = self._thread.call(_made(lambda: Producer(settings, producer)))
-
-    def send(
-        self,
-        topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
-        *,
-        headers: Sequence[tuple[str, bytes | None]] = (),
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-    ) -> Future[RecordMetadata]:
-        """A future of the record's metadata; `result()` waits for it."""
-
-        async def whole() -> RecordMetadata:
-            delivery = await self._producer.send(
-                topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms
-            )
-            return await delivery
-
-        return self._thread.submit(whole())
-
-    def flush(self) -> None:
-        self._thread.call(self._producer.flush())
-
-    def init_transactions(self) -> None:
-        self._thread.call(self._producer.init_transactions())
-
-    def begin_transaction(self) -> None:
-        self._thread.call(_made(self._producer.begin_transaction))
-
-    def send_offsets(self, group_id: str, offsets: dict[TopicPartition, int]) -> None:
-        self._thread.call(self._producer.send_offsets(group_id, offsets))
-
-    def commit_transaction(self) -> None:
-        self._thread.call(self._producer.commit_transaction())
-
-    def abort_transaction(self) -> None:
-        self._thread.call(self._producer.abort_transaction())
-
-    async def _close(self) -> None:
-        await self._producer.close()
-
-
-class BlockingConsumer(_Blocking):
-    def __init__(self, settings: ClientSettings, consumer: ConsumerSettings | None = None) -> None:
-        super().__init__()
-        self._consumer = self._thread.call(_made(lambda: Consumer(settings, consumer)))
+        self._consumer = self._made(lambda: Consumer(settings, consumer))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._thread.call(self._consumer.assign(partitions))
@@ -157,7 +84,7 @@ class BlockingConsumer(_Blocking):
         return self._thread.call(self._consumer.batches(timeout_ms))
 
     def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
-        self._thread.call(_made(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
+        self._thread.call(made(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
 
     def position(self, partition: TopicPartition) -> int:
         return self._consumer.position(partition)
@@ -176,8 +103,3 @@ class BlockingConsumer(_Blocking):
 
     async def _close(self) -> None:
         await self._consumer.close()
-
-
-async def _made(make: Callable[[], T]) -> T:
-    """Calls a quick function on the thread of the loop, where clients must be made and used."""
-    return make()

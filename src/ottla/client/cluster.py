@@ -23,6 +23,7 @@ from ottla.client.errors import (
 )
 from ottla.client.measures import RequestMeasures
 from ottla.client.metadata import MetadataCache, TopicInfo
+from ottla.client.reconnects import Reconnects
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
@@ -69,6 +70,7 @@ class Cluster:
         self.measures = RequestMeasures()
         self._connector = connector
         self._connections: dict[tuple[Endpoint, str], asyncio.Task[Connection]] = {}
+        self._reconnects = Reconnects(settings)
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._closed = False
         self._closing = False
@@ -106,21 +108,10 @@ class Cluster:
             raise ClientClosed("The client is closed.")
         key = (endpoint, purpose)
         task = self._connections.get(key)
-        if task is not None and task.done() and (task.exception() is not None or task.result().closed):
+        if task is not None and task.done() and (task.exception() is not None or self._is_stale(task.result())):
             task = None
         if task is None:
-            settings = self.settings
-            task = self._connections[key] = asyncio.ensure_future(
-                open_connection(
-                    endpoint,
-                    client_id=settings.client_id,
-                    connector=self._connector,
-                    timeout_ms=settings.connect_timeout_ms,
-                    response_bytes_max=settings.response_bytes_max,
-                    measures=self.measures,
-                    login=settings.login,
-                )
-            )
+            task = self._connections[key] = asyncio.ensure_future(self._open(endpoint))
         try:
             # Shielded, because several callers may wait for the connection and one of them may be cancelled.
             return await asyncio.shield(task)
@@ -128,6 +119,43 @@ class Cluster:
             if task.cancelled():
                 raise ClientClosed("The client was closed.") from None
             raise
+
+    async def _open(self, endpoint: Endpoint) -> Connection:
+        settings, reconnects = self.settings, self._reconnects
+        pause = reconnects.pause_seconds(endpoint)
+        if pause:
+            await asyncio.sleep(pause)
+        try:
+            connection = await open_connection(
+                endpoint,
+                client_id=settings.client_id,
+                connector=self._connector,
+                timeout_ms=reconnects.timeout_ms(endpoint),
+                response_bytes_max=settings.response_bytes_max,
+                measures=self.measures,
+                login=settings.login,
+            )
+        except ConnectionLost:
+            reconnects.on_failure(endpoint)
+            raise
+        reconnects.on_success(endpoint)
+        connection.set_buffers(send_bytes=settings.send_buffer_bytes, receive_bytes=settings.receive_buffer_bytes)
+        return connection
+
+    def _is_stale(self, connection: Connection) -> bool:
+        """True if the connection is closed, or was idle for so long that its broker is about to close it."""
+        limit_ms = self.settings.idle_connection_ms_max
+        if not connection.closed and limit_ms >= 0 and connection.idle_seconds * 1000 > limit_ms:
+            connection.close("the connection was idle")
+        return connection.closed
+
+    def is_connected(self, node_id: int, purpose: str = "") -> bool:
+        """True if `node_connection` returns at once."""
+        broker = self.metadata.brokers.get(node_id)
+        task = None if broker is None else self._connections.get((Endpoint(broker.host, broker.port), purpose))
+        if task is None or not task.done() or task.cancelled() or task.exception() is not None:
+            return False
+        return not self._is_stale(task.result())
 
     async def node_connection(self, node_id: int, purpose: str = "") -> Connection:
         """The connection to a node. Raises ConnectionLost, also if the node id is unknown."""
@@ -145,11 +173,13 @@ class Cluster:
         for key, task in self._connections.items():
             if key[1] == "" and task.done() and not task.cancelled() and task.exception() is None:
                 connection = task.result()
-                if not connection.closed and (not known or key[0] in known):
+                if not self._is_stale(connection) and (not known or key[0] in known):
                     return connection
         self._random.shuffle(known)
         reasons = []
-        for endpoint in dict.fromkeys([*known, *self.settings.bootstrap_servers]):
+        bootstrap = self.settings.bootstrap_servers if self._asks_bootstrap_servers(known) else ()
+        # Nodes that have just failed come last.
+        for endpoint in sorted(dict.fromkeys([*known, *bootstrap]), key=self._reconnects.pause_seconds):
             try:
                 return await self.connection(endpoint)
             except ConnectionLost as error:
@@ -157,6 +187,9 @@ class Cluster:
         raise ClusterUnreachable(
             f"Cannot reach the cluster ({'; '.join(reasons[:3])}). Is it running, and is the address right?"
         )
+
+    def _asks_bootstrap_servers(self, known: list[Endpoint]) -> bool:
+        return not known or self.settings.metadata_recovery == "rebootstrap"
 
     # Metadata.
 
@@ -243,7 +276,9 @@ class Cluster:
         backoff_ms = self.settings.retry_backoff_ms
         now = asyncio.get_running_loop().time
         start = now()
+        attempts = 0
         while True:
+            attempts += 1
             try:
                 async with asyncio.timeout_at(end):
                     return await attempt()
@@ -263,7 +298,7 @@ class Cluster:
                     f"The cluster at {where} did not answer in time. Look at its health, or allow more with --timeout."
                 ) from None
             pause = backoff_ms / 1000 * self._random.uniform(0.8, 1.2)
-            if now() + pause >= end:
+            if now() + pause >= end or attempts > self.settings.retries:
                 raise last
             await asyncio.sleep(pause)
             backoff_ms = min(backoff_ms * 2, self.settings.retry_backoff_max_ms)

@@ -10,6 +10,7 @@ ends the connection, as with Kafka's own clients: responses come in order, so ev
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
@@ -120,6 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         self._measures = measures
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
+        self._used_at = self._loop.time()
         self._negotiated: asyncio.Future[None] = self._loop.create_future()
         self._writable = asyncio.Event()
         self._writable.set()
@@ -127,6 +129,21 @@ class Connection(asyncio.BufferedProtocol):
         self._held: list[_Asked] | None = None
         # Set on connections whose login expires.
         self.relogin: Relogin | None = None
+
+    def set_buffers(self, *, send_bytes: int, receive_bytes: int) -> None:
+        """Sets the sizes of the socket's buffers; -1 leaves a size to the operating system."""
+        sock = None if self._transport is None else self._transport.get_extra_info("socket")
+        if sock is None:
+            return
+        if send_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
+        if receive_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+
+    @property
+    def idle_seconds(self) -> float:
+        """The time since the last request; 0 while a response is awaited."""
+        return 0.0 if self._machine.waiting else self._loop.time() - self._used_at
 
     @property
     def in_flight(self) -> int:
@@ -181,6 +198,7 @@ class Connection(asyncio.BufferedProtocol):
         if answered:
             seconds = timeout_ms / 1000
             asked.timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
+        self._used_at = asked.sent
         if held is None:
             self._machine.send(asked)
         else:

@@ -11,6 +11,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = [
     "AuthenticationFailed",
+    "BufferExhausted",
     "ClientClosed",
     "ClientError",
     "ClusterUnreachable",
@@ -41,6 +42,10 @@ class ConnectionLost(ClientError):
 
 class TimedOut(ClientError):
     """The call exceeded its time-out."""
+
+
+class BufferExhausted(TimedOut):
+    """The producer's buffer stayed full for `max.block.ms`."""
 
 
 class RequestUnsupported(ClientError):

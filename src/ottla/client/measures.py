@@ -1,8 +1,8 @@
 """Counters of clients, and metrics under the names of Kafka's clients.
 
 Working code adds to plain fields. `metrics()` of a producer or consumer turns them into rates and averages over the
-last 30 to 60 seconds if it is called that often, and otherwise since the last call or the start of the client. The
-tables here list all metrics; `docs/metrics.md` is generated from them.
+last one to two windows (`metrics_window_ms`, 30 seconds) if it is called that often, and otherwise since the last call
+or the start of the client. The tables here list all metrics; `docs/metrics.md` is generated from them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "tell",
 ]
 
-# The window of recent values: at least this long, at most twice as long.
+# The window of recent values by default: at least this long, at most twice as long.
 RECENT_SECONDS = 30.0
 
 
@@ -88,14 +88,15 @@ class Window(NamedTuple):
 class Recent:
     """Keeps earlier values of counters, to compute their growth."""
 
-    def __init__(self, *measures: Measures) -> None:
+    def __init__(self, *measures: Measures, window_seconds: float = RECENT_SECONDS) -> None:
         self._measures = measures
+        self._window_seconds = window_seconds
         self._before = self._next = (time.monotonic(), self._now())
 
     def window(self) -> Window:
         now, figures = time.monotonic(), self._now()
         then, before = self._before
-        if now - self._next[0] >= RECENT_SECONDS:
+        if now - self._next[0] >= self._window_seconds:
             self._before, self._next = self._next, (now, figures)
         return Window(now - then, {name: value - before[name] for name, value in figures.items()})
 

@@ -27,12 +27,28 @@ class ClientSettings:
     request_timeout_ms: int = 30_000
     # The time-out of a call, including retries.
     api_timeout_ms: int = 60_000
+    # The time-out of a connection attempt doubles with every failed attempt, up to the limit.
     connect_timeout_ms: int = 10_000
+    connect_timeout_max_ms: int = 30_000
+    # The pause before the next attempt to connect to the same node; it doubles as well.
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    # A connection that was idle for longer is replaced at its next use; brokers close idle connections. -1: never.
+    idle_connection_ms_max: int = 540_000
+    # The socket's buffers; -1 leaves them to the operating system.
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
     # The time-out for the first answer of the cluster.
     bootstrap_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    # The largest number of retries of a call; its time-out usually ends them first.
+    retries: int = 2_147_483_647
     metadata_age_max_ms: int = 300_000
+    # "rebootstrap" asks the bootstrap servers when no known node answers (KIP-899, KIP-1102); "none" does not.
+    metadata_recovery: str = "rebootstrap"
+    # Rates and averages of `metrics()` cover one to two windows.
+    metrics_window_ms: int = 30_000
     response_bytes_max: int = 512 * 1024 * 1024
     # None on listeners that expect no login.
     login: Login | None = None
@@ -77,7 +93,10 @@ def settings_from_properties(settings: ClientSettings, properties: Mapping[str, 
         "retry.backoff.ms": "retry_backoff_ms",
         "retry.backoff.max.ms": "retry_backoff_max_ms",
         "metadata.max.age.ms": "metadata_age_max_ms",
-        "socket.connection.setup.timeout.max.ms": "connect_timeout_ms",
+        "socket.connection.setup.timeout.ms": "connect_timeout_ms",
+        "socket.connection.setup.timeout.max.ms": "connect_timeout_max_ms",
+        "reconnect.backoff.ms": "reconnect_backoff_ms",
+        "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     }
     changes: dict[str, object] = {}
     if protocol == "SASL_PLAINTEXT":

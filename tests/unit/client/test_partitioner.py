@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.partitioner import StickyPartitioner, murmur2, partition_of_key, round_robin
+from ottla.client.producer.partitioner import RoundRobinPartitioner, StickyPartitioner, murmur2, partition_of_key
 
 # What Java's Utils.murmur2 answers, as signed numbers.
 JAVA = {
@@ -67,5 +67,24 @@ def test_frequent_keys_burden_no_partition_where_keys_do_not_count() -> None:
 
 
 def test_taking_turns() -> None:
-    choose = round_robin()
-    assert [choose(b"k", partitions(1, 1, 1)) for _ in range(5)] == [0, 1, 2, 0, 1]
+    choose = RoundRobinPartitioner()
+    taken = [choose.partition(topic, b"k", b"v", partitions(1, 1, 1)) for _ in range(5) for topic in ("a", "b")]
+    assert taken == [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]
+
+
+def test_long_queues_are_chosen_less_often_and_unavailable_brokers_not_at_all() -> None:
+    loads: dict[int, int | None] = {0: 0, 1: 9, 2: None}
+    choose = StickyPartitioner(random.Random(3)).for_topic(lambda one: loads[one.partition])
+    counts = [0, 0, 0]
+    for _ in range(1_100):
+        choose.next_partition()
+        counts[choose(None, partitions(1, 1, 1))] += 1
+    # Ten chances of eleven for the empty queue, one for the long one.
+    assert counts[2] == 0
+    assert 900 < counts[0] < 1_060
+    even = StickyPartitioner(random.Random(3), adaptive=False).for_topic(lambda one: loads[one.partition])
+    counts = [0, 0, 0]
+    for _ in range(900):
+        even.next_partition()
+        counts[even(None, partitions(1, 1, 1))] += 1
+    assert min(counts) > 240

@@ -53,11 +53,12 @@ def verifiable_consumer(
         **session.properties,
         "group.id": group_id,
         "group.protocol": group_protocol,
-        "session.timeout.ms": str(session_timeout),
         "enable.auto.commit": str(enable_autocommit).lower(),
         "auto.offset.reset": reset_policy,
     }
     optional = {
+        # Coordinators of the new protocol decide it.
+        "session.timeout.ms": str(session_timeout) if group_protocol.lower() == "classic" else None,
         "group.remote.assignor": group_remote_assignor,
         "group.instance.id": group_instance_id,
         "partition.assignment.strategy": assignment_strategy,

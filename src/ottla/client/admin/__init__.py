@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
 
 from ottla.client.admin.acls import Acls
 from ottla.client.admin.configs import Configs
@@ -22,9 +23,17 @@ __all__ = ["AdminClient"]
 
 
 class AdminClient:
-    """An async context manager with an attribute for each area. A call sends few requests to each broker."""
+    """An async context manager with an attribute for each area. A call sends few requests to each broker.
 
-    def __init__(self, settings: ClientSettings | Cluster) -> None:
+    It takes typed settings, or a dictionary with Kafka's configuration keys.
+    """
+
+    def __init__(self, settings: ClientSettings | Cluster | Mapping[str, Any]) -> None:
+        if isinstance(settings, Mapping):
+            # Imported with the first dictionary: settings in types need no reader.
+            from ottla.client.config.admin import read_admin
+
+            settings = read_admin(settings)
         self._owned = isinstance(settings, ClientSettings)
         self.connections = Cluster(settings) if isinstance(settings, ClientSettings) else settings
         self.topics = Topics(self.connections)

@@ -7,8 +7,9 @@ records that the caller has processed.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Self
+from typing import Any, Self
 
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset, Offsets
@@ -17,6 +18,7 @@ from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord, decode_b
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group_classic import ClassicMembership
 from ottla.client.consumer.group_consumer import ConsumerMembership
+from ottla.client.consumer.interceptors import ConsumerInterceptors
 from ottla.client.consumer.membership import Identity, Membership, Subscription
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
@@ -46,9 +48,23 @@ Listener = Callable[[list[TopicPartition]], Awaitable[None]]
 
 
 class Consumer:
-    """An async context manager. One event loop owns it; see `blocking` for threads."""
+    """An async context manager. One event loop owns it; see `blocking` for threads.
 
-    def __init__(self, settings: ClientSettings | Cluster, consumer: ConsumerSettings | None = None) -> None:
+    The first argument is a dictionary with Kafka's configuration keys, or typed settings together with the second.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | Cluster | Mapping[str, Any], consumer: ConsumerSettings | None = None
+    ) -> None:
+        if isinstance(settings, Mapping):
+            # Imported with the first dictionary: settings in types need no reader.
+            from ottla.client.config.consumer import read_consumer
+            from ottla.client.config.reading import configure_plugins
+
+            config = settings
+            settings, configured = read_consumer(config)
+            configure_plugins(configured.interceptors, config)
+            consumer = consumer or configured
         self.settings = consumer or ConsumerSettings()
         self._owned = isinstance(settings, ClientSettings)
         self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
@@ -58,13 +74,16 @@ class Consumer:
         self._fetcher = Fetcher(
             self._cluster, self.settings, self._positions, self._on_out_of_range, self._on_truncated
         )
+        self._interceptors = ConsumerInterceptors(self.settings.interceptors)
         self._membership: Membership | None = None
         self._on_assigned: Listener | None = None
         self._on_revoked: Listener | None = None
         self._commit_due = 0.0
         self._closed = False
         self.measures = self._fetcher.measures
-        self._recent = Recent(self.measures, self._cluster.measures)
+        self._recent = Recent(
+            self.measures, self._cluster.measures, window_seconds=self._cluster.settings.metrics_window_ms / 1000
+        )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
@@ -162,7 +181,7 @@ class Consumer:
                     break
             if found or not await self._wait(end):
                 self.measures.records += len(found)
-                return found
+                return self._interceptors.on_consume(found) if found and self._interceptors else found
 
     async def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position."""
@@ -207,6 +226,7 @@ class Consumer:
                 raise
             finally:
                 self.measures.commit_seconds += asyncio.get_running_loop().time() - begun
+            self._interceptors.on_commit(commits)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         assert self.settings.group_id is not None
@@ -251,6 +271,7 @@ class Consumer:
                 await self._membership.leave()
         finally:
             await self._fetcher.close()
+            self._interceptors.close()
             if self._owned:
                 await self._cluster.close()
 
@@ -345,14 +366,20 @@ class Consumer:
             return
         if self.settings.auto_offset_reset == "none":
             raise ClientError(f"There is no committed offset for {left[0]}, and auto_offset_reset is none.")
-        time = EARLIEST if self.settings.auto_offset_reset == "earliest" else LATEST
-        times = dict.fromkeys(left, time)
+        times = dict.fromkeys(left, self._reset_time())
         missing = await self._begin_at(times, timeout_ms=_LOOK_MS)
         if missing and len(self._positions.unknown) == len(self._positions.states):
             # There are no other partitions to read meanwhile.
             missing = await self._begin_at({partition: times[partition] for partition in missing})
             for partition, error in missing.items():
                 raise KafkaError(error.code, f"{partition}: {error.message}")
+
+    def _reset_time(self) -> int:
+        """The time of the first record to read without a committed offset."""
+        age_ms = self.settings.reset_age_ms
+        if age_ms is not None:
+            return max(int(time.time() * 1000) - age_ms, 0)
+        return EARLIEST if self.settings.auto_offset_reset == "earliest" else LATEST
 
     async def _begin_at(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
@@ -364,8 +391,11 @@ class Consumer:
             state = self._positions.states.get(partition)
             if state is None or state.position >= 0:
                 continue
-            if isinstance(answer, FoundOffset):
+            if isinstance(answer, FoundOffset) and answer.offset >= 0:
                 state.seek(answer.offset)
+            elif isinstance(answer, FoundOffset):
+                # No record is as young as the duration: the partition is read from its end.
+                state.seek((await self.end_offsets([partition]))[partition])
             else:
                 state.look_again = asyncio.get_running_loop().time() + _LOOK_AGAIN_SECONDS
                 missing[partition] = answer

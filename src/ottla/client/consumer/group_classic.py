@@ -112,7 +112,12 @@ class ClassicMembership(Membership):
 
     def _matching(self, metadata: MetadataCache, pattern: str) -> list[str]:
         matches = re.compile(pattern).fullmatch
-        return sorted(name for name, info in metadata.topics.items() if matches(name) and not info.is_internal)
+        hides_internal = self._settings.exclude_internal_topics
+        return sorted(
+            name
+            for name, info in metadata.topics.items()
+            if matches(name) and not (info.is_internal and hides_internal)
+        )
 
     async def _has_grown(self) -> bool:
         """True if there are unassigned topics or partitions. Errors are ignored, because the check is repeated."""

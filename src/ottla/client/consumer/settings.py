@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ottla.client.consumer.durations import parse_duration_ms
+from ottla.client.consumer.interceptors import ConsumerInterceptor
+
 __all__ = ["ConsumerSettings"]
 
 
@@ -18,7 +21,7 @@ class ConsumerSettings:
     # The server-side assignor of the new protocol; None leaves the choice to the coordinator.
     remote_assignor: str | None = None
     rack: str = ""
-    # The start without a committed offset: "earliest", "latest" or "none", which raises.
+    # The start without a committed offset: "earliest", "latest", "none", which raises, or "by_duration:P1D" (KIP-1106).
     auto_offset_reset: str = "latest"
     auto_commit: bool = True
     auto_commit_interval_ms: int = 5_000
@@ -35,3 +38,29 @@ class ConsumerSettings:
     heartbeat_interval_ms: int = 3_000
     check_crcs: bool = True
     allow_auto_create: bool = True
+    # A pattern that clients match does not match internal topics.
+    exclude_internal_topics: bool = True
+    # They see every polled list of records, and every commit.
+    interceptors: tuple[ConsumerInterceptor, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.group_protocol not in ("consumer", "classic"):
+            raise ValueError(f"group.protocol={self.group_protocol!r} must be consumer or classic")
+        policy, separator, duration = self.auto_offset_reset.partition(":")
+        if separator:
+            parse_duration_ms(duration)
+        if policy not in ("earliest", "latest", "none", "by_duration") or bool(separator) != (policy == "by_duration"):
+            raise ValueError(
+                f"auto.offset.reset={self.auto_offset_reset!r} must be earliest, latest, none or by_duration:"
+            )
+        if self.group_protocol == "classic" and self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise ValueError(
+                f"heartbeat.interval.ms={self.heartbeat_interval_ms} must be less than "
+                f"session.timeout.ms={self.session_timeout_ms}"
+            )
+
+    @property
+    def reset_age_ms(self) -> int | None:
+        """The age of the first record to read without a committed offset; None for other policies."""
+        policy, _, duration = self.auto_offset_reset.partition(":")
+        return parse_duration_ms(duration) if policy == "by_duration" else None

@@ -10,8 +10,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from ottla.client.metadata import TopicInfo
-from ottla.client.producer.batch import Delivery, EncodedRecords, ProducerBatch, looked_at, size_at_most
+from ottla.client.metadata import PartitionInfo, TopicInfo
+from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery, ProducerBatch, looked_at, size_at_most
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.settings import ProducerSettings
@@ -38,6 +38,13 @@ class Accumulator:
         self.room = asyncio.Event()
         self.room.set()
         self.wake = asyncio.Event()
+        # Brokers that take no batches at the moment, and since when.
+        self.stalled: dict[int, float] = {}
+
+    @property
+    def available_bytes(self) -> int:
+        """The room that is left in the buffer."""
+        return max(self._settings.buffer_bytes - self._buffered, 0)
 
     def append(
         self,
@@ -47,6 +54,7 @@ class Accumulator:
         headers: Sequence[tuple[str, bytes | None]],
         partition: int | None,
         timestamp_ms: int | None,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Adds a record to the open batch of its partition."""
         size = size_at_most(key, value, headers)
@@ -58,23 +66,21 @@ class Accumulator:
         sticky: StickyPartitioner | None = None
         if partition is None:
             sticky = self._sticky.get(info.name) or self._new_sticky(info.name)
-            partition = (sticky or self._partitioner)(key, info.partitions)
+            partition = self._choose(info, key, value) if sticky is None else sticky(key, info.partitions)
         elif partition not in info.partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {info.name}-{partition}.")
-        one = TopicPartition(info.name, partition)
         self._transactions.check_open()
+        one = TopicPartition(info.name, partition)
         queue = self.queues.get(one) or self.queues.setdefault(one, PartitionQueue())
         batch = queue.open
-        if batch is None:
-            batch = self._next_batch(one, queue)
-        elif not batch.has_room(size):
-            if sticky is not None and (key is None or sticky.ignores_keys):
+        if batch is None or not batch.has_room(size):
+            if batch is not None and sticky is not None and (key is None or sticky.ignores_keys):
                 # The record goes along to the next partition. In a batch of the old one it would stay alone.
                 self.close_batch(queue)
                 sticky.next_partition()
                 one = TopicPartition(info.name, sticky(key, info.partitions))
                 queue = self.queues.setdefault(one, PartitionQueue())
-            batch = queue.open
+                batch = queue.open
             if batch is None or not batch.has_room(size):
                 batch = self._next_batch(one, queue)
         timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
@@ -86,6 +92,12 @@ class Accumulator:
                 queue.open = None
                 self.forget(batch)
             raise
+        if on_delivery is not None:
+            batch.callbacks.append((index, timestamp, on_delivery))
+        self._on_appended(queue, batch, size)
+        return Delivery(batch, index, timestamp)
+
+    def _on_appended(self, queue: PartitionQueue, batch: ProducerBatch, size: int) -> None:
         self._buffered += size
         batch.buffered += size
         if self._buffered >= self._settings.buffer_bytes:
@@ -93,7 +105,22 @@ class Accumulator:
             self.wake.set()
         if not batch.has_room(1):
             self.close_batch(queue)
-        return Delivery(batch, index, timestamp)
+
+    def _choose(self, info: TopicInfo, key: bytes | None, value: bytes | None) -> int:
+        """The choice of a partitioner that is not sticky."""
+        own = self._partitioner
+        if hasattr(own, "partition"):
+            chosen = own.partition(info.name, key, value, info.partitions)
+        else:
+            assert callable(own)
+            chosen = own(key, info.partitions)
+        if chosen not in info.partitions:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"The partitioner {type(own).__name__} chose partition {chosen!r} of topic {info.name!r}, "
+                f"which has {len(info.partitions)}.",
+            )
+        return int(chosen)
 
     def append_encoded(self, partition: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Makes a batch from encoded records."""
@@ -131,10 +158,26 @@ class Accumulator:
         return [batch for queue in self.queues.values() for batch in queue.take_all()]
 
     def _new_sticky(self, topic: str) -> StickyPartitioner | None:
-        if not isinstance(self._partitioner, StickyPartitioner):
+        own = self._partitioner
+        if not isinstance(own, StickyPartitioner):
             return None
-        sticky = self._sticky[topic] = self._partitioner.for_topic()
+
+        def load(info: PartitionInfo) -> int | None:
+            since = self.stalled.get(info.leader)
+            patience = own.availability_timeout_ms / 1000
+            if since is not None and patience and asyncio.get_running_loop().time() - since > patience:
+                return None
+            queue = self.queues.get(TopicPartition(topic, info.partition))
+            return 0 if queue is None else len(queue.closed)
+
+        sticky = self._sticky[topic] = own.for_topic(load)
         return sticky
+
+    def close(self) -> None:
+        """Closes a partitioner of the application, if it has such a method."""
+        close = getattr(self._partitioner, "close", None)
+        if callable(close):
+            close()
 
     def _next_batch(self, partition: TopicPartition, queue: PartitionQueue) -> ProducerBatch:
         if queue.open is not None:
@@ -144,12 +187,13 @@ class Accumulator:
         # Callers may ignore a delivery, so its unretrieved failure must not be logged.
         done.add_done_callback(looked_at)
         settings = self._settings
+        queue.filled_at = loop.time()
         batch = queue.open = ProducerBatch(
             partition,
             limit=settings.batch_size,
             codec=settings.compression,
             level=settings.compression_level,
-            created=loop.time(),
+            created=queue.filled_at,
             done=done,
         )
         self.unfinished.add(batch)

@@ -7,10 +7,12 @@ larger ones are encoded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+import logging
+from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import NamedTuple
 
+from ottla.client.producer.interceptors import RecordMetadata
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.build import assemble_batch, batch_attributes
@@ -18,7 +20,20 @@ from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 from ottla.records.varint import append_varint
 
-__all__ = ["Delivery", "EncodedRecords", "ProducerBatch", "RecordMetadata", "looked_at", "size_at_most"]
+__all__ = [
+    "Delivery",
+    "EncodedRecords",
+    "OnDelivery",
+    "ProducerBatch",
+    "RecordMetadata",
+    "looked_at",
+    "size_at_most",
+]
+
+logger = logging.getLogger(__name__)
+
+OnDelivery = Callable[[RecordMetadata, Exception | None], object]
+"""Gets the position of a record, or its error together with the offset -1."""
 
 _TABLE_SIZE = 8192
 # The largest size of a record without key, value and headers.
@@ -35,15 +50,6 @@ _VARINTS = tuple(_encoded(value) for value in range(_TABLE_SIZE))
 _numbers = count()
 _NULL = b"\x01"
 _NO_HEADERS = b"\0"
-
-
-class RecordMetadata(NamedTuple):
-    """The position of an acknowledged record; the offset is -1 with acks=0."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
 
 
 class EncodedRecords(NamedTuple):
@@ -89,6 +95,7 @@ class ProducerBatch:
         "base_sequence",
         "base_timestamp",
         "buffered",
+        "callbacks",
         "codec",
         "count",
         "created",
@@ -123,6 +130,8 @@ class ProducerBatch:
         # Orders batches by age; the clock of the loop is too coarse for that.
         self.number = next(_numbers)
         self.done = done
+        # Index, timestamp and callback of records with a callback.
+        self.callbacks: list[tuple[int, int, OnDelivery]] = []
         self.payload: bytearray | bytes = bytearray()
         # The bytes of the producer's buffer that the batch uses.
         self.buffered = 0
@@ -191,6 +200,23 @@ class ProducerBatch:
         self.payload += body
         self.count = count + 1
         return count
+
+    def call_back(self, outcome: tuple[int, int] | Exception) -> None:
+        """Calls the callbacks in the order of the records. Their exceptions are logged."""
+        topic, partition = self.partition
+        callbacks, self.callbacks = self.callbacks, []
+        for index, timestamp, callback in callbacks:
+            if isinstance(outcome, Exception):
+                metadata, error = RecordMetadata(topic, partition, -1, timestamp), outcome
+            else:
+                base, append_time = outcome
+                offset = base + index if base >= 0 else -1
+                metadata = RecordMetadata(topic, partition, offset, append_time if append_time >= 0 else timestamp)
+                error = None
+            try:
+                callback(metadata, error)
+            except Exception:
+                logger.exception("The delivery callback of a record of %s failed.", self.partition)
 
     def encode(self, *, is_transactional: bool) -> bytearray:
         """The whole batch as it goes over the wire."""

@@ -2,7 +2,7 @@
 
 `send` adds a record to its partition's open batch and returns a `Delivery`, which may be awaited. A batch is closed
 when it is full or after `linger_ms`. `accumulator` fills batches, `sender` sends and retries them; this module is the
-public interface.
+public interface. Interceptors come first, then the partitioner; a record with a partition skips the latter.
 """
 
 from __future__ import annotations
@@ -13,26 +13,42 @@ from typing import Any, Self
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientClosed, ClientError
+from ottla.client.errors import BufferExhausted, ClientClosed, ClientError, TimedOut
 from ottla.client.measures import PRODUCER_METRICS, Recent, tell
 from ottla.client.metadata import TopicInfo
 from ottla.client.producer.accumulator import Accumulator
-from ottla.client.producer.batch import Delivery, EncodedRecords, RecordMetadata
+from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery
+from ottla.client.producer.interceptors import InterceptorChain, OutgoingRecord, RecordMetadata
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["Producer"]
 
 
 class Producer:
-    """An async context manager. One event loop owns it; see `blocking` for threads."""
+    """An async context manager. One event loop owns it; see `blocking` for threads.
 
-    def __init__(self, settings: ClientSettings | Cluster, producer: ProducerSettings | None = None) -> None:
+    The first argument is a dictionary with Kafka's configuration keys, or typed settings together with the second.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | Cluster | Mapping[str, Any], producer: ProducerSettings | None = None
+    ) -> None:
+        if isinstance(settings, Mapping):
+            # Imported with the first dictionary: settings in types need no reader.
+            from ottla.client.config.producer import read_producer
+            from ottla.client.config.reading import configure_plugins
+
+            config = settings
+            settings, configured = read_producer(config)
+            configure_plugins((configured.partitioner, *configured.interceptors), config)
+            producer = producer or configured
         self.settings = producer or ProducerSettings()
         self._owned = isinstance(settings, ClientSettings)
         self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
@@ -41,9 +57,12 @@ class Producer:
         self._batches = Accumulator(self.settings, self._transactions)
         self._sender = Sender(self._cluster, self.settings, self._batches, identity, self._transactions)
         self._turns = Turns()
+        self._interceptors = InterceptorChain(self.settings.interceptors)
         self._closed = False
         self.measures = self._sender.measures
-        self._recent = Recent(self.measures, self._cluster.measures)
+        self._recent = Recent(
+            self.measures, self._cluster.measures, window_seconds=self._cluster.settings.metrics_window_ms / 1000
+        )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
@@ -60,15 +79,35 @@ class Producer:
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
         timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
-        """Adds a record to a batch, after waiting for room in the buffer. Await the result for the offset."""
-        if (info := self._ready(topic)) is not None:
-            return self._batches.append(info, value, key, headers, partition, timestamp_ms)
-        async with self._turns.turn(topic):
-            return self._batches.append(await self._prepare(topic), value, key, headers, partition, timestamp_ms)
+        """Adds a record to a batch, after waiting for room in the buffer. Await the result for the offset.
 
-    async def send_and_wait(self, topic: str, value: bytes | None = None, key: bytes | None = None) -> RecordMetadata:
-        return await (await self.send(topic, value, key))
+        `on_delivery` is called with the record's position, or with its error; for the records of a partition in their
+        order.
+        """
+        if self._interceptors:
+            record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
+            return await self._send_intercepted(record, on_delivery)
+        if (info := self._ready(topic)) is not None:
+            return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+        async with self._turns.turn(topic):
+            info = await self._prepare(topic)
+            return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> RecordMetadata:
+        """Sends a record and waits for its acknowledgement."""
+        delivery = await self.send(topic, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
+        return await delivery
 
     async def send_encoded(self, partition: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Sends a batch of encoded records, after all earlier records of its partition."""
@@ -99,6 +138,8 @@ class Producer:
             self._closed = True
             await self._sender.stop()
             self._sender.fail_all(ClientClosed("The producer was closed."))
+            self._interceptors.close()
+            self._batches.close()
             if self._owned:
                 await self._cluster.close()
 
@@ -171,13 +212,47 @@ class Producer:
         return None if self._closed or self._turns.has_line(topic) else info
 
     async def _prepare(self, topic: str) -> TopicInfo:
+        """Waits for the topic's metadata, a producer id, and room in the buffer; `max_block_ms` in total."""
         self._check_not_closed()
-        info = await self._cluster.topic(topic, create=True)
-        await self._sender.start()
-        while not self._batches.room.is_set():
-            await self._batches.room.wait()
+        try:
+            async with asyncio.timeout(self.settings.max_block_ms / 1000):
+                info = await self._cluster.topic(topic, create=True)
+                await self._sender.start()
+                while not self._batches.room.is_set():
+                    await self._batches.room.wait()
+        except TimeoutError:
+            raise self._block_error(topic) from None
         self._check_not_closed()
         return info
+
+    def _block_error(self, topic: str) -> TimedOut:
+        waited = f"within max.block.ms={self.settings.max_block_ms}"
+        if not self._batches.room.is_set():
+            return BufferExhausted(
+                f"{topic}: the buffer of {self.settings.buffer_bytes} bytes had no room {waited}. The cluster takes "
+                "records more slowly than they are sent; send fewer, or raise buffer.memory."
+            )
+        return TimedOut(f"{topic}: there was no metadata {waited}. Is the cluster healthy, and does the topic exist?")
+
+    async def _send_intercepted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+        record = self._interceptors.on_send(record)
+        observed = self._interceptors.on_acknowledgement
+
+        def on_acknowledgement(metadata: RecordMetadata, error: Exception | None) -> None:
+            observed(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        topic, value, key, headers, partition, timestamp = record
+        try:
+            if (info := self._ready(topic)) is not None:
+                return self._batches.append(info, value, key, headers, partition, timestamp, on_acknowledgement)
+            async with self._turns.turn(topic):
+                info = await self._prepare(topic)
+                return self._batches.append(info, value, key, headers, partition, timestamp, on_acknowledgement)
+        except (ClientError, KafkaError) as error:
+            observed(RecordMetadata(topic, -1 if partition is None else partition, -1, -1), error)
+            raise
 
     def _check_not_closed(self) -> None:
         if self._closed:

@@ -14,16 +14,22 @@ __all__ = ["PartitionQueue"]
 class PartitionQueue:
     """Unacknowledged batches of a partition: the open one, the closed ones, and the number of those in flight."""
 
-    __slots__ = ("closed", "in_flight", "known_producer_id", "open", "retrying")
+    __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying")
 
     def __init__(self) -> None:
         self.open: ProducerBatch | None = None
         self.closed: deque[ProducerBatch] = deque()
         self.in_flight = 0
+        # When the last batch began, by the clock of the loop.
+        self.filled_at = 0.0
         # True while a batch waits for its retry: later batches must not be sent before it.
         self.retrying = False
         # The producer id of which the leader has acknowledged a batch.
         self.known_producer_id = -1
+
+    @property
+    def is_empty(self) -> bool:
+        return self.open is None and not self.closed and not self.in_flight
 
     def must_wait(self, producer_id: int) -> bool:
         """True if no batch may be sent before those in flight are answered.

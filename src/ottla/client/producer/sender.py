@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Coroutine
+from typing import Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
@@ -60,6 +62,8 @@ class Sender:
         self._requests: dict[int, int] = defaultdict(int)
         self._task: asyncio.Task[None] | None = None
         self._answers: set[asyncio.Task[None]] = set()
+        # Brokers to which a connection is being opened.
+        self._opening: dict[int, asyncio.Task[None]] = {}
         self._fresh_until = 0.0
         self._stopped = False
 
@@ -77,9 +81,10 @@ class Sender:
     async def stop(self) -> None:
         """Stops sending; batches in flight are not retried."""
         self._stopped = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [*([] if self._task is None else [self._task]), *self._opening.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def fail_all(self, error: Exception) -> None:
         """Fails all batches that are not in flight."""
@@ -141,10 +146,16 @@ class Sender:
             leader = self._cluster.metadata.leader_of(*one)
             if leader < 0:
                 homeless.add(one.topic)
-            elif self._requests[leader] < self._settings.in_flight_max:
+            elif self._requests[leader] < self._settings.in_flight_max and leader not in self._opening:
                 ready[leader].append(first)
+            else:
+                self._batches.stalled.setdefault(leader, now)
         for node_id, batches in ready.items():
-            await self._send(node_id, batches)
+            if self._cluster.is_connected(node_id, "produce"):
+                await self._send(node_id, batches)
+            else:
+                # A broker that does not answer must not delay the batches of the others.
+                self._opening[node_id] = self._begin(self._open_and_send(node_id, batches))
         if homeless:
             await self._learn(homeless)
             pause = 0.1 if pause is None else min(pause, 0.1)
@@ -153,11 +164,35 @@ class Sender:
     def _stay_fresh(self, now: float) -> None:
         """Refreshes metadata periodically, so that new partitions get records."""
         if self._fresh_until and now >= self._fresh_until:
-            task = asyncio.ensure_future(self._learn({queue.topic for queue in self._batches.queues}))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+            self._forget_idle_topics(now)
+            self._begin(self._learn({queue.topic for queue in self._batches.queues}))
         if now >= self._fresh_until:
             self._fresh_until = now + self._cluster.settings.metadata_age_max_ms / 1000
+
+    def _forget_idle_topics(self, now: float) -> None:
+        queues = self._batches.queues
+        used_since = now - self._settings.metadata_idle_max_ms / 1000
+        used = {one.topic for one, queue in queues.items() if queue.filled_at >= used_since or not queue.is_empty}
+        for one in [one for one in queues if one.topic not in used]:
+            # The sequence numbers stay in `ProducerIdentity`; the next record asks for metadata again.
+            del queues[one]
+            self._cluster.metadata.topics.pop(one.topic, None)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+        return task
+
+    async def _open_and_send(self, node_id: int, batches: list[ProducerBatch]) -> None:
+        try:
+            await self._send(node_id, batches)
+        except (ClientError, KafkaError) as error:
+            # Retries cannot help, as with a refused login.
+            self.fail_all(error)
+        finally:
+            self._opening.pop(node_id, None)
+            self._batches.wake.set()
 
     async def _learn(self, topics: set[str]) -> None:
         try:
@@ -192,9 +227,8 @@ class Sender:
         if not taken:
             return
         self._requests[node_id] += 1
-        task = asyncio.ensure_future(self._deliver(node_id, connection, taken))
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
+        self._batches.stalled.pop(node_id, None)
+        self._begin(self._deliver(node_id, connection, taken))
 
     def _still_first(self, batches: list[ProducerBatch]) -> list[ProducerBatch]:
         """The batches that are still first in their queues: older ones may have returned during a wait."""
@@ -313,6 +347,8 @@ class Sender:
             self.measures.records += batch.count
             if waited_for:
                 batch.done.set_result(outcome)
+        if batch.callbacks:
+            batch.call_back(outcome)
 
     def _begins_anew(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
         """True if a batch was refused for its sequence numbers: it is not in the log and may get new ones.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ottla.client.producer.interceptors import ProducerInterceptor
 from ottla.client.producer.partitioner import Partitioner
 from ottla.records.compression import Codec
 
@@ -28,14 +29,26 @@ class ProducerSettings:
     delivery_timeout_ms: int = 120_000
     request_timeout_ms: int = 30_000
     retries: int = 2_147_483_647
+    # `send` waits this long for metadata and for room in the buffer, in total.
+    max_block_ms: int = 60_000
     buffer_bytes: int = 32 * 1024 * 1024
     request_bytes_max: int = 1_048_576
     in_flight_max: int = 5
     partitioner: Partitioner | None = None
+    # They see every record before it is partitioned, and every acknowledgement.
+    interceptors: tuple[ProducerInterceptor, ...] = ()
+    # The metadata of a topic that got no records for this time is forgotten.
+    metadata_idle_max_ms: int = 300_000
 
     def __post_init__(self) -> None:
         if self.acks not in (-1, 0, 1):
             raise ValueError("acks must be all (-1), 1 or 0")
+        shortest = self.linger_ms + self.request_timeout_ms
+        if self.delivery_timeout_ms < shortest:
+            raise ValueError(
+                f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms, "
+                f"which is {shortest}"
+            )
         if self.transactional_id is not None:
             if self.idempotent is False:
                 raise ValueError("a transactional producer is idempotent")

@@ -1,0 +1,222 @@
+"""`BlockingProducer`: a producer for code without an event loop, shared by any number of threads.
+
+A send puts the record in a queue; one task of the loop takes it from there to the producer. So the loop is woken once
+for many records, and the records of a thread keep their order. A send waits while the queue is long, which it is when
+the buffer of the producer is full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.errors import BufferExhausted, ClientClosed
+from ottla.client.loop_thread import Blocking, made
+from ottla.client.producer import OnDelivery, Producer, ProducerSettings, RecordMetadata
+from ottla.client.settings import ClientSettings
+from ottla.model.ids import TopicPartition
+
+__all__ = ["BlockingProducer", "DeliveryFuture"]
+
+# Records that wait for the loop; sends wait while there are more.
+_QUEUE_MAX = 5_000
+# The loop does other work after this many records.
+_RECORDS_AT_ONCE = 500
+
+
+# Guards the events of all futures: they are made only for callers that wait.
+_waiting_lock = threading.Lock()
+
+
+class DeliveryFuture:
+    """The result of a send, for threads: `result()` waits for it."""
+
+    __slots__ = ("_event", "_outcome")
+
+    def __init__(self) -> None:
+        self._outcome: RecordMetadata | Exception | None = None
+        self._event: threading.Event | None = None
+
+    def done(self) -> bool:
+        return self._outcome is not None
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """The position of the record. Raises its error, or TimeoutError after `timeout` seconds."""
+        outcome = self._wait(timeout)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    def exception(self, timeout: float | None = None) -> Exception | None:
+        outcome = self._wait(timeout)
+        return outcome if isinstance(outcome, Exception) else None
+
+    def set(self, outcome: RecordMetadata | Exception) -> None:
+        with _waiting_lock:
+            self._outcome, event = outcome, self._event
+        if event is not None:
+            event.set()
+
+    def _wait(self, timeout: float | None) -> RecordMetadata | Exception:
+        if self._outcome is None:
+            with _waiting_lock:
+                if self._outcome is None and self._event is None:
+                    self._event = threading.Event()
+                event = self._event
+            if event is not None and not event.wait(timeout):
+                raise TimeoutError(f"The record was not acknowledged within {timeout} seconds.")
+        assert self._outcome is not None
+        return self._outcome
+
+
+class _Waiting(NamedTuple):
+    topic: str
+    value: bytes | None
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    partition: int | None
+    timestamp_ms: int | None
+    on_delivery: OnDelivery | None
+    future: DeliveryFuture
+
+
+class BlockingProducer(Blocking):
+    def __init__(self, settings: ClientSettings | Mapping[str, Any], producer: ProducerSettings | None = None) -> None:
+        super().__init__()
+        self._producer = self._made(lambda: Producer(settings, producer))
+        # Records, and the events of flushes, which wait for the records before them.
+        self._queue: deque[_Waiting | asyncio.Event] = deque()
+        self._room = threading.Condition()
+        self._draining: asyncio.Task[None] | None = None
+        self._is_woken = False
+        self._closed = False
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> DeliveryFuture:
+        """A future of the record's metadata; `result()` waits for it. `on_delivery` runs on the thread of the loop."""
+        future = DeliveryFuture()
+        waiting = _Waiting(topic, value, key, headers, partition, timestamp_ms, on_delivery, future)
+        with self._room:
+            if len(self._queue) >= _QUEUE_MAX and not self._thread.is_current:
+                limit = self._producer.settings.max_block_ms / 1000
+                if not self._room.wait_for(lambda: len(self._queue) < _QUEUE_MAX or self._closed, limit):
+                    raise BufferExhausted(f"{topic}: the buffer had no room for {limit} seconds.")
+            if self._closed:
+                raise ClientClosed("The producer is closed.")
+            self._queue.append(waiting)
+            wakes, self._is_woken = not self._is_woken, True
+        if wakes:
+            self._thread.call_soon(self._wake)
+        return future
+
+    def flush(self) -> None:
+        self._thread.call(self._flush())
+
+    def metrics(self) -> dict[str, float]:
+        return self._producer.metrics()
+
+    def partitions(self, topic: str) -> int:
+        return self._thread.call(self._producer.partitions(topic))
+
+    def init_transactions(self) -> None:
+        self._thread.call(self._producer.init_transactions())
+
+    def begin_transaction(self) -> None:
+        self._thread.call(made(self._producer.begin_transaction))
+
+    def send_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any
+    ) -> None:
+        self._thread.call(self._producer.send_offsets(group_id, offsets, **member))
+
+    def commit_transaction(self) -> None:
+        self._thread.call(self._in_order(self._producer.commit_transaction))
+
+    def abort_transaction(self) -> None:
+        self._thread.call(self._in_order(self._producer.abort_transaction))
+
+    # On the thread of the loop.
+
+    def _wake(self) -> None:
+        if self._draining is None or self._draining.done():
+            self._draining = asyncio.ensure_future(self._drain())
+
+    async def _drain(self) -> None:
+        taken = 0
+        while True:
+            with self._room:
+                if not self._queue:
+                    self._is_woken = False
+                    return
+                waiting = self._queue.popleft()
+                if len(self._queue) == _QUEUE_MAX // 2:
+                    self._room.notify_all()
+            if isinstance(waiting, asyncio.Event):
+                waiting.set()
+                continue
+            await self._send(waiting)
+            taken += 1
+            if taken % _RECORDS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _send(self, waiting: _Waiting) -> None:
+        future, on_delivery = waiting.future, waiting.on_delivery
+
+        def done(metadata: RecordMetadata, error: Exception | None) -> None:
+            future.set(metadata if error is None else error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        try:
+            await self._producer.send(
+                waiting.topic,
+                waiting.value,
+                waiting.key,
+                headers=waiting.headers,
+                partition=waiting.partition,
+                timestamp_ms=waiting.timestamp_ms,
+                on_delivery=done,
+            )
+        except Exception as error:  # noqa: BLE001 (the future has it)
+            done(RecordMetadata(waiting.topic, -1 if waiting.partition is None else waiting.partition, -1, -1), error)
+        except BaseException:
+            future.set(ClientClosed("The producer was closed before the record was sent."))
+            raise
+
+    async def _flush(self) -> None:
+        await self._taken()
+        await self._producer.flush()
+
+    async def _in_order(self, end: Any) -> None:
+        """Ends a transaction after the records that were sent before."""
+        await self._taken()
+        await end()
+
+    async def _taken(self) -> None:
+        """Returns when the records that wait at this moment are with the producer."""
+        passed = asyncio.Event()
+        with self._room:
+            self._queue.append(passed)
+            self._is_woken = True
+        self._wake()
+        await passed.wait()
+
+    async def _close(self) -> None:
+        with self._room:
+            self._closed = True
+            self._room.notify_all()
+        await self._taken()
+        await self._producer.close()

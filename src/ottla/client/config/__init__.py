@@ -1,0 +1,16 @@
+"""Kafka's configuration keys as typed settings of clients. See README.md."""
+
+from ottla.client.config.admin import ADMIN_KEYS, read_admin
+from ottla.client.config.consumer import CONSUMER_KEYS, read_consumer
+from ottla.client.config.producer import PRODUCER_KEYS, read_producer
+from ottla.client.config.reading import ConfigurationError
+
+__all__ = [
+    "ADMIN_KEYS",
+    "CONSUMER_KEYS",
+    "PRODUCER_KEYS",
+    "ConfigurationError",
+    "read_admin",
+    "read_consumer",
+    "read_producer",
+]

@@ -1,0 +1,140 @@
+"""The configuration keys of Kafka's producer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ottla.client.config.reading import (
+    ConfigurationError,
+    Key,
+    apply_keys,
+    flag,
+    number,
+    objects,
+    only,
+    refuse_unknown,
+    text,
+)
+from ottla.client.config.shared import SHARED_KEYS, client_settings
+from ottla.client.producer.partitioner import Partitioner, RoundRobinPartitioner, StickyPartitioner
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.settings import ClientSettings
+from ottla.records.compression import Codec
+
+__all__ = ["PRODUCER_KEYS", "producer_fields", "read_producer"]
+
+LONG_MAX = (1 << 63) - 1
+
+_CODECS = {codec.name.lower(): codec for codec in Codec}
+_PARTITIONERS: Mapping[str, Callable[[], Partitioner]] = {
+    "RoundRobinPartitioner": RoundRobinPartitioner,
+    "DefaultPartitioner": StickyPartitioner,
+    "UniformStickyPartitioner": lambda: StickyPartitioner(ignores_keys=True),
+}
+_LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
+
+
+def _acks(name: str, value: Any) -> int:
+    found = str(value).strip().lower()
+    if found not in ("all", "-1", "0", "1"):
+        raise ConfigurationError(f"{name}={value!r} must be all, 1 or 0.")
+    return -1 if found == "all" else int(found)
+
+
+def _codec(name: str, value: Any) -> Codec:
+    if isinstance(value, Codec):
+        return value
+    codec = _CODECS.get(str(value).strip().lower())
+    if codec is None:
+        raise ConfigurationError(f"{name}={value!r}: there is no such compression; there are {', '.join(_CODECS)}.")
+    return codec
+
+
+def _partitioner(name: str, value: Any) -> Partitioner:
+    if isinstance(value, str):
+        known = _PARTITIONERS.get(value.strip().rpartition(".")[2])
+        if known is not None:
+            return known()
+    (found,) = objects(name, value)
+    if not callable(found) and not hasattr(found, "partition"):
+        raise ConfigurationError(
+            f"{name}={value!r} is not a partitioner: it needs a method partition, or to be callable."
+        )
+    return found  # type: ignore[no-any-return]
+
+
+# max.block.ms bounds every call of a producer, as default.api.timeout.ms does for other clients.
+_CLIENT_KEYS: Mapping[str, Key] = {**SHARED_KEYS, "max.block.ms": Key(number(), "api_timeout_ms")}
+_OWN_KEYS: Mapping[str, Key] = {
+    "acks": Key(_acks, "acks"),
+    "linger.ms": Key(number(), "linger_ms"),
+    "batch.size": Key(number(), "batch_size"),
+    "buffer.memory": Key(number(at_most=LONG_MAX), "buffer_bytes"),
+    "compression.type": Key(_codec, "compression"),
+    "compression.gzip.level": Key(number(at_least=-1, at_most=9)),
+    "compression.lz4.level": Key(number(at_least=1, at_most=17)),
+    "compression.zstd.level": Key(number(at_least=-131072, at_most=22)),
+    "delivery.timeout.ms": Key(number(), "delivery_timeout_ms"),
+    "enable.idempotence": Key(flag, "idempotent"),
+    "interceptor.classes": Key(objects, "interceptors"),
+    "max.block.ms": Key(number(), "max_block_ms"),
+    "max.in.flight.requests.per.connection": Key(number(at_least=1), "in_flight_max"),
+    "max.request.size": Key(number(), "request_bytes_max"),
+    "metadata.max.idle.ms": Key(number(at_least=5_000), "metadata_idle_max_ms"),
+    "partitioner.class": Key(_partitioner, "partitioner"),
+    "partitioner.ignore.keys": Key(flag),
+    "partitioner.adaptive.partitioning.enable": Key(flag),
+    "partitioner.availability.timeout.ms": Key(number()),
+    "request.timeout.ms": Key(number(), "request_timeout_ms"),
+    "retries": Key(number(), "retries"),
+    "transaction.timeout.ms": Key(number(), "transaction_timeout_ms"),
+    "transactional.id": Key(text, "transactional_id"),
+    "transaction.two.phase.commit.enable": Key(
+        only("false", why="two-phase commits are not part of this client; leave it out.")
+    ),
+    "enable.metrics.push": Key(only("false", why="metrics are not pushed to brokers; call metrics().")),
+    "key.serializer": Key(lambda _name, value: value),
+    "value.serializer": Key(lambda _name, value: value),
+}
+PRODUCER_KEYS: Mapping[str, Key] = {"bootstrap.servers": Key(text), **SHARED_KEYS, **_OWN_KEYS}
+
+
+def read_producer(config: Mapping[str, Any]) -> tuple[ClientSettings, ProducerSettings]:
+    """The settings of a producer and of its connections. Raises ConfigurationError."""
+    fields = producer_fields(config)
+    try:
+        producer = ProducerSettings(**fields)
+    except ValueError as error:
+        raise ConfigurationError(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
+    return client_settings(config, _CLIENT_KEYS), producer
+
+
+def producer_fields(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `ProducerSettings` that the configuration sets."""
+    refuse_unknown(config, PRODUCER_KEYS, client="producer")
+    fields = apply_keys(config, _OWN_KEYS)
+    codec = fields.get("compression", Codec.NONE)
+    level = f"compression.{codec.name.lower()}.level"
+    if level in config:
+        # Each codec has a key of its own, and only that of the codec in use counts.
+        fields["compression_level"] = _OWN_KEYS[level].read(level, config[level])
+    if "partitioner" not in fields:
+        sticky = {
+            "partitioner.ignore.keys": "ignores_keys",
+            "partitioner.adaptive.partitioning.enable": "adaptive",
+            "partitioner.availability.timeout.ms": "availability_timeout_ms",
+        }
+        how = {field: _OWN_KEYS[name].read(name, config[name]) for name, field in sticky.items() if name in config}
+        if how:
+            fields["partitioner"] = StickyPartitioner(**how)
+    _fit_delivery_timeout(config, fields)
+    return fields
+
+
+def _fit_delivery_timeout(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
+    """As in Kafka: only a time-out that is given explicitly can be too short; the default grows."""
+    default = ProducerSettings()
+    shortest = fields.get("linger_ms", default.linger_ms) + fields.get("request_timeout_ms", default.request_timeout_ms)
+    if "delivery.timeout.ms" not in config and shortest > default.delivery_timeout_ms:
+        fields["delivery_timeout_ms"] = shortest

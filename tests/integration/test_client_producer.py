@@ -1,0 +1,246 @@
+"""The producer as applications use it: configuration, callbacks, interceptors, partitioners, a buffer that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+import ottla.testing
+from ottla.client.admin import AdminClient
+from ottla.client.admin.configs import ConfigChange, ConfigResource, ResourceType
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingProducer
+from ottla.client.config import ConfigurationError
+from ottla.client.consumer import ConsumedRecord, Consumer
+from ottla.client.errors import BufferExhausted, ClusterUnreachable, TimedOut
+from ottla.client.metadata import PartitionInfo
+from ottla.client.producer import OutgoingRecord, Producer, ProducerInterceptor, RecordMetadata
+from ottla.client.producer.partitioner import partition_of_key
+from ottla.model.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture
+def where(shared_cluster: ottla.testing.Cluster) -> dict[str, Any]:
+    return {"bootstrap.servers": shared_cluster.bootstrap}
+
+
+@pytest.fixture
+def topic(where: dict[str, Any]) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+
+    async def create() -> None:
+        async with AdminClient(where) as admin:
+            await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=1)])
+
+    asyncio.run(create())
+    return name
+
+
+async def read(where: dict[str, Any], topic: str, count: int) -> list[ConsumedRecord]:
+    async with Consumer({**where, "auto.offset.reset": "earliest"}) as consumer:
+        await consumer.assign(await consumer.partitions(topic))
+        found: list[ConsumedRecord] = []
+        async with asyncio.timeout(30):
+            while len(found) < count:
+                found += await consumer.poll()
+        return found
+
+
+def test_callbacks_of_a_partition_come_in_order(where: dict[str, Any], topic: str) -> None:
+    called: list[tuple[int, int]] = []
+
+    def on_delivery(metadata: RecordMetadata, error: Exception | None) -> None:
+        assert error is None
+        called.append((metadata.partition, metadata.offset))
+        if metadata.offset == 5:
+            raise RuntimeError("a callback that fails disturbs nobody")
+
+    async def whole() -> None:
+        async with Producer({**where, "batch.size": 500}) as producer:
+            for number in range(300):
+                await producer.send(topic, b"%d" % number, partition=number % 3, on_delivery=on_delivery)
+
+    asyncio.run(whole())
+    for partition in range(3):
+        assert [offset for one, offset in called if one == partition] == list(range(100))
+
+
+def test_a_callback_gets_the_error_too(where: dict[str, Any], topic: str) -> None:
+    called: list[tuple[RecordMetadata, Exception | None]] = []
+
+    async def whole() -> None:
+        async with AdminClient(where) as admin, Producer(where) as producer:
+            await admin.configs.alter(
+                {ConfigResource(ResourceType.TOPIC, topic): [ConfigChange("max.message.bytes", "100")]}
+            )
+            delivery = await producer.send(
+                topic, bytes(1_000), partition=1, on_delivery=lambda metadata, error: called.append((metadata, error))
+            )
+            with pytest.raises(KafkaError):
+                await delivery
+
+    asyncio.run(whole())
+    ((metadata, error),) = called
+    assert (metadata.topic, metadata.partition, metadata.offset) == (topic, 1, -1)
+    assert isinstance(error, KafkaError)
+    assert error.code == ErrorCode.MESSAGE_TOO_LARGE
+
+
+class Marking(ProducerInterceptor):
+    def __init__(self) -> None:
+        self.acknowledged: list[int] = []
+        self.closed = False
+        self.config: Mapping[str, Any] = {}
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        return record._replace(value=record.value + b"!", headers=[*record.headers, ("seen", b"1")])
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        self.acknowledged.append(metadata.offset)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Broken(ProducerInterceptor):
+    def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
+        raise RuntimeError("broken on purpose")
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
+        raise RuntimeError("broken on purpose")
+
+    def close(self) -> None:
+        raise RuntimeError("broken on purpose")
+
+
+def test_interceptors_replace_records_and_never_break_a_send(where: dict[str, Any], topic: str) -> None:
+    first, last = Marking(), Marking()
+
+    async def whole() -> list[ConsumedRecord]:
+        async with Producer({**where, "interceptor.classes": [first, Broken, last]}) as producer:
+            metadata = await producer.send_and_wait(topic, b"v", b"k")
+            assert metadata.offset == 0
+            with pytest.raises(KafkaError):
+                await producer.send(topic, b"v", partition=99)
+        return await read(where, topic, 1)
+
+    (record,) = asyncio.run(whole())
+    assert (record.value, record.key, record.headers) == (b"v!!", b"k", [("seen", b"1"), ("seen", b"1")])
+    assert first.acknowledged == last.acknowledged == [0, -1]
+    assert first.closed
+    assert last.closed
+    assert first.config["bootstrap.servers"] == where["bootstrap.servers"]
+
+
+class Alerts:
+    """Critical alerts have the last partition for themselves; the other records share the rest."""
+
+    def partition(
+        self, _topic: str, key: bytes | None, value: bytes | None, partitions: Mapping[int, PartitionInfo]
+    ) -> int:
+        if value == b"wrong":
+            return 99
+        last = len(partitions) - 1
+        return last if value == b"CRITICAL" else partition_of_key(key or b"", last)
+
+
+def test_a_partitioner_of_the_application(where: dict[str, Any], topic: str) -> None:
+    async def whole() -> None:
+        async with Producer({**where, "partitioner.class": f"{Alerts.__module__}:Alerts"}) as producer:
+            for number in range(20):
+                calm = await producer.send_and_wait(topic, b"minor", b"%d" % number)
+                assert calm.partition < 2
+            assert (await producer.send_and_wait(topic, b"CRITICAL", b"7")).partition == 2
+            assert (await producer.send_and_wait(topic, b"CRITICAL", b"7", partition=0)).partition == 0
+            with pytest.raises(KafkaError, match="The partitioner Alerts chose partition 99"):
+                await producer.send(topic, b"wrong")
+
+    asyncio.run(whole())
+
+
+def test_a_full_buffer_blocks_and_then_raises(where: dict[str, Any], topic: str) -> None:
+    async def whole() -> None:
+        config = {**where, "buffer.memory": 10_000, "batch.size": 2_000, "max.block.ms": 300, "linger.ms": 0}
+        async with Producer(config) as producer:
+            await producer.send_and_wait(topic, b"first")
+            connection = await producer._cluster.node_connection(
+                producer._cluster.metadata.leader_of(topic, 0), "produce"
+            )
+            answered = connection.post
+            held: list[asyncio.Future[Any]] = []
+
+            def hold(*_: Any, **__: Any) -> asyncio.Future[Any]:
+                held.append(asyncio.get_running_loop().create_future())
+                return held[-1]
+
+            connection.post = hold  # type: ignore[method-assign]
+
+            async def fill() -> None:
+                for _ in range(100):
+                    await producer.send(topic, bytes(500), partition=0)
+
+            with pytest.raises(BufferExhausted, match=r"within max\.block\.ms=300.*raise buffer\.memory"):
+                await fill()
+            connection.post = answered  # type: ignore[method-assign]
+            connection.close("told to")
+            for one in held:
+                one.set_exception(_lost())
+
+    asyncio.run(whole())
+
+
+def _lost() -> Exception:
+    from ottla.client.errors import ConnectionLost
+
+    return ConnectionLost("told to")
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_with_a_sentence() -> None:
+    async def whole() -> None:
+        async with Producer({"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 300}) as producer:
+            with pytest.raises((TimedOut, ClusterUnreachable), match=r"max\.block\.ms=300|Is it running"):
+                await producer.send("nowhere", b"v")
+
+    asyncio.run(whole())
+
+
+def test_threads_share_a_blocking_producer(where: dict[str, Any], topic: str) -> None:
+    called: list[int] = []
+    with BlockingProducer({**where, "linger.ms": 2}) as producer:
+
+        def work(number: int) -> None:
+            for index in range(50):
+                producer.send(
+                    topic,
+                    b"%d" % index,
+                    b"%d" % number,
+                    partition=number % 3,
+                    on_delivery=lambda metadata, _error: called.append(metadata.offset),
+                )
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        producer.flush()
+        assert len(called) == 300
+        assert producer.metrics()["record-send-rate"] > 0
+    found = asyncio.run(read(where, topic, 300))
+    for number in range(6):
+        mine = [record.value for record in found if record.key == b"%d" % number]
+        assert mine == [b"%d" % index for index in range(50)]
+
+
+def test_a_misspelt_key_is_named_with_the_right_one(where: dict[str, Any]) -> None:
+    for client in (Producer, Consumer, AdminClient, BlockingProducer):
+        with pytest.raises(ConfigurationError, match=r"Did you mean request\.timeout\.ms\?"):
+            client({**where, "request.timeout": 5})
