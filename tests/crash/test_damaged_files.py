@@ -177,6 +177,22 @@ def test_a_truncated_active_segment_of_an_only_replica_is_recovered() -> None:
         assert consume(cluster.bootstrap, "t", 12, up_to=11)[-1] == (11, b"new-0")
 
 
+def test_a_segment_that_lost_a_few_bytes_is_recovered_before_the_next_append() -> None:
+    with ottla.testing.cluster() as cluster:
+        create(cluster.bootstrap, "t")
+        for value in values(3):
+            produce(cluster.bootstrap, "t", [value])
+        node = cluster.node(1)
+        segment = active_segment(directory_of(node, "t"))
+        size = segment.stat().st_size
+        os.truncate(segment, size - 5)
+        assert produce(cluster.bootstrap, "t", values(1, "new")) == [3]
+        assert f"was truncated: it has lost bytes from position {size - 5} to {size}" in node.output
+        assert "t-0 was recovered" in node.output
+        records = consume(cluster.bootstrap, "t", 3, up_to=3)
+        assert records == [(0, b"v-0"), (1, b"v-1"), (3, b"new-0")]
+
+
 def test_a_truncated_active_segment_is_fetched_again_from_another_leader() -> None:
     settings = {"log.flush.offset.checkpoint.interval.ms": "200", "log.initial.task.delay.ms": "0"}
     with ottla.testing.cluster(nodes=3, settings=settings) as cluster:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 
-from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
+from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
 
 __all__ = ["MemoryFile", "MemoryFiles"]
 
@@ -47,6 +47,9 @@ class MemoryFile:
 
     def append(self, *buffers: Buffer) -> int:
         position = self._size
+        stored_size = max(len(self._node.data), self._node.reserved_to)
+        if stored_size < position:
+            raise TruncatedFile(self._path, stored_size=stored_size, size=position)
         self._write("append", position, b"".join(buffers))
         return position
 

@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable
 
 from ottla.host.reserving import GROWN_BYTES, NO_END, room_for
-from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
+from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
 
 __all__ = ["OsFile", "OsFiles", "OsLock", "raise_open_files_limit"]
 
@@ -81,6 +81,10 @@ class OsFile:
 
     def append(self, *buffers: Buffer) -> int:
         position = self._size
+        # A write behind the end of the file would leave zeros before it.
+        stored_size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        if stored_size < position:
+            raise TruncatedFile(self._path, stored_size=stored_size, size=position)
         try:
             if len(buffers) == 1:
                 data = buffers[0]

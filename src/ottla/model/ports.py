@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from errno import EIO
 from random import Random
 from typing import Any, Protocol, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "Lock",
     "Scheduler",
     "Timer",
+    "TruncatedFile",
     "WorkerLanes",
     "Workers",
     "World",
@@ -96,7 +98,8 @@ class File(Protocol):
     def append(self, *buffers: Buffer) -> int:
         """Appends all buffers and returns the position of the first.
 
-        If the disk is full or fails, the file is truncated to its previous size and OSError is raised.
+        If the disk is full or fails, the file is truncated to its previous size and OSError is raised. TruncatedFile
+        is raised, and nothing is written, if another program has truncated the file.
         """
 
     def read(self, position: int, length: int) -> bytes:
@@ -122,6 +125,13 @@ class File(Protocol):
         """Blocks until all writes are durable; must be called on a worker."""
 
     def close(self) -> None: ...
+
+
+class TruncatedFile(OSError):
+    """Another program has truncated a file that is being written."""
+
+    def __init__(self, path: str, *, stored_size: int, size: int) -> None:
+        super().__init__(EIO, f"was truncated: it has lost bytes from position {stored_size} to {size}", path)
 
 
 class DirectoryLocked(OSError):

@@ -9,7 +9,7 @@ import errno
 import posixpath
 from collections.abc import Callable
 
-from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock
+from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
 from ottla.sim.disk import Directory, Inode, SimDisk
 from ottla.sim.kernel import Kernel
 from ottla.sim.process import EPOCH_MS, ProcessKilled
@@ -205,6 +205,9 @@ class SimFile:
 
     def append(self, *buffers: Buffer) -> int:
         position = self._size
+        stored_size = max(len(self._inode.data), self._inode.reserved_to)
+        if stored_size < position:
+            raise TruncatedFile(self._path, stored_size=stored_size, size=position)
         self._write(position, buffers[0] if len(buffers) == 1 else b"".join(buffers))
         return position
 

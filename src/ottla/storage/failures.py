@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.model.ports import TruncatedFile
 from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class LogFailures:
 
     def refusal(self, error: OSError, action: str, *, directory: str, end_offset: int) -> StorageError:
         """The error to raise for an OSError of a write that left nothing behind, or of a read."""
+        if isinstance(error, TruncatedFile):
+            return self.fail_log(f"{error.filename} {error.strerror}")
         if is_disk_full(error):
             full = self.no_room(action, directory=directory, reason=error.strerror)
             self._full_at = end_offset

@@ -13,7 +13,7 @@ import pytest
 from ottla.host import reserving
 from ottla.host.files import OsFile, OsFiles
 from ottla.host.reserving import GROWN_BYTES, NO_END, STEP_BYTES, STEP_BYTES_MAX, room_for
-from ottla.model.ports import DirectoryLocked, File
+from ottla.model.ports import DirectoryLocked, File, TruncatedFile
 from ottla.records.build import build_batch
 from ottla.records.header import read_header
 from ottla.records.record import Record
@@ -72,6 +72,15 @@ def test_a_short_write_is_completed(files: OsFiles, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: real_pwrite(fd, memoryview(data)[:3], position))
     file.append(b"0123456789")
     assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+
+def test_nothing_is_appended_to_a_file_that_another_program_has_truncated(files: OsFiles, tmp_path: Path) -> None:
+    file = files.open(str(tmp_path / "a"))
+    file.append(b"0123456789")
+    os.truncate(tmp_path / "a", 7)
+    with pytest.raises(TruncatedFile, match="lost bytes from position 7 to 10"):
+        file.append(b"abc")
+    assert (tmp_path / "a").read_bytes() == b"0123456"
 
 
 def test_read_nowait_of_what_was_just_written(files: OsFiles, tmp_path: Path) -> None:
