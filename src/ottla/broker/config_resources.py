@@ -120,6 +120,7 @@ def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
             is_settled = settle(resource)
         except KafkaError as error:
             refusal = error
+            refusal.forget_traceback()
         outcome.refusals.append(refusal)
         outcome.is_forwarded.append(not is_settled)
         if not is_settled:

@@ -290,6 +290,7 @@ class Route:
             raise CloseConnection(f"a {self.name} request whose outcome is not known: {error}") from error
         if isinstance(error, KafkaError):
             answer = error
+            answer.forget_traceback()
         else:
             logger.error(
                 "handling %s version %d from %s failed",

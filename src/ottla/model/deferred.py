@@ -20,6 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
+from ottla.model.errors import KafkaError
+
 __all__ = ["Deferred", "gather"]
 
 T = TypeVar("T")
@@ -48,7 +50,7 @@ class Deferred(Generic[T]):
     @classmethod
     def failed(cls, error: BaseException) -> Deferred[T]:
         deferred: Deferred[T] = cls()
-        deferred._error, deferred.done = error, True
+        deferred._error, deferred.done = _kept(error), True
         return deferred
 
     @property
@@ -71,7 +73,7 @@ class Deferred(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         assert not self.done, "resolved twice"
-        self._error, self.done = error, True
+        self._error, self.done = _kept(error), True
         self._run_callbacks()
 
     def when_done(self, callback: Callable[[Deferred[T]], object]) -> None:
@@ -169,6 +171,13 @@ class Deferred(Generic[T]):
         callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
             callback(self)
+
+
+def _kept(error: BaseException) -> BaseException:
+    """The error; without its traceback if it is an answer and not a defect."""
+    if isinstance(error, KafkaError):
+        error.forget_traceback()
+    return error
 
 
 def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:

@@ -192,3 +192,11 @@ class KafkaError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.message}"
+
+    def forget_traceback(self) -> None:
+        """To be called where the error is kept as an answer.
+
+        The frames of the traceback, and those that called them, usually refer to the object that keeps the error.
+        Without this, a refused request would leave a reference cycle, with its elements, for the garbage collector.
+        """
+        self.__traceback__ = self.__context__ = self.__cause__ = None

@@ -24,6 +24,7 @@ from ottla.metadata.image import ResourceType
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
+from ottla.model.slices import Slices
 from ottla.wire.messages import alter_configs as legacy
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.incremental_alter_configs import (
@@ -32,6 +33,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.wire.messages.list_config_resources import ListConfigResourcesRequest
+from tests.support.virtual_world import VirtualWorld
 from tests.unit.metadata.harness import ControllerHarness
 
 FACTS = Path(__file__).resolve().parents[2] / "data" / "kafka-4.3-alter-configs.json"
@@ -71,7 +73,9 @@ class Node:
             local_controller=self.harness.controller,
             metadata=self.harness,
             logs=SimpleNamespace(),
-            replicas=SimpleNamespace(on_broker_config=lambda _config: None),
+            replicas=SimpleNamespace(
+                on_broker_config=lambda _config: None, slices=Slices(VirtualWorld().world.scheduler)
+            ),
             on_config_changed=[],
         )
         self.dynamic = DynamicConfig(cast(Any, self.broker))

@@ -196,8 +196,7 @@ class _ProduceCall:
             except Exception as raised:  # noqa: BLE001 - a defect is the error of its partition alone
                 error = error_of(raised, "an append", partition or TopicPartition(topic.name, data.index))
                 fill_error(answer, error, partition)
-                # It is an answer now. Its tracebacks lead back here and would keep the frame until a collection.
-                error.__traceback__ = error.__context__ = error.__cause__ = None
+                error.forget_traceback()
                 self.errors.append(error)
                 continue
             if isinstance(outcome, Deferred):
