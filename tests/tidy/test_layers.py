@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.tidy.files import SOURCE, parsed, relative, source_modules
 
 # The packages that may touch the outside world.
-OUTER = ("host", "cli", "testing", "client", "sim", "spark", "connect", "serdes", "encryption")
+# `tls` reads key stores for `host` and for clients.
+OUTER = ("host", "cli", "testing", "client", "sim", "spark", "connect", "serdes", "encryption", "tls")
 # The packages that no broker process loads; import-linter holds brokers to it.
 NOT_A_NODE = ("testing", "sim", "spark", "connect", "serdes", "encryption")
 OUTSIDE_WORLD = {

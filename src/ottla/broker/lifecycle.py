@@ -159,11 +159,6 @@ class NodeLifecycle:
                     f"The controller listener {name} uses {config.security_protocols[name]}, "
                     "but only PLAINTEXT is supported."
                 )
-        for listener in self._listeners:
-            if listener.security_protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-                raise StartError(
-                    f"The listener {listener.name} uses {listener.security_protocol}, but TLS is not supported yet."
-                )
 
     def _begins_cluster(self) -> bool:
         """True if new directories mean a new cluster. A single controller begins one; all other nodes join one."""

@@ -181,7 +181,15 @@ class LoginStatistics:
 
 
 class NodeStatistics:
-    __slots__ = ("apis", "apis_for_brokers", "connections_accepted", "connections_refused", "frames_refused", "logins")
+    __slots__ = (
+        "apis",
+        "apis_for_brokers",
+        "connections_accepted",
+        "connections_refused",
+        "frames_refused",
+        "handshakes_failed",
+        "logins",
+    )
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiStatistics] = {}
@@ -191,6 +199,8 @@ class NodeStatistics:
         self.connections_accepted = 0
         self.connections_refused = 0
         self.frames_refused = 0
+        # TLS handshakes that were not completed.
+        self.handshakes_failed = 0
         # By listener; empty without SASL.
         self.logins: dict[str, LoginStatistics] = {}
 

@@ -64,11 +64,11 @@ class Cluster:
     GROUP = GROUP
     TRANSACTION = TRANSACTION
 
-    def __init__(self, settings: ClientSettings, *, connector: Connector = connect_plaintext) -> None:
+    def __init__(self, settings: ClientSettings, *, connector: Connector | None = None) -> None:
         self.settings = settings
         self.metadata = MetadataCache()
         self.measures = RequestMeasures()
-        self._connector = connector
+        self._connector = connector or _connector_of(settings)
         self._connections: dict[tuple[Endpoint, str], asyncio.Task[Connection]] = {}
         self._reconnects = Reconnects(settings)
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
@@ -452,3 +452,12 @@ class Cluster:
         """The ids of all live brokers, from fresh metadata."""
         await self.refresh([])
         return sorted(self.metadata.brokers)
+
+
+def _connector_of(settings: ClientSettings) -> Connector:
+    if settings.tls is None:
+        return connect_plaintext
+    # Imported with the first encrypted connection: most clients have none.
+    from ottla.client.encryption import tls_connector
+
+    return tls_connector(settings.tls)

@@ -4,7 +4,7 @@ Framing, version negotiation and the order of responses are the machine's (`ottl
 batches of a large response are received in place and stay slices of its buffer. A response that does not come in time
 ends the connection, as with Kafka's own clients: responses come in order, so everything behind it is late, too.
 
-`Connector` is the seam for TLS: it makes the transport. A login over SASL follows the negotiation of versions.
+`Connector` makes the transport, with TLS or without. A login over SASL follows the negotiation of versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from ottla import __version__
-from ottla.client.errors import ConnectionLost, RequestUnsupported
+from ottla.client.errors import ClientError, ConnectionLost, RequestUnsupported
 from ottla.client.measures import RequestMeasures
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
 from ottla.wire.connection.buffers import ReceiveBuffers
@@ -110,6 +110,8 @@ class Connection(asyncio.BufferedProtocol):
         self.endpoint = endpoint
         self.client_id = client_id
         self.closed = False
+        # Set by connectors whose transport fails in more ways than a socket: the failure of a connection that ended.
+        self.explain: Callable[[Exception, Endpoint], ClientError] | None = None
         self._machine = ClientConnection(
             str(endpoint),
             client_id=client_id,
@@ -245,7 +247,8 @@ class Connection(asyncio.BufferedProtocol):
         self._write()
         await self._negotiated
 
-    def close(self, reason: str = "the connection was closed") -> None:
+    def close(self, reason: str = "the connection was closed", *, failure: ClientError | None = None) -> None:
+        """`failure` is the error of a connection that is not usable yet, instead of a ConnectionLost."""
         if self.closed:
             return
         self.closed = True
@@ -263,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
         for asked in held or ():
             asked.fail(PeerUnreachable(f"{self.endpoint}: {reason}"))
         if not self._negotiated.done():
-            self._negotiated.set_exception(ConnectionLost(f"{self.endpoint}: {reason}"))
+            self._negotiated.set_exception(failure or ConnectionLost(f"{self.endpoint}: {reason}"))
             # `negotiate` may not have been called.
             self._negotiated.exception()
 
@@ -274,7 +277,16 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.close("the node closed the connection" if exc is None else str(exc))
+        if exc is not None and self.explain is not None:
+            failure = self.explain(exc, self.endpoint)
+            self.close(str(failure).removeprefix(f"{self.endpoint}: "), failure=failure)
+        elif not self._negotiated.done() and (exc is None or isinstance(exc, ConnectionError)):
+            self.close(
+                "the node closed the connection without an answer: check that security.protocol is that of the "
+                "listener, SSL or SASL_SSL if it encrypts"
+            )
+        else:
+            self.close("the node closed the connection" if exc is None else str(exc))
 
     def pause_writing(self) -> None:
         self._writable.clear()

@@ -14,8 +14,11 @@ from ottla.wire.peers import Endpoint
 
 if TYPE_CHECKING:
     from ottla.client.login import Login
+    from ottla.tls.settings import TlsSettings
 
-__all__ = ["ClientSettings", "parse_bootstrap", "settings_from_properties"]
+__all__ = ["SECURITY_PROTOCOLS", "ClientSettings", "parse_bootstrap", "settings_from_properties"]
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +55,8 @@ class ClientSettings:
     response_bytes_max: int = 512 * 1024 * 1024
     # None on listeners that expect no login.
     login: Login | None = None
+    # None on listeners without encryption.
+    tls: TlsSettings | None = None
 
     def backoff_ms(self, attempts: int) -> int:
         """The pause after a number of attempts: it doubles with every attempt, up to a limit."""
@@ -80,11 +85,8 @@ def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[E
 def settings_from_properties(settings: ClientSettings, properties: Mapping[str, str]) -> ClientSettings:
     """Applies a Java client's properties file. Raises ClientError for security settings that are not supported."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in ("PLAINTEXT", "SASL_PLAINTEXT"):
-        raise ClientError(
-            f"security.protocol={protocol} is not supported yet; use a PLAINTEXT or SASL_PLAINTEXT listener of the "
-            "cluster."
-        )
+    if protocol not in SECURITY_PROTOCOLS:
+        raise ClientError(f"security.protocol={protocol} is unknown; it is one of {', '.join(SECURITY_PROTOCOLS)}.")
     names = {
         "client.id": "client_id",
         "request.timeout.ms": "request_timeout_ms",
@@ -99,7 +101,11 @@ def settings_from_properties(settings: ClientSettings, properties: Mapping[str, 
         "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
     }
     changes: dict[str, object] = {}
-    if protocol == "SASL_PLAINTEXT":
+    if protocol in ("SSL", "SASL_SSL"):
+        from ottla.client.encryption import tls_of
+
+        changes["tls"] = tls_of(properties)
+    if protocol.startswith("SASL_"):
         # Imported with the first login: most clients have none.
         from ottla.client.login import login_of
 

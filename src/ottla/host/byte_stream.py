@@ -1,7 +1,7 @@
 """The layer below a connection: a stream of bytes on a non-blocking socket.
 
 A connection without encryption uses its socket as it is: `socket.socket` has every method of `ByteStream`, and a
-wrapper would cost a call for each read and write. TLS will be another implementation, over an `ssl.SSLSocket`
+wrapper would cost a call for each read and write. TLS is another implementation, `tls_stream.TlsStream`
 (docs/decisions/0013). `StreamTraits` describes the differences.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["PLAIN", "ByteStream", "StreamTraits"]
+__all__ = ["ENCRYPTED", "PLAIN", "ByteStream", "StreamTraits"]
 
 
 class ByteStream(Protocol):
@@ -45,3 +45,4 @@ class StreamTraits(NamedTuple):
 
 
 PLAIN = StreamTraits(sends_files=True, keeps_bytes=False)
+ENCRYPTED = StreamTraits(sends_files=False, keeps_bytes=True)

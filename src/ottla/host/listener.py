@@ -12,8 +12,9 @@ import logging
 import socket
 from typing import TYPE_CHECKING
 
-from ottla.broker.context import ConnectionContext, ListenerInfo
+from ottla.broker.context import ANONYMOUS, ConnectionContext, ListenerInfo, Principal
 from ottla.host.admission import Admission
+from ottla.host.byte_stream import ENCRYPTED, PLAIN, ByteStream, StreamTraits
 from ottla.host.connection import Connection, SharedReadState
 from ottla.host.logs import RateLimit
 from ottla.host.loopback import is_loopback, send_without_pacing
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.authentication.logins import Logins
     from ottla.broker.broker import Broker
     from ottla.host.loop import EventLoop
+    from ottla.host.tls_listener import TlsListener
     from ottla.model.ports import Timer, World
 
 __all__ = ["BindError", "Listener", "SocketOptions", "bind"]
@@ -120,6 +122,7 @@ class Listener:
         limits: ConnectionLimits,
         options: SocketOptions,
         idle_ms_max: int,
+        tls: TlsListener | None = None,
     ) -> None:
         self.info = info
         self._loop = loop
@@ -139,6 +142,8 @@ class Listener:
         # Connections beyond the rate: not served, and closed later, so that the client does not reconnect at once.
         self._held: set[socket.socket] = set()
         self._sweep: Timer | None = None
+        # None on a listener without encryption.
+        self._tls = tls
         # None on a listener whose clients do not log in.
         self._logins = _logins(broker, info)
         self._refusals = RateLimit(world.clock, lines_per_second=REFUSAL_LINES_PER_SECOND)
@@ -173,6 +178,8 @@ class Listener:
         """Closes all connections."""
         for held in list(self._held):
             self._close_held(held)
+        if self._tls is not None:
+            self._tls.close()
         for connection in list(self._connections):
             connection.close()
 
@@ -262,11 +269,22 @@ class Listener:
             return
         self._accepted += 1
         self._broker.statistics.connections_accepted += 1
+        if self._tls is None:
+            self._open(accepted, PLAIN, ANONYMOUS, host, port)
+            return
+        self._tls.begin(
+            accepted,
+            lambda stream, principal: self._open(stream, ENCRYPTED, principal, host, port),
+            lambda reason: self._handshake_failed(reason, host, port),
+        )
+
+    def _open(self, stream: ByteStream, traits: StreamTraits, principal: Principal, host: str, port: int) -> None:
         context = ConnectionContext(
             listener=self.info,
             client_host=host,
             client_port=port,
             connection_id=f"{self.info.host}:{self.info.port}-{host}:{port}-{self._accepted}",
+            principal=principal,
             authorizer=self._broker.authorizer,
             quota=self._broker.quota,
             principal_builder=self._broker.principal_builder,
@@ -275,7 +293,8 @@ class Listener:
             Connection(
                 loop=self._loop,
                 world=self._world,
-                stream=accepted,
+                stream=stream,
+                traits=traits,
                 context=context,
                 dispatcher=self._dispatcher,
                 owner=self,
@@ -284,6 +303,16 @@ class Listener:
                 gate=None if self._logins is None else self._logins.new_gate(),
             )
         )
+
+    def _handshake_failed(self, reason: str | None, host: str, port: int) -> None:
+        self._admission.release(self.info.name, host)
+        if reason is None:
+            return
+        self._broker.statistics.handshakes_failed += 1
+        if (suppressed := self._refusals.admit()) is not None:
+            more = f" ({suppressed} similar lines suppressed)" if suppressed else ""
+            name = self.info.name
+            logger.warning("no TLS connection of %s:%d to the listener %s: %s%s", host, port, name, reason, more)
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

@@ -17,7 +17,7 @@ import random
 import socket
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
@@ -35,13 +35,18 @@ from ottla.host.loop_watch import LoopWatch
 from ottla.host.metrics_endpoint import MetricsEndpoint
 from ottla.host.node_pages import NodePages
 from ottla.host.peers import PeerConnections, PeerSettings
+from ottla.host.tls_settings import open_tls
 from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.config.columns import LONG_MAX
+from ottla.model.config.keys import ConfigError
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
 from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits
+
+if TYPE_CHECKING:
+    from ottla.host.tls_listener import TlsListener
 
 __all__ = ["NodeProcess", "StartError", "address"]
 
@@ -124,6 +129,8 @@ class NodeProcess:
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
+        # By the name of the listener; without those that do not encrypt.
+        self._tls: dict[str, TlsListener] = {}
         memory = RequestMemory(
             request_bytes_max=config.socket_request_max_bytes, limit_bytes=config.queued_max_request_bytes
         )
@@ -208,7 +215,11 @@ class NodeProcess:
         for note in self._config.notes:
             logger.info("%s", note)
         try:
+            self._tls = open_tls(self._loop, self._config)
             self._bind()
+        except ConfigError as error:
+            self._end_with(StartError(error.message))
+            return
         except BindError as error:
             self._end_with(StartError(str(error)))
             return
@@ -301,6 +312,7 @@ class NodeProcess:
                 limits=limits,
                 options=self._options,
                 idle_ms_max=config.connections_max_idle_ms,
+                tls=self._tls.get(info.name),
             )
             self._listeners.append(listener)
             listener.open()

@@ -25,6 +25,7 @@ __all__ = [
     "SourceOptions",
     "boolean",
     "client_settings",
+    "is_client_option",
     "number",
     "source_options",
     "without_prefix",
@@ -131,6 +132,11 @@ CLIENT_NAMES = {
 }
 
 
+def is_client_option(name: str) -> bool:
+    """Whether the option is a setting of Kafka's clients, among them the families `ssl.` and `sasl.`."""
+    return name in CLIENT_NAMES or name.startswith(("ssl.", "sasl."))
+
+
 def without_prefix(options: Mapping[str, str]) -> dict[str, str]:
     """Options in lower case, without the prefix `kafka.`."""
     found: dict[str, str] = {}
@@ -148,13 +154,13 @@ def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark
     settings = ClientSettings(
         bootstrap_servers=parse_bootstrap(servers, option="option 'bootstrap.servers'"), client_id=client_id
     )
-    return settings_from_properties(settings, {key: options[key] for key in CLIENT_NAMES if key in options})
+    return settings_from_properties(settings, {key: text for key, text in options.items() if is_client_option(key)})
 
 
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Reads the options of a source. Raises OptionError."""
     given = without_prefix(options)
-    unknown = sorted(set(given) - _SOURCE_NAMES - CLIENT_NAMES)
+    unknown = sorted(name for name in set(given) - _SOURCE_NAMES if not is_client_option(name))
     if unknown:
         raise OptionError(f"Option {unknown[0]!r} is unknown to an ottla source.")
     if streaming:

@@ -37,8 +37,21 @@ def test_a_java_clients_properties() -> None:
         settings, {"bootstrap.servers": "a:1", "client.id": "me", "request.timeout.ms": "5", "acks": "all"}
     )
     assert (found.client_id, found.request_timeout_ms, found.bootstrap_servers[0].host) == ("me", 5, "a")
-    with pytest.raises(ClientError, match="SASL_SSL"):
-        settings_from_properties(settings, {"security.protocol": "SASL_SSL"})
+    with pytest.raises(ClientError, match="it is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
+        settings_from_properties(settings, {"security.protocol": "TLS"})
+
+
+def test_a_java_clients_tls() -> None:
+    settings = ClientSettings(bootstrap_servers=())
+    given = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}
+    found = settings_from_properties(settings, given).tls
+    assert found is not None
+    assert found.trust_store.location == "/ca.pem"
+    assert found.checks_host_name
+    # librdkafka's name for it.
+    same = settings_from_properties(settings, {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"})
+    assert same.tls == found
+    assert settings_from_properties(settings, {"ssl.ca.location": "/ca.pem"}).tls is None
 
 
 @pytest.mark.parametrize(

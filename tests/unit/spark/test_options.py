@@ -115,4 +115,19 @@ def test_a_fetch_is_as_large_as_both_limits_allow() -> None:
 
 def test_security_that_is_not_there_is_not_pretended() -> None:
     with pytest.raises(ClientError, match=r"security\.protocol"):
-        parsed(**{"kafka.security.protocol": "SASL_SSL"})
+        parsed(**{"kafka.security.protocol": "TLS"})
+
+
+def test_the_security_of_the_client() -> None:
+    given = {
+        "kafka.security.protocol": "SSL",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.truststore.location": "/a",
+    }
+    client = parsed(**given).client
+    assert client.tls is not None
+    # Settings travel to executors.
+    assert pickle.loads(pickle.dumps(client)) == client
+    login = {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
+    jaas = {"kafka.sasl.jaas.config": 'x.PlainLoginModule required username="alice" password="secret";'}
+    assert parsed(**login, **jaas).client.login is not None

@@ -95,11 +95,6 @@ def _check_quorum(config: BrokerConfig) -> None:
 def _check_listeners(config: BrokerConfig) -> None:
     _check_ports(config)
     for endpoint in config.endpoints:
-        _require(
-            endpoint.security_protocol in ("PLAINTEXT", "SASL_PLAINTEXT"),
-            f"{endpoint} uses {endpoint.security_protocol}, but TLS is not available yet.",
-            "listeners",
-        )
         between_nodes = (config.inter_broker_listener_name, *config.controller_listener_names)
         _require(
             endpoint.security_protocol == "PLAINTEXT" or endpoint.listener_name not in between_nodes,

@@ -18,7 +18,7 @@ from ottla.model.config.broker_attributes import BrokerAttributes
 from ottla.model.config.broker_checks import check_together
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigError, Standing
-from ottla.model.config.listener_keys import LISTENER_PREFIX, is_tls_of_listener
+from ottla.model.config.listener_keys import LISTENER_PREFIX
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
@@ -35,6 +35,7 @@ _PER_LISTENER = frozenset(
 # Keys that are honoured for a SASL mechanism of a listener, whose name precedes them (KIP-85).
 _PER_MECHANISM = frozenset(("connections.max.reauth.ms", "sasl.jaas.config"))
 _MECHANISMS = frozenset(("gssapi", "oauthbearer", "plain", "scram-sha-256", "scram-sha-512"))
+_TLS_PREFIX = "ssl."
 
 _EMBEDDED = {
     "process.roles": "broker,controller",
@@ -96,9 +97,9 @@ class BrokerConfig(BrokerAttributes):
         state["dynamic_defaults"] = dict(dynamic_defaults or {})
         state["hidden"] = hidden
         state["warnings"] = (*remarks.warnings, *_warnings_about_pairs(values))
-        state["notes"] = tuple(remarks.notes)
         state["listener_overrides"] = overrides
         state.update(resolve(values))
+        state["notes"] = (*remarks.notes, *_notes_about_tls(overrides, state["security_protocols"]))
         check_together(self)
 
     @classmethod
@@ -184,13 +185,25 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     key = key._replace(name=name)
     value = key.parse(text)
     overrides.setdefault(listener.upper(), {})[key_name] = text
-    if is_tls_of_listener(name):
-        return [f"{name} has no effect: the listener does not use TLS."]
     mechanism, _, mechanism_key = key_name.partition(".")
     if key_name in _PER_LISTENER or (mechanism in _MECHANISMS and mechanism_key in _PER_MECHANISM):
         return []
     key.check_supported(value)
-    return [f"{name} has no effect: only {', '.join(sorted(_PER_LISTENER))} can be set for a single listener."]
+    if key_name.startswith(_TLS_PREFIX):
+        return []
+    return [
+        f"{name} has no effect: only ssl.* and {', '.join(sorted(_PER_LISTENER))} can be set for a single listener."
+    ]
+
+
+def _notes_about_tls(overrides: _Overrides, protocols: Mapping[str, str]) -> list[str]:
+    """Kafka accepts certificates and keys of a listener without TLS, too."""
+    return [
+        f"{LISTENER_PREFIX}{listener.lower()}.{key_name} has no effect: the listener does not use TLS."
+        for listener, values in overrides.items()
+        for key_name in values
+        if key_name.startswith(_TLS_PREFIX) and protocols.get(listener) not in ("SSL", "SASL_SSL")
+    ]
 
 
 def _warning_about(name: str) -> str:

@@ -8,8 +8,8 @@ __all__ = ["LISTENER_PREFIX", "TLS_KEYS", "is_tls_of_listener"]
 
 LISTENER_PREFIX: Final = "listener.name."
 
-# Certificates and keys. As in Apache Kafka, they may be set for a listener without TLS and have no effect there.
-# A node with a TLS listener does not start yet, so a listener cannot seem to be protected by them.
+# Certificates and keys, which can change while the node runs. As in Apache Kafka, they may be set for a listener
+# without TLS and have no effect there.
 TLS_KEYS: Final = frozenset(
     (
         "ssl.key.password",

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ottla.client.settings import ClientSettings
 from ottla.records.compression import Codec
-from ottla.spark.options import CLIENT_NAMES, OptionError, boolean, client_settings, number, without_prefix
+from ottla.spark.options import OptionError, boolean, client_settings, is_client_option, number, without_prefix
 
 __all__ = ["MARKERS_TOPIC", "ExtraRecord", "SinkOptions", "extra_records_option", "sink_options"]
 
@@ -95,7 +95,7 @@ class SinkOptions:
 def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     """Reads the options of a sink. Raises OptionError."""
     given = without_prefix(options)
-    unknown = sorted(set(given) - _SINK_NAMES - CLIENT_NAMES)
+    unknown = sorted(name for name in set(given) - _SINK_NAMES if not is_client_option(name))
     if unknown:
         raise OptionError(f"Option {unknown[0]!r} is unknown to an ottla sink.")
     client = client_settings(given, client_id=given.get("client.id", "ottla-spark-sink"))

@@ -42,6 +42,9 @@ FRAME_SIZE_MIN = 4
 
 VERSION_MAX = 32767
 
+# The beginning of the record with which a TLS listener refuses other protocols, read as the size of a frame.
+_TLS_ALERT = 0x1503
+
 
 class Asked(Protocol):
     """A request that waits to be sent or answered."""
@@ -215,7 +218,10 @@ class ClientConnection:
                 # A view that is alive keeps the frame's buffer from being used for the next one.
                 del frame
         except FrameSizeError as error:
-            self.close_reason = f"a response claims to have {error.size} bytes; is this a Kafka port?"
+            if error.size >> 16 == _TLS_ALERT:
+                self.close_reason = "the port speaks TLS: set security.protocol to SSL or SASL_SSL"
+            else:
+                self.close_reason = f"a response claims to have {error.size} bytes; is this a Kafka port?"
         frames.retain()
 
     def _on_response(self, frame: memoryview) -> None:

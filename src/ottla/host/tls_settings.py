@@ -1,0 +1,63 @@
+"""The TLS settings of a listener: its own keys (`listener.name.<name>.ssl.*`) before those of the node (`ssl.*`).
+
+Nothing of TLS is imported on a node whose listeners do not encrypt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.model.config.keys import ConfigError
+
+if TYPE_CHECKING:
+    from ottla.host.loop import EventLoop
+    from ottla.host.tls_listener import TlsListener
+    from ottla.model.config import BrokerConfig
+    from ottla.tls.settings import TlsSettings
+
+__all__ = ["listener_properties", "listener_tls_settings", "open_tls", "uses_tls"]
+
+_PREFIX = "ssl."
+
+
+def uses_tls(security_protocol: str) -> bool:
+    return security_protocol in ("SSL", "SASL_SSL")
+
+
+def open_tls(loop: EventLoop, config: BrokerConfig) -> dict[str, TlsListener]:
+    """The TLS of every listener that encrypts; raises ConfigError if it cannot be used."""
+    names = [endpoint.listener_name for endpoint in config.endpoints if uses_tls(endpoint.security_protocol)]
+    if not names:
+        return {}
+    from ottla.host.tls_listener import TlsListener
+    from ottla.tls.errors import TlsError
+
+    opened = {}
+    for name in names:
+        try:
+            opened[name] = TlsListener(loop, config, name)
+        except TlsError as error:
+            raise ConfigError(f"The listener {name} cannot use TLS. {error.message}", key=error.key) from None
+    return opened
+
+
+def listener_properties(config: BrokerConfig, listener_name: str) -> dict[str, str]:
+    """The values of `ssl.*` for a listener, as texts."""
+    merged: dict[str, str] = {}
+    for layer in (config.static, config.dynamic_defaults, config.dynamic):
+        merged.update((key, text) for key, text in layer.items() if key.startswith(_PREFIX))
+    own = config.listener_overrides.get(listener_name, {})
+    merged.update((key, text) for key, text in own.items() if key.startswith(_PREFIX))
+    return merged
+
+
+def listener_tls_settings(config: BrokerConfig, listener_name: str) -> TlsSettings:
+    """Raises TlsError."""
+    from ottla.tls.settings import tls_settings
+
+    properties = listener_properties(config, listener_name)
+    if config.security_protocols[listener_name] == "SASL_SSL":
+        # The login proves who the client is. It shows a certificate only where its listener says so (KIP-684).
+        own = config.listener_overrides.get(listener_name, {})
+        properties["ssl.client.auth"] = own.get("ssl.client.auth", "none")
+    return tls_settings(properties)
