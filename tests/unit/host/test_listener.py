@@ -55,7 +55,9 @@ class Served:
             advertised_host="127.0.0.1",
             advertised_port=port,
         )
-        broker: Any = SimpleNamespace(authorizer=AllowAll(), quota=self.quota, statistics=self.statistics)
+        broker: Any = SimpleNamespace(
+            authorizer=AllowAll(), quota=self.quota, statistics=self.statistics, principal_builder=None
+        )
         listener = Listener(
             loop=self.loop,
             world=self.world,
