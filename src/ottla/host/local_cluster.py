@@ -80,6 +80,9 @@ def node_properties(
         **_replication(len(ports)),
         # A group on one machine has few members: the first one does not wait three seconds for more.
         "group.initial.rebalance.delay.ms": "0",
+        # Otherwise a consumer that joins within a second after another one has left waits for its next heartbeat, five
+        # seconds later.
+        "group.consumer.assignment.interval.ms": "0",
         **settings,
     }
 

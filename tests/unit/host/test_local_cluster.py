@@ -45,3 +45,4 @@ def test_settings_take_precedence() -> None:
 
 def test_the_first_member_of_a_group_does_not_wait_for_more() -> None:
     assert config(1).group_initial_rebalance_delay_ms == 0
+    assert config(1).group_consumer_assignment_interval_ms == 0
