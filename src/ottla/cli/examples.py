@@ -52,6 +52,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "connect new": ("ottla connect new weather --kind source",),
     "connect plugins": ("ottla connect plugins", "ottla connect plugins --plugin-path weather/plugins --json"),
+    "registry": (
+        "ottla registry --bootstrap-server localhost:9092 --port 8081",
+        "ottla registry --host 0.0.0.0 --advertise registry-1.example.com",
+    ),
     "topics": ("ottla topics list", "ottla topics create orders --partitions 6", "ottla topics describe orders"),
     "topics list": ("ottla topics list", "ottla topics list 'order.*' --exclude-internal"),
     "topics create": (

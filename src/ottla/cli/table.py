@@ -29,6 +29,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "Run Connect workers; create, watch and change connectors.",
         "connect-standalone, connect-distributed",
     ),
+    "registry": CommandEntry("Run", "registry", "Run a Schema Registry.", "schema-registry-start"),
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
     ),

@@ -1,0 +1,1 @@
+"""A Schema Registry with the REST interface, records and rules of Confluent's."""

@@ -1,0 +1,96 @@
+"""Deleting versions, subjects and contexts: first softly, which hides them, then permanently."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ottla.registry.core.contexts import context_of, context_subject
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.records import (
+    Record,
+    config_record,
+    context_record,
+    delete_subject_record,
+    mode_record,
+    schema_record,
+    schema_tombstone,
+)
+from ottla.registry.core.settings import mode_in_scope
+from ottla.registry.core.state import RegistryState
+from ottla.registry.core.values import StoredVersion
+
+__all__ = ["decide_delete_context", "decide_delete_subject", "decide_delete_version"]
+
+
+def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) -> tuple[list[Record], list[int]]:
+    """The numbers of the deleted versions."""
+    _check_writable(state, subject)
+    everything, live = state.versions(subject, with_deleted=True), state.versions(subject)
+    if not everything:
+        raise RegistryError.subject_not_found(subject)
+    if not is_permanent and not live:
+        raise RegistryError.subject_soft_deleted(subject)
+    if is_permanent and live:
+        raise RegistryError.subject_not_soft_deleted(subject)
+    doomed = everything if is_permanent else live
+    for version in doomed:
+        _check_unreferenced(state, version)
+    if not is_permanent:
+        records = [delete_subject_record(subject, live[-1].version), *_settings_tombstones(state, subject)]
+        return records, [version.version for version in live]
+    # The highest number first: a crash in between leaves no gap below a version that lives.
+    records = [schema_tombstone(version) for version in reversed(everything)]
+    return [_floor(state, subject), *records, *_settings_tombstones(state, subject)], [
+        version.version for version in everything
+    ]
+
+
+def decide_delete_version(
+    state: RegistryState, version: StoredVersion, *, is_permanent: bool
+) -> tuple[list[Record], int]:
+    _check_writable(state, version.subject)
+    if is_permanent and not version.deleted:
+        raise RegistryError.version_not_soft_deleted(version.subject, version.version)
+    if not is_permanent and version.deleted:
+        raise RegistryError.version_soft_deleted(version.subject, version.version)
+    _check_unreferenced(state, version)
+    if is_permanent:
+        return [_floor(state, version.subject), schema_tombstone(version)], version.version
+    records = [schema_record(replace(version, deleted=True))]
+    if [each.version for each in state.versions(version.subject)] == [version.version]:
+        records += _settings_tombstones(state, version.subject)
+    return records, version.version
+
+
+def decide_delete_context(state: RegistryState, context: str) -> tuple[list[Record], Any]:
+    """Only a context without subjects can be deleted."""
+    if any(context_of(subject) == context for subject in state.subjects(with_deleted=True)):
+        raise RegistryError(42211, f"Context '{context}' is not empty")
+    return _settings_tombstones(state, context_subject(context)), None
+
+
+def _floor(state: RegistryState, subject: str) -> Record:
+    """No id is used twice, although nothing in the topic will tell that the deleted ones were."""
+    context = context_of(subject)
+    return context_record(context, state.highest_id(context))
+
+
+def _settings_tombstones(state: RegistryState, subject: str | None) -> list[Record]:
+    records = [config_record(subject, None)] if subject in state.configs else []
+    return records + ([mode_record(subject, None)] if subject in state.modes else [])
+
+
+def _check_unreferenced(state: RegistryState, version: StoredVersion) -> None:
+    holders = list(state.referring_to(version.subject, version.version))
+    if holders:
+        raise RegistryError(
+            42206,
+            f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={version.subject},"
+            f"version={version.version}}}.",
+        )
+
+
+def _check_writable(state: RegistryState, subject: str) -> None:
+    if mode_in_scope(state, subject).startswith("READONLY"):
+        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")

@@ -1,0 +1,213 @@
+"""Registering a schema, finding one, and checking one: decisions that return records and change nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ottla.registry.core.compatibility import compatibility_problems
+from ottla.registry.core.contexts import context_of
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.identity import guid_of
+from ottla.registry.core.parsing import SchemaCache
+from ottla.registry.core.records import Record, schema_record, schema_tombstone
+from ottla.registry.core.requests import SchemaRequest
+from ottla.registry.core.settings import config_in_scope, mode_in_scope
+from ottla.registry.core.state import RegistryState
+from ottla.registry.core.values import SchemaContent, StoredVersion
+from ottla.registry.formats import InvalidSchema
+
+__all__ = ["check_compatibility", "decide_register", "find_version"]
+
+_ID_MAX = 2**31 - 1
+
+
+def decide_register(
+    state: RegistryState, schemas: SchemaCache, subject: str, request: SchemaRequest, *, normalize: bool = False
+) -> tuple[list[Record], dict[str, Any]]:
+    """The records of a new version, or none for a schema that the subject has. Raises RegistryError."""
+    mode = mode_in_scope(state, subject)
+    if mode.startswith("READONLY"):
+        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
+    config = config_in_scope(state, subject)
+    content = _content(schemas, request, normalize=normalize or bool(config.get("normalize")))
+    if request.id is not None and mode != "IMPORT":
+        return _known_version(state, subject, request, content)
+    live = state.versions(subject)
+    if mode != "IMPORT":
+        content = _inherited(content, live, config)
+        known = _same_content(schemas, live, content)
+        if known is not None:
+            return [], _answer(known)
+        _check_new(schemas, content)
+        problems = compatibility_problems(schemas, content, live, config)
+        if problems:
+            raise RegistryError.incompatible(subject, f"[{', '.join(problems)}]")
+    return _new_version(state, subject, request, content)
+
+
+def find_version(
+    state: RegistryState,
+    schemas: SchemaCache,
+    subject: str,
+    request: SchemaRequest,
+    *,
+    normalize: bool = False,
+    with_deleted: bool = False,
+) -> StoredVersion:
+    """The newest version with this schema. Raises RegistryError 40401 or 40403."""
+    versions = state.versions(subject, with_deleted=True)
+    if not versions or (not with_deleted and not state.versions(subject)):
+        raise RegistryError.subject_not_found(subject)
+    normalize = normalize or bool(config_in_scope(state, subject).get("normalize"))
+    content = _content(schemas, request, normalize=normalize)
+    candidates = [version for version in versions if with_deleted or not version.deleted]
+    found = _same_content(schemas, candidates, content, ignores_contract=content.metadata is content.rule_set is None)
+    if found is None and normalize:
+        wanted = schemas.parsed(content).normalized
+        for version in reversed(candidates):
+            if version.content.schema_type == content.schema_type and _normalized(schemas, version) == wanted:
+                return version
+    if found is None:
+        raise RegistryError.schema_not_found()
+    return found
+
+
+def check_compatibility(
+    state: RegistryState,
+    schemas: SchemaCache,
+    subject: str,
+    request: SchemaRequest,
+    versions: list[StoredVersion],
+    *,
+    normalize: bool = False,
+) -> list[str]:
+    """Why the schema cannot follow these versions."""
+    config = config_in_scope(state, subject)
+    content = _content(schemas, request, normalize=normalize or bool(config.get("normalize")))
+    return compatibility_problems(schemas, _inherited(content, versions, config), versions, config)
+
+
+def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -> SchemaContent:
+    """The request with canonical text. Raises RegistryError 42201."""
+    given = SchemaContent(
+        schema_type=request.schema_type,
+        text=request.text,
+        references=schemas.fixed(request.references),
+        metadata=request.metadata,
+        rule_set=request.rule_set,
+    )
+    try:
+        parsed = schemas.parsed(given)
+        references = given.references
+        if normalize:
+            references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
+        return replace(given, text=parsed.normalized if normalize else parsed.canonical, references=references)
+    except InvalidSchema as error:
+        raise RegistryError.invalid_schema(str(error)) from error
+
+
+def _check_new(schemas: SchemaCache, content: SchemaContent) -> None:
+    try:
+        schemas.parsed(content).check_new()
+    except InvalidSchema as error:
+        raise RegistryError.invalid_schema(str(error)) from error
+
+
+def _inherited(content: SchemaContent, live: list[StoredVersion], config: Mapping[str, Any]) -> SchemaContent:
+    """Metadata and rules: those of the request, else of the last version, within what the configuration says."""
+    last = live[-1].content if live else None
+    metadata = content.metadata if content.metadata is not None or last is None else last.metadata
+    rules = content.rule_set if content.rule_set is not None or last is None else last.rule_set
+    metadata = _merged(config.get("defaultMetadata"), metadata, config.get("overrideMetadata"))
+    rules = _merged(config.get("defaultRuleSet"), rules, config.get("overrideRuleSet"))
+    return replace(content, metadata=metadata, rule_set=rules)
+
+
+def _merged(*parts: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Later parts win; maps are merged, and rules of the same name are replaced."""
+    found: dict[str, Any] | None = None
+    for part in parts:
+        if part is None:
+            continue
+        found = {} if found is None else found
+        for key, value in part.items():
+            former = found.get(key)
+            if isinstance(value, dict) and isinstance(former, dict):
+                found[key] = {**former, **value}
+            elif isinstance(value, list) and isinstance(former, list) and all(isinstance(each, dict) for each in value):
+                names = {each.get("name") for each in value}
+                found[key] = [each for each in former if each.get("name") not in names] + value
+            else:
+                found[key] = value
+    return found
+
+
+def _same_content(
+    schemas: SchemaCache, versions: list[StoredVersion], content: SchemaContent, *, ignores_contract: bool = False
+) -> StoredVersion | None:
+    for version in reversed(versions):
+        stored = version.content
+        if stored.schema_type != content.schema_type or stored.references != content.references:
+            continue
+        if not ignores_contract and (stored.metadata != content.metadata or stored.rule_set != content.rule_set):
+            continue
+        if stored.text == content.text or _canonical(schemas, version) == content.text:
+            return version
+    return None
+
+
+def _canonical(schemas: SchemaCache, version: StoredVersion) -> str | None:
+    """Our canonical text of a version that another registry may have stored in its own layout."""
+    try:
+        return schemas.parsed(version.content).canonical
+    except InvalidSchema:
+        return None
+
+
+def _normalized(schemas: SchemaCache, version: StoredVersion) -> str | None:
+    try:
+        return schemas.parsed(version.content).normalized
+    except InvalidSchema:
+        return None
+
+
+def _known_version(
+    state: RegistryState, subject: str, request: SchemaRequest, content: SchemaContent
+) -> tuple[list[Record], dict[str, Any]]:
+    """Clients may repeat a registration with the id that they got."""
+    for version in state.versions(subject):
+        if version.id == request.id and version.content.text == content.text:
+            return [], _answer(version)
+    raise RegistryError.not_permitted(f"Subject {subject} is not in import mode")
+
+
+def _new_version(
+    state: RegistryState, subject: str, request: SchemaRequest, content: SchemaContent
+) -> tuple[list[Record], dict[str, Any]]:
+    context = context_of(subject)
+    guid = guid_of(content)
+    schema_id = request.id if request.id is not None else state.id_of(context, guid)
+    if schema_id is None:
+        schema_id = state.highest_id(context) + 1
+    elif request.id is not None:
+        holders = state.with_id(context, request.id)
+        if any(holder.guid != guid for holder in holders):
+            raise RegistryError.not_permitted(f"Overwrite new schema with id {request.id} is not permitted.")
+    if schema_id > _ID_MAX:
+        raise RegistryError(50001, "The registry has no more ids.")
+    known = state.versions(subject, with_deleted=True)
+    number = request.version or (known[-1].version + 1 if known else 1)
+    version = StoredVersion(subject=subject, version=number, id=schema_id, guid=guid, content=content)
+    # A deleted version with the same schema gives way to the new one.
+    stale = [each for each in known if each.deleted and each.id == schema_id and each.version != number]
+    records = [schema_tombstone(each) for each in stale] if request.id is None else []
+    return [schema_record(version), *records], _answer(version)
+
+
+def _answer(version: StoredVersion) -> dict[str, Any]:
+    """Without the text: clients would keep it for the one that they sent, in which a form such as base64 matters."""
+    content = version.content.as_json()
+    del content["schema"]
+    return {"id": version.id, "version": version.version, "guid": version.guid} | content

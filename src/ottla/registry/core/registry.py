@@ -1,0 +1,179 @@
+"""Every question that the REST interface asks, answered from the state. Nothing here waits or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.registry.core.contexts import DEFAULT, canonical_subject, context_of, matches_prefix
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.parsing import SchemaCache
+from ottla.registry.core.registration import check_compatibility, find_version
+from ottla.registry.core.requests import SchemaRequest
+from ottla.registry.core.settings import config_in_scope, mode_in_scope
+from ottla.registry.core.state import RegistryState
+from ottla.registry.core.values import SchemaContent, StoredVersion
+from ottla.registry.formats import InvalidSchema
+
+__all__ = ["Registry"]
+
+_VERSION_MAX = 2**31 - 1
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.state = RegistryState()
+        self.schemas = SchemaCache(self.state)
+
+    # By id and GUID.
+
+    def content_by_id(self, schema_id: int, subject: str = "") -> tuple[SchemaContent, str, str]:
+        """The content, its GUID, and the context that was found. Raises RegistryError 40403."""
+        for context in self._contexts_to_search(subject):
+            holders = self.state.with_id(context, schema_id)
+            if holders:
+                return holders[0].content, holders[0].guid, context
+        raise RegistryError.schema_not_found(schema_id)
+
+    def versions_by_id(self, schema_id: int, subject: str = "", *, with_deleted: bool = False) -> list[StoredVersion]:
+        _, _, context = self.content_by_id(schema_id, subject)
+        holders = self.state.with_id(context, schema_id)
+        plain = canonical_subject(subject)
+        if subject and not plain.endswith(":"):
+            holders = [holder for holder in holders if holder.subject == plain]
+        return sorted(
+            (holder for holder in holders if with_deleted or not holder.deleted),
+            key=lambda each: (each.subject, each.version),
+        )
+
+    def content_by_guid(self, guid: str) -> SchemaContent:
+        for context, schema_id in self.state.with_guid(guid):
+            for holder in self.state.with_id(context, schema_id):
+                if holder.guid == guid:
+                    return holder.content
+        raise RegistryError.schema_not_found(guid)
+
+    def ids_by_guid(self, guid: str) -> list[dict[str, Any]]:
+        found = [{"context": context, "id": schema_id} for context, schema_id in self.state.with_guid(guid)]
+        if not found:
+            raise RegistryError.schema_not_found(guid)
+        return found
+
+    def formatted(self, content: SchemaContent, form: str) -> str:
+        """The text, in another form if the client wants one. The usual form needs no parsing."""
+        if not form:
+            return content.text
+        try:
+            return self.schemas.parsed(content).formatted(form)
+        except InvalidSchema as error:
+            raise RegistryError.invalid_schema(str(error)) from error
+
+    # By subject.
+
+    def subjects(self, *, prefix: str, with_deleted: bool, deleted_only: bool) -> list[str]:
+        names = self.state.subjects(with_deleted=with_deleted or deleted_only)
+        if deleted_only:
+            live = set(self.state.subjects())
+            names = [name for name in names if name not in live]
+        return [name for name in names if matches_prefix(name, prefix)]
+
+    def version_numbers(self, subject: str, *, with_deleted: bool, deleted_only: bool) -> list[StoredVersion]:
+        found = self.state.versions(subject, with_deleted=with_deleted or deleted_only)
+        if deleted_only:
+            found = [version for version in found if version.deleted]
+        if not found:
+            raise RegistryError.subject_not_found(subject)
+        return found
+
+    def version(self, subject: str, text: str, *, with_deleted: bool = False) -> StoredVersion:
+        """A version by its number, `latest` or `-1`. Raises RegistryError 40401, 40402 or 42202."""
+        number = _version_number(text)
+        versions = self.state.versions(subject, with_deleted=with_deleted)
+        if not versions:
+            if not self.state.versions(subject, with_deleted=True) or number is None:
+                raise RegistryError.subject_not_found(subject)
+            raise RegistryError.version_not_found(number)
+        if number is None:
+            return versions[-1]
+        found = next((version for version in versions if version.version == number), None)
+        if found is None:
+            raise RegistryError.version_not_found(number)
+        return found
+
+    def latest_with_metadata(
+        self, subject: str, properties: Mapping[str, str], *, with_deleted: bool = False
+    ) -> StoredVersion:
+        versions = self.state.versions(subject, with_deleted=with_deleted)
+        if not versions:
+            raise RegistryError.subject_not_found(subject)
+        for version in reversed(versions):
+            found = (version.content.metadata or {}).get("properties") or {}
+            if all(found.get(key) == value for key, value in properties.items()):
+                return version
+        raise RegistryError.schema_not_found()
+
+    def lookup(self, subject: str, request: SchemaRequest, *, normalize: bool, with_deleted: bool) -> StoredVersion:
+        return find_version(self.state, self.schemas, subject, request, normalize=normalize, with_deleted=with_deleted)
+
+    def referring_ids(self, version: StoredVersion) -> list[int]:
+        return sorted({holder.id for holder in self.state.referring_to(version.subject, version.version)})
+
+    def compatibility(self, subject: str, request: SchemaRequest, version: str | None, *, normalize: bool) -> list[str]:
+        """Why the schema is incompatible, with one version or with those that its level names."""
+        versions = self.state.versions(subject)
+        if version is not None:
+            if not versions and _version_number(version) is None:
+                versions = []
+            else:
+                versions = [self.version(subject, version)]
+        return check_compatibility(self.state, self.schemas, subject, request, versions, normalize=normalize)
+
+    def list_versions(
+        self, *, prefix: str, with_deleted: bool, latest_only: bool, rule_type: str = ""
+    ) -> list[StoredVersion]:
+        found: list[StoredVersion] = []
+        for subject in self.state.subjects(with_deleted=with_deleted):
+            if matches_prefix(subject, prefix):
+                versions = self.state.versions(subject, with_deleted=with_deleted)
+                found += versions[-1:] if latest_only else versions
+        if rule_type:
+            found = [version for version in found if _has_rule(version.content, rule_type)]
+        return found
+
+    # Settings.
+
+    def config(self, subject: str | None, *, inherits: bool) -> dict[str, Any]:
+        if subject is not None and not inherits and subject not in self.state.configs:
+            raise RegistryError.no_subject_config(subject)
+        return config_in_scope(self.state, subject)
+
+    def mode(self, subject: str | None, *, inherits: bool) -> str:
+        if subject is not None and not inherits and subject not in self.state.modes:
+            raise RegistryError.no_subject_mode(subject)
+        return mode_in_scope(self.state, subject)
+
+    def resolve_alias(self, subject: str) -> str:
+        """The subject that an alias names, if the subject has no schemas of its own."""
+        alias = self.state.configs.get(subject, {}).get("alias")
+        return canonical_subject(alias) if alias and not self.state.versions(subject) else subject
+
+    def _contexts_to_search(self, subject: str) -> list[str]:
+        """The context of the subject; without one, the default context and then the others."""
+        first = context_of(subject)
+        if first != DEFAULT:
+            return [first]
+        return [DEFAULT, *(context for context in self.state.contexts() if context != DEFAULT)]
+
+
+def _version_number(text: str) -> int | None:
+    """None for the latest."""
+    if text in ("latest", "-1"):
+        return None
+    if not text.isdecimal() or not 0 < int(text) <= _VERSION_MAX:
+        raise RegistryError.invalid_version(text)
+    return int(text)
+
+
+def _has_rule(content: SchemaContent, rule_type: str) -> bool:
+    rules = (content.rule_set or {}).values()
+    return any(rule.get("type") == rule_type for each in rules if isinstance(each, list) for rule in each)

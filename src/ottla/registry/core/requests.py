@@ -1,0 +1,122 @@
+"""The body of a request about a schema, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.registry.core.contexts import canonical_subject, context_of, in_context
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.values import Reference
+from ottla.registry.formats import AVRO
+
+__all__ = ["SchemaRequest", "schema_request"]
+
+_RULE_KINDS = ("migrationRules", "domainRules", "encodingRules")
+_NAME_MAX = 256
+_REFERENCES_MAX = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRequest:
+    text: str
+    schema_type: str = AVRO
+    references: tuple[Reference, ...] = ()
+    metadata: Mapping[str, Any] | None = None
+    rule_set: Mapping[str, Any] | None = None
+    # Given in the mode IMPORT alone.
+    id: int | None = None
+    version: int | None = None
+
+
+def schema_request(body: Mapping[str, Any], subject: str = "") -> SchemaRequest:
+    """Raises RegistryError 422 with the field that is wrong. References are in the context of the subject."""
+    text = body.get("schema")
+    if not isinstance(text, str):
+        raise RegistryError(42201, "Empty schema" if text is None else "schema must be a text.")
+    kind = body.get("schemaType") or AVRO
+    if not isinstance(kind, str):
+        raise RegistryError(422, "schemaType must be a text.")
+    return SchemaRequest(
+        text=text,
+        schema_type=kind.upper(),
+        references=_references(body.get("references"), context_of(subject)),
+        metadata=_metadata(body.get("metadata")),
+        rule_set=_rule_set(body.get("ruleSet")),
+        id=_number(body, "id"),
+        version=_number(body, "version"),
+    )
+
+
+def _references(value: Any, context: str) -> tuple[Reference, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > _REFERENCES_MAX:
+        raise RegistryError(422, f"references must be a list of at most {_REFERENCES_MAX} objects.")
+    found = []
+    for each in value:
+        is_valid = isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("subject"), str)
+        if not is_valid or not isinstance(each.get("version", -1), int):
+            raise RegistryError(422, "A reference needs a name, a subject and a version.")
+        subject = in_context(context, canonical_subject(each["subject"]))
+        found.append(Reference(each["name"], subject, each.get("version", -1)))
+    return tuple(found)
+
+
+def _number(body: Mapping[str, Any], name: str) -> int | None:
+    value = body.get(name)
+    if value is None or value in (0, -1):
+        # Clients send these for "not given".
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
+        raise RegistryError(422, f"{name} must be a number between 1 and 2^31-1.")
+    return value
+
+
+def _metadata(value: Any) -> Mapping[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise RegistryError(422, "metadata must be an object.")
+    found: dict[str, Any] = {}
+    for name, kind in (("tags", dict), ("properties", dict), ("sensitive", list)):
+        part = value.get(name)
+        if part is None:
+            continue
+        if not isinstance(part, kind):
+            raise RegistryError(422, f"{name} of metadata must be {'an object' if kind is dict else 'a list'}.")
+        found[name] = part
+    return found
+
+
+def _rule_set(value: Any) -> Mapping[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise RegistryError(422, "ruleSet must be an object.")
+    found: dict[str, Any] = {}
+    for kind in _RULE_KINDS:
+        rules = value.get(kind)
+        if rules is None:
+            continue
+        if not isinstance(rules, list):
+            raise RegistryError(42210, f"{kind} must be a list of rules.")
+        found[kind] = [_rule(rule, kind) for rule in rules]
+        names = [rule["name"] for rule in found[kind]]
+        if len(set(names)) != len(names):
+            raise RegistryError(42210, f"{kind} has two rules of the same name.")
+    if value.get("enableAt") is not None:
+        found["enableAt"] = value["enableAt"]
+    return found
+
+
+def _rule(value: Any, kind: str) -> dict[str, Any]:
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not 0 < len(value["name"]) <= _NAME_MAX:
+        raise RegistryError(42210, f"A rule of {kind} needs a name of 1 to {_NAME_MAX} characters.")
+    modes = ("UPGRADE", "DOWNGRADE", "UPDOWN") if kind == "migrationRules" else ("WRITE", "READ", "WRITEREAD")
+    if value.get("mode") is not None and value["mode"] not in modes:
+        raise RegistryError(42210, f"The mode of the rule {value['name']} must be one of {', '.join(modes)}.")
+    if value.get("kind") is not None and value["kind"] not in ("CONDITION", "TRANSFORM"):
+        raise RegistryError(42210, f"The kind of the rule {value['name']} must be CONDITION or TRANSFORM.")
+    return {name: each for name, each in value.items() if each is not None}

@@ -1,0 +1,147 @@
+"""Configurations and modes, and who inherits them: subject, its context, all contexts, the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ottla.registry.core.contexts import DEFAULT, GLOBAL, context_of, context_subject
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.records import Record, config_record, mode_record
+from ottla.registry.core.state import RegistryState
+
+__all__ = [
+    "LEVELS",
+    "MODES",
+    "checked_config",
+    "config_in_scope",
+    "decide_config",
+    "decide_delete_config",
+    "decide_delete_mode",
+    "decide_mode",
+    "mode_in_scope",
+]
+
+LEVELS = ("NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE")
+MODES = ("READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT", "FORWARD")
+_DEFAULT_CONFIG = {"compatibilityLevel": "BACKWARD"}
+_DEFAULT_MODE = "READWRITE"
+# The fields of a configuration besides its level, with their types.
+_FIELDS: dict[str, type] = {
+    "alias": str,
+    "aliasForDeks": bool,
+    "normalize": bool,
+    "validateFields": bool,
+    "validateNewSchemas": bool,
+    "validateRules": bool,
+    "compatibilityPolicy": str,
+    "compatibilityGroup": str,
+    "defaultMetadata": dict,
+    "overrideMetadata": dict,
+    "defaultRuleSet": dict,
+    "overrideRuleSet": dict,
+}
+
+
+def config_in_scope(state: RegistryState, subject: str | None) -> dict[str, Any]:
+    """The configuration that counts for a subject: each field from the innermost owner that has it."""
+    found: dict[str, Any] = {}
+    for owner in _owners(subject):
+        found = {**state.configs.get(owner, {}), **found}
+    return {**_DEFAULT_CONFIG, **found}
+
+
+def mode_in_scope(state: RegistryState, subject: str | None) -> str:
+    """READONLY_OVERRIDE of an outer owner wins over every inner mode."""
+    modes = [state.modes[owner] for owner in _owners(subject) if owner in state.modes]
+    if "READONLY_OVERRIDE" in modes:
+        return "READONLY_OVERRIDE"
+    return modes[0] if modes else _DEFAULT_MODE
+
+
+def checked_config(body: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a request, with their names in records. Raises RegistryError 42203 for an unknown level."""
+    found: dict[str, Any] = {}
+    level = body.get("compatibility", body.get("compatibilityLevel"))
+    if level is not None:
+        name = str(level).upper()
+        if name not in LEVELS:
+            raise RegistryError(
+                42203, f"Invalid compatibility level. Valid values are {', '.join(each.lower() for each in LEVELS)}"
+            )
+        found["compatibilityLevel"] = name
+    for field, kind in _FIELDS.items():
+        value = body.get(field)
+        if value is None:
+            continue
+        if not isinstance(value, kind):
+            raise RegistryError(422, f"{field} must be of type {kind.__name__}.")
+        found[field] = value
+    if found.get("compatibilityPolicy", "STRICT") not in ("STRICT", "LENIENT", "LOGICAL"):
+        raise RegistryError(42203, "Invalid compatibility policy. Valid values are strict, lenient, logical")
+    return found
+
+
+def decide_config(state: RegistryState, subject: str | None, body: Mapping[str, Any]) -> tuple[list[Record], Any]:
+    """Fields that the request leaves out keep their values."""
+    _check_writable(state, subject)
+    given = checked_config(body)
+    merged = {**state.configs.get(subject, {}), **given}
+    answer = {("compatibility" if key == "compatibilityLevel" else key): value for key, value in given.items()}
+    return [config_record(subject, merged)], answer
+
+
+def decide_delete_config(state: RegistryState, subject: str | None) -> tuple[list[Record], Any]:
+    _check_writable(state, subject)
+    former = state.configs.get(subject)
+    if former is None and subject is not None:
+        raise RegistryError.subject_not_found(subject)
+    return [config_record(subject, None)], former or dict(_DEFAULT_CONFIG)
+
+
+def decide_mode(state: RegistryState, subject: str | None, mode: Any, *, is_forced: bool) -> tuple[list[Record], Any]:
+    name = str(mode).upper()
+    if name not in MODES:
+        raise RegistryError(42204, f"Invalid mode. Valid values are {', '.join(each.lower() for each in MODES)}")
+    if name == "IMPORT" and mode_in_scope(state, subject) != "IMPORT" and not is_forced:
+        context = context_of(subject)
+        is_owner_of_context = subject is None or subject == context_subject(context)
+        used = any(
+            (is_owner_of_context and context_of(each) == context) or each == subject for each in state.subjects()
+        )
+        if used:
+            raise RegistryError.not_permitted("Cannot import since found existing subjects")
+    return [mode_record(subject, name)], {"mode": name}
+
+
+def decide_delete_mode(
+    state: RegistryState, subject: str | None, *, is_recursive: bool = False
+) -> tuple[list[Record], Any]:
+    former = state.modes.get(subject)
+    if former is None and subject is not None and not is_recursive:
+        raise RegistryError.subject_not_found(subject)
+    records = [mode_record(subject, None)]
+    if is_recursive:
+        context = context_of(subject)
+        inner = [owner for owner in state.modes if owner not in (None, subject) and context_of(owner) == context]
+        records += [mode_record(owner, None) for owner in inner]
+    return records, {"mode": former or _DEFAULT_MODE}
+
+
+def _check_writable(state: RegistryState, subject: str | None) -> None:
+    mode = mode_in_scope(state, subject)
+    if mode.startswith("READONLY"):
+        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
+
+
+def _owners(subject: str | None) -> Iterator[str | None]:
+    """Whose settings count, the innermost first."""
+    context = context_of(subject)
+    if subject is not None:
+        yield subject
+    if context != DEFAULT and subject != context_subject(context):
+        yield context_subject(context)
+    elif context == DEFAULT:
+        yield None
+    if subject != GLOBAL:
+        yield GLOBAL

@@ -1,0 +1,147 @@
+"""The state of a registry: what the records of `_schemas` say, in their order.
+
+`replay` alone changes it. Restart, leader and followers replay the same records, so they answer the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ottla.registry.core.contexts import DEFAULT, context_of
+from ottla.registry.core.records import Record, version_of
+from ottla.registry.core.values import StoredVersion
+
+__all__ = ["RegistryState"]
+
+logger = logging.getLogger(__name__)
+
+
+class RegistryState:
+    def __init__(self) -> None:
+        self._versions: dict[str, dict[int, StoredVersion]] = {}
+        # Contexts to ids to the versions that have this id, by subject and number.
+        self._by_id: dict[str, dict[int, dict[tuple[str, int], StoredVersion]]] = {DEFAULT: {}}
+        self._ids: dict[str, dict[str, int]] = {DEFAULT: {}}
+        self._highest_id: dict[str, int] = {DEFAULT: 0}
+        self.configs: dict[str | None, dict[str, Any]] = {}
+        self.modes: dict[str | None, str] = {}
+
+    def replay(self, record: Record, timestamp_ms: int = 0) -> None:
+        kind, subject, value = record.key["keytype"], record.key.get("subject"), record.value
+        try:
+            if kind == "SCHEMA":
+                self._replay_schema(str(subject), int(record.key["version"]), value, timestamp_ms)
+            elif kind in ("CONFIG", "MODE"):
+                self._replay_owned(kind, subject, value)
+            elif kind == "DELETE_SUBJECT" and value is not None:
+                self._replay_delete_subject(str(subject), int(value["version"]))
+            elif kind == "CLEAR_SUBJECT":
+                for version in self.versions(str(subject), with_deleted=True):
+                    if version.deleted:
+                        self._remove(version)
+            elif kind == "CONTEXT":
+                self._replay_context(str(record.key.get("context", DEFAULT)), value)
+        except (KeyError, TypeError, ValueError) as error:
+            # A damaged record of another writer must not keep all schemas from being served.
+            logger.error("A record of the topic cannot be replayed and is ignored: %s: %r", record.key, error)
+
+    # What there is.
+
+    def versions(self, subject: str, *, with_deleted: bool = False) -> list[StoredVersion]:
+        """All versions of a subject in their order."""
+        found = self._versions.get(subject, {})
+        return [found[number] for number in sorted(found) if with_deleted or not found[number].deleted]
+
+    def subjects(self, *, with_deleted: bool = False) -> list[str]:
+        return sorted(
+            subject
+            for subject, versions in self._versions.items()
+            if with_deleted or any(not version.deleted for version in versions.values())
+        )
+
+    def all_versions(self) -> Iterator[StoredVersion]:
+        for subject in sorted(self._versions):
+            yield from self.versions(subject, with_deleted=True)
+
+    def contexts(self) -> list[str]:
+        """The default context, and every context with a subject or a configuration."""
+        named = {context_of(subject) for subject in (*self._versions, *self.configs, *self.modes)}
+        return sorted({DEFAULT, *named} - {".__GLOBAL"})
+
+    def with_id(self, context: str, schema_id: int) -> list[StoredVersion]:
+        return list(self._by_id.get(context, {}).get(schema_id, {}).values())
+
+    def id_of(self, context: str, guid: str) -> int | None:
+        return self._ids.get(context, {}).get(guid)
+
+    def highest_id(self, context: str) -> int:
+        return self._highest_id.get(context, 0)
+
+    def with_guid(self, guid: str) -> Iterator[tuple[str, int]]:
+        """The contexts that have the schema, and its id there."""
+        for context, ids in self._ids.items():
+            if guid in ids:
+                yield context, ids[guid]
+
+    def referring_to(self, subject: str, version: int) -> Iterable[StoredVersion]:
+        """Versions that are not deleted and refer to this one."""
+        for each in self.all_versions():
+            if each.deleted or not each.content.references:
+                continue
+            if any(one.version == version and one.subject == subject for one in each.content.references):
+                yield each
+
+    # Replay.
+
+    def _replay_schema(self, subject: str, number: int, value: Any, timestamp_ms: int) -> None:
+        former = self._versions.get(subject, {}).get(number)
+        if former is not None:
+            self._remove(former)
+        if value is None:
+            return
+        version = version_of(value, timestamp_ms)
+        context = context_of(subject)
+        self._versions.setdefault(subject, {})[number] = version
+        self._by_id.setdefault(context, {}).setdefault(version.id, {})[(subject, number)] = version
+        ids = self._ids.setdefault(context, {})
+        ids.setdefault(version.guid, version.id)
+        self._highest_id[context] = max(self._highest_id.get(context, 0), version.id)
+
+    def _remove(self, version: StoredVersion) -> None:
+        context = context_of(version.subject)
+        versions = self._versions[version.subject]
+        del versions[version.version]
+        if not versions:
+            del self._versions[version.subject]
+        holders = self._by_id[context][version.id]
+        del holders[(version.subject, version.version)]
+        if not holders:
+            del self._by_id[context][version.id]
+            if self._ids[context].get(version.guid) == version.id:
+                del self._ids[context][version.guid]
+
+    def _replay_owned(self, kind: str, subject: str | None, value: Any) -> None:
+        if kind == "CONFIG":
+            if value is None:
+                self.configs.pop(subject, None)
+            else:
+                self.configs[subject] = {key: each for key, each in value.items() if key != "subject"}
+        elif value is None:
+            self.modes.pop(subject, None)
+        else:
+            self.modes[subject] = str(value["mode"])
+
+    def _replay_delete_subject(self, subject: str, last: int) -> None:
+        for version in self.versions(subject):
+            if version.version <= last:
+                deleted = replace(version, deleted=True)
+                self._versions[subject][version.version] = deleted
+                key = (subject, version.version)
+                self._by_id[context_of(subject)][version.id][key] = deleted
+
+    def _replay_context(self, context: str, value: Any) -> None:
+        if value is not None and "highestId" in value:
+            self._highest_id[context] = max(self._highest_id.get(context, 0), int(value["highestId"]))

@@ -1,0 +1,27 @@
+"""The schema languages of the registry."""
+
+from __future__ import annotations
+
+from ottla.registry.formats.base import AVRO, JSON, PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource
+
+__all__ = ["AVRO", "JSON", "PROTOBUF", "TYPES", "InvalidSchema", "ParsedSchema", "SchemaSource", "parse"]
+
+# In the order in which registries name them.
+TYPES = (JSON, PROTOBUF, AVRO)
+
+
+def parse(source: SchemaSource) -> ParsedSchema:
+    """Raises InvalidSchema. Each language is imported when its first schema is parsed."""
+    if source.schema_type == AVRO:
+        from ottla.registry.formats.avro import parse_avro
+
+        return parse_avro(source)
+    if source.schema_type == JSON:
+        from ottla.registry.formats.json_schema import parse_json_schema
+
+        return parse_json_schema(source)
+    if source.schema_type == PROTOBUF:
+        from ottla.registry.formats.protobuf import parse_protobuf
+
+        return parse_protobuf(source)
+    raise InvalidSchema(f"Invalid schema type {source.schema_type}")

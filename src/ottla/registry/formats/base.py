@@ -1,0 +1,68 @@
+"""What the registry asks of a schema language: canonical text, and whether readers of one schema can read another.
+
+A `ParsedSchema` is made by `formats.parse`. Everything here is a function of its arguments: schemas that a schema
+refers to are passed in as texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["AVRO", "JSON", "PROTOBUF", "InvalidSchema", "ParsedSchema", "SchemaSource"]
+
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+
+
+class InvalidSchema(Exception):
+    """The text is not a schema of its language. The message tells why."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaSource:
+    """A schema as it was sent or stored, with the texts of everything that it refers to, directly or not."""
+
+    schema_type: str
+    text: str
+    # In the order in which they can be parsed: a referenced schema before the schema that refers to it.
+    references: tuple[tuple[str, str], ...] = field(default=())
+
+
+class ParsedSchema:
+    schema_type = ""
+
+    @property
+    def canonical(self) -> str:
+        """The text that is stored and compared."""
+        raise NotImplementedError
+
+    @property
+    def normalized(self) -> str:
+        """A text that is equal for schemas that differ in the order of unordered parts."""
+        return self.canonical
+
+    def formatted(self, form: str) -> str:
+        """The text in a form that a client asked for by `?format=`. Raises InvalidSchema for an unknown form."""
+        if form:
+            raise InvalidSchema(f"{form!r} is not a format of {self.schema_type} schemas.")
+        return self.canonical
+
+    def problems_reading(self, writer: Any) -> list[str]:
+        """Why readers of this schema cannot read data of the writer's schema, which has the same type."""
+        raise NotImplementedError
+
+    def problems_reading_lenient(self, writer: Any) -> list[str]:
+        """As `problems_reading`, with the policy LENIENT where the language has one."""
+        return self.problems_reading(writer)
+
+    def check_new(self) -> None:
+        """Checks that stored schemas may fail but new ones may not. Raises InvalidSchema."""
+
+    def names(self) -> Sequence[str]:
+        """The names of its types, the first being that of the record."""
+        return ()
+
+
+def without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: each for name, each in value.items() if each is not None}

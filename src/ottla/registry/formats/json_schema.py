@@ -1,0 +1,133 @@
+"""JSON Schemas of drafts 4, 6, 7, 2019-09 and 2020-12."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.registry.formats.base import JSON, InvalidSchema, ParsedSchema, SchemaSource
+from ottla.registry.formats.json_differences import differences
+
+__all__ = ["JsonSchema", "parse_json_schema"]
+
+_REFERENCES_MAX = 1_000
+
+
+class JsonSchema(ParsedSchema):
+    schema_type = JSON
+
+    def __init__(self, root: Any, references: dict[str, Any]) -> None:
+        self.root = root
+        self.references = references
+
+    @property
+    def canonical(self) -> str:
+        return json.dumps(self.root, ensure_ascii=False, separators=(",", ":"))
+
+    @property
+    def normalized(self) -> str:
+        return json.dumps(self.root, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+    def problems_reading(self, writer: JsonSchema) -> list[str]:
+        return differences(old=writer, new=self, is_lenient=False)
+
+    def problems_reading_lenient(self, writer: JsonSchema) -> list[str]:
+        return differences(old=writer, new=self, is_lenient=True)
+
+    def check_new(self) -> None:
+        import jsonschema_rs
+
+        try:
+            jsonschema_rs.meta.validate(self.root)
+        except jsonschema_rs.ValidationError as error:
+            place = "/".join(map(str, error.instance_path))
+            raise InvalidSchema(
+                f"It does not follow the rules of JSON Schema at '/{place}': {error.message}."
+            ) from error
+        except (ValueError, jsonschema_rs.ReferencingError) as error:
+            raise InvalidSchema(f"It is not a JSON Schema: {error}.") from error
+        for reference in _pointers(self.root):
+            if self.resolve(reference, self.root)[0] is None:
+                raise InvalidSchema(f"The reference {reference} leads nowhere.")
+
+    def names(self) -> Sequence[str]:
+        title = self.root.get("title") if isinstance(self.root, dict) else None
+        return [title] if isinstance(title, str) else []
+
+    def resolve(self, reference: str, document: Any) -> tuple[Any, Any]:
+        """The schema that `$ref` means, and its document; (None, None) if there is none."""
+        address, _, fragment = reference.partition("#")
+        if address:
+            document = self._document(address)
+            if document is None:
+                return None, None
+        if fragment and not fragment.startswith("/"):
+            return _anchored(document, fragment), document
+        found = document
+        for step in fragment.split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%").replace("%20", " ")
+            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
+                found = found[int(key)]
+            elif isinstance(found, dict) and key in found:
+                found = found[key]
+            else:
+                return None, None
+        return found, document
+
+    def _document(self, address: str) -> Any:
+        for name, document in self.references.items():
+            identity = document.get("$id", document.get("id")) if isinstance(document, dict) else None
+            if address in (name, identity) or name.endswith("/" + address) or str(identity).endswith("/" + address):
+                return document
+        root_id = self.root.get("$id", self.root.get("id")) if isinstance(self.root, dict) else None
+        return self.root if address == root_id else _with_identity(self.root, address)
+
+
+def parse_json_schema(source: SchemaSource) -> JsonSchema:
+    """Raises InvalidSchema."""
+    if len(source.references) > _REFERENCES_MAX:
+        raise InvalidSchema(f"A schema refers to at most {_REFERENCES_MAX} others.")
+    return JsonSchema(_schema(source.text), {name: _schema(text) for name, text in source.references})
+
+
+def _schema(text: str) -> Any:
+    try:
+        root = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchema(f"It is not JSON: {error}.") from error
+    if not isinstance(root, dict | bool):
+        raise InvalidSchema("A JSON Schema is an object, true or false.")
+    return root
+
+
+def _pointers(schema: Any) -> list[str]:
+    """Every `$ref` within the document itself."""
+    if isinstance(schema, list):
+        return [found for each in schema for found in _pointers(each)]
+    if not isinstance(schema, dict):
+        return []
+    own = schema.get("$ref")
+    found = [own] if isinstance(own, str) and own.startswith("#/") else []
+    return found + [inner for key, each in schema.items() if key not in ("enum", "const") for inner in _pointers(each)]
+
+
+def _anchored(schema: Any, anchor: str) -> Any:
+    if isinstance(schema, list):
+        return next((found for each in schema if (found := _anchored(each, anchor)) is not None), None)
+    if not isinstance(schema, dict):
+        return None
+    if anchor in (schema.get("$anchor"), schema.get("$dynamicAnchor")) or schema.get("$id") == f"#{anchor}":
+        return schema
+    return next((found for each in schema.values() if (found := _anchored(each, anchor)) is not None), None)
+
+
+def _with_identity(schema: Any, address: str) -> Any:
+    """A part of the document that has an address of its own."""
+    if isinstance(schema, list):
+        return next((found for each in schema if (found := _with_identity(each, address)) is not None), None)
+    if not isinstance(schema, dict):
+        return None
+    if schema.get("$id") == address:
+        return schema
+    return next((found for each in schema.values() if (found := _with_identity(each, address)) is not None), None)

@@ -1,0 +1,65 @@
+"""What handlers share: bodies and parameters of requests, and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+from ottla.registry.core.contexts import canonical_subject
+from ottla.registry.core.errors import RegistryError
+
+__all__ = ["CONTENT_TYPE", "answer", "body_of", "error_answer", "flag", "page", "subject_of"]
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+# The name of the empty subject in a path.
+_EMPTY = "__EMPTY"
+
+T = TypeVar("T")
+
+
+def answer(value: Any, status: int = 200) -> web.Response:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return web.Response(status=status, body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def error_answer(error: RegistryError) -> web.Response:
+    return answer({"error_code": error.code, "message": error.message}, error.status)
+
+
+async def body_of(request: web.Request) -> dict[str, Any]:
+    try:
+        value = json.loads(await request.read())
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(422, f"The body of the request is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise RegistryError(422, "The body of the request is not a JSON object.")
+    return value
+
+
+def flag(request: web.Request, name: str, *, default: bool = False) -> bool:
+    text = request.query.get(name)
+    return default if text is None else text.lower() == "true"
+
+
+def page(request: web.Request, items: Sequence[T], *, limit_max: int | None = None) -> Sequence[T]:
+    """The part of a list that the client asks for by `offset` and `limit`."""
+    try:
+        offset, limit = int(request.query.get("offset", "0")), int(request.query.get("limit", "-1"))
+    except ValueError:
+        raise RegistryError(422, "offset and limit are numbers.") from None
+    if limit < 0 or (limit_max is not None and limit > limit_max):
+        limit = len(items) if limit_max is None else limit_max
+    return items[max(offset, 0) :][:limit]
+
+
+def subject_of(request: web.Request) -> str:
+    """The subject of the path. Raises RegistryError 42208 for a name that cannot be one."""
+    subject = canonical_subject(request.match_info["subject"])
+    if subject == _EMPTY:
+        return ""
+    if any(ord(letter) < 32 for letter in subject) or subject in ("__GLOBAL",):
+        raise RegistryError(42208, f"The specified subject '{subject}' is not a valid.")
+    return subject

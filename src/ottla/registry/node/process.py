@@ -1,0 +1,75 @@
+"""`ottla registry`: one instance in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable
+from typing import Self
+
+from ottla.client.settings import ClientSettings
+from ottla.registry.node.election import Identity
+from ottla.registry.node.server import RegistryServer
+from ottla.registry.node.service import RegistryService, ServiceSettings
+
+__all__ = ["RegistryInstance", "run_registry"]
+
+_WILDCARDS = ("", "0.0.0.0", "::")
+
+
+class RegistryInstance:
+    """An async context manager: a service with its REST interface."""
+
+    def __init__(
+        self,
+        client: ClientSettings,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 8081,
+        advertised_host: str | None = None,
+        settings: ServiceSettings | None = None,
+    ) -> None:
+        self._settings = settings or ServiceSettings()
+        self._advertised_host = advertised_host or (socket.gethostname() if host in _WILDCARDS else host)
+        self.service = RegistryService(client, self._settings)
+        self._server = RegistryServer(host, port, self.service)
+        self.url = ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._server.start()
+            identity = Identity(self._advertised_host, self._server.port, is_eligible=self._settings.is_eligible)
+            self.url = identity.url
+            await self.service.start(identity)
+        except BaseException:
+            await self.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        await self._server.stop()
+        await self.service.stop()
+
+
+async def run_registry(
+    client: ClientSettings,
+    *,
+    host: str,
+    port: int,
+    advertised_host: str | None,
+    settings: ServiceSettings,
+    on_ready: Callable[[str], object],
+) -> None:
+    """Runs until the process gets SIGINT or SIGTERM."""
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    instance = RegistryInstance(client, host=host, port=port, advertised_host=advertised_host, settings=settings)
+    async with instance:
+        on_ready(instance.url)
+        await stopped.wait()

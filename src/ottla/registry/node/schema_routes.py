@@ -1,0 +1,145 @@
+"""`/`, `/schemas`, `/contexts` and `/v1/metadata`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from ottla import __version__
+from ottla.registry.core.contexts import DEFAULT
+from ottla.registry.core.deletion import decide_delete_context
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.values import SchemaContent
+from ottla.registry.formats import TYPES
+from ottla.registry.node.answers import answer, flag, page
+from ottla.registry.node.service import RegistryService
+
+__all__ = ["schema_routes"]
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_SCHEMAS_MAX = 1_000
+_ALL_CONTEXTS = ":*:"
+
+
+def schema_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
+    routes = _Routes(service)
+    by_id = "/schemas/ids/{id}"
+    return [
+        ("GET", "/", routes.root),
+        ("POST", "/", routes.root),
+        ("GET", "/schemas", routes.list),
+        ("GET", "/schemas/", routes.list),
+        ("GET", "/schemas/types", routes.types),
+        ("GET", "/schemas/types/", routes.types),
+        ("GET", by_id, routes.by_id),
+        ("GET", by_id + "/schema", routes.text_by_id),
+        ("GET", by_id + "/subjects", routes.subjects_by_id),
+        ("GET", by_id + "/versions", routes.versions_by_id),
+        ("GET", "/schemas/guids/{guid}", routes.by_guid),
+        ("GET", "/schemas/guids/{guid}/ids", routes.ids_by_guid),
+        ("GET", "/contexts", routes.contexts),
+        ("DELETE", "/contexts/{context}", routes.delete_context),
+        ("GET", "/v1/metadata/id", routes.metadata_id),
+        ("GET", "/v1/metadata/version", routes.metadata_version),
+    ]
+
+
+class _Routes:
+    def __init__(self, service: RegistryService) -> None:
+        self._service = service
+        self._registry = service.registry
+
+    async def root(self, request: web.Request) -> web.Response:
+        del request
+        return answer({})
+
+    async def list(self, request: web.Request) -> web.Response:
+        versions = self._registry.list_versions(
+            prefix=request.query.get("subjectPrefix", _ALL_CONTEXTS),
+            with_deleted=flag(request, "deleted"),
+            latest_only=flag(request, "latestOnly"),
+            rule_type=request.query.get("ruleType", ""),
+        )
+        return answer([version.as_json() for version in page(request, versions, limit_max=_SCHEMAS_MAX)])
+
+    async def types(self, request: web.Request) -> web.Response:
+        del request
+        return answer(list(TYPES))
+
+    async def by_id(self, request: web.Request) -> web.Response:
+        schema_id = _id(request)
+        content, guid, context = self._registry.content_by_id(schema_id, request.query.get("subject", ""))
+        found = {"guid": guid} | self._content(content, request)
+        if flag(request, "fetchMaxId"):
+            found["maxId"] = self._registry.state.highest_id(context)
+        return answer(found)
+
+    async def text_by_id(self, request: web.Request) -> web.Response:
+        content, _, _ = self._registry.content_by_id(_id(request), request.query.get("subject", ""))
+        return _text(self._registry.formatted(content, request.query.get("format", "")))
+
+    async def subjects_by_id(self, request: web.Request) -> web.Response:
+        versions = self._registry.versions_by_id(
+            _id(request), request.query.get("subject", ""), with_deleted=flag(request, "deleted")
+        )
+        return answer(page(request, sorted({version.subject for version in versions})))
+
+    async def versions_by_id(self, request: web.Request) -> web.Response:
+        versions = self._registry.versions_by_id(
+            _id(request), request.query.get("subject", ""), with_deleted=flag(request, "deleted")
+        )
+        found = [{"subject": version.subject, "version": version.version} for version in versions]
+        return answer(page(request, found))
+
+    async def by_guid(self, request: web.Request) -> web.Response:
+        guid = _guid(request)
+        return answer({"guid": guid} | self._content(self._registry.content_by_guid(guid), request))
+
+    async def ids_by_guid(self, request: web.Request) -> web.Response:
+        return answer(self._registry.ids_by_guid(_guid(request)))
+
+    async def contexts(self, request: web.Request) -> web.Response:
+        prefix = request.query.get("contextPrefix", "")
+        found = [context for context in self._registry.state.contexts() if context.startswith(prefix)]
+        return answer(page(request, found))
+
+    async def delete_context(self, request: web.Request) -> web.Response:
+        context = request.match_info["context"].strip(":") or DEFAULT
+        await self._service.write(lambda: decide_delete_context(self._registry.state, context))
+        return web.Response(status=204)
+
+    async def metadata_id(self, request: web.Request) -> web.Response:
+        del request
+        clusters = {
+            "kafka-cluster": self._service.cluster_id,
+            "schema-registry-cluster": self._service.settings.group_id,
+        }
+        return answer({"scope": {"path": [], "clusters": clusters}, "id": ""})
+
+    async def metadata_version(self, request: web.Request) -> web.Response:
+        del request
+        return answer({"version": __version__, "commitId": "ottla"})
+
+    def _content(self, content: SchemaContent, request: web.Request) -> dict[str, Any]:
+        return content.as_json() | {"schema": self._registry.formatted(content, request.query.get("format", ""))}
+
+
+def _text(text: str) -> web.Response:
+    return web.Response(body=text.encode(), headers={"Content-Type": "application/vnd.schemaregistry.v1+json"})
+
+
+def _id(request: web.Request) -> int:
+    text = request.match_info["id"]
+    if not text.isdecimal():
+        raise RegistryError(404, "HTTP 404 Not Found")
+    return int(text)
+
+
+def _guid(request: web.Request) -> str:
+    try:
+        return str(uuid.UUID(request.match_info["guid"]))
+    except ValueError:
+        raise RegistryError.schema_not_found(request.match_info["guid"]) from None

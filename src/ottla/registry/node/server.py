@@ -1,0 +1,97 @@
+"""The REST interface: Confluent's paths, bodies and codes, on aiohttp.
+
+`_routes` of each part is its table. Handlers translate between HTTP and the core and decide nothing. A write that
+another instance has to decide is forwarded once: `X-Forward` marks it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+from aiohttp import ClientError as HttpClientError
+from aiohttp import ClientSession, ClientTimeout, web
+from yarl import URL
+
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.node.answers import CONTENT_TYPE, error_answer
+from ottla.registry.node.compatibility_routes import compatibility_routes
+from ottla.registry.node.schema_routes import schema_routes
+from ottla.registry.node.service import Elsewhere, RegistryService
+from ottla.registry.node.settings_routes import settings_routes
+from ottla.registry.node.subject_routes import subject_routes
+
+__all__ = ["RegistryServer"]
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_BODY_BYTES_MAX = 16 * 1024 * 1024
+_FORWARD_SECONDS = 60
+_FORWARDED = "X-Forward"
+_FORWARDED_HEADERS = ("Content-Type", "Accept", "Authorization")
+
+
+class RegistryServer:
+    def __init__(self, host: str, port: int, service: RegistryService) -> None:
+        self._host = host
+        self._port = port
+        self._service = service
+        self._runner: web.AppRunner | None = None
+        self._session: ClientSession | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Takes the port. Requests are answered with 503 until the service has started. Raises OSError."""
+        app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
+        for make in (schema_routes, subject_routes, settings_routes, compatibility_routes):
+            for method, path, handler in make(self._service):
+                app.router.add_route(method, path, handler)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host or None, self._port).start()
+        self.port = self._runner.addresses[0][1]
+        self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
+
+    async def stop(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._service.is_ready:
+            return error_answer(RegistryError(50302, "The registry is reading its schemas. Try again."))
+        try:
+            return await handler(request)
+        except Elsewhere as error:
+            return await self._forward(request, error.url)
+        except RegistryError as error:
+            return error_answer(error)
+        except web.HTTPException as error:
+            return error_answer(RegistryError(error.status, f"HTTP {error.status} {error.reason}"))
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            return error_answer(RegistryError(50001, "Error in the backend data store or an internal error"))
+
+    async def _forward(self, request: web.Request, url: str) -> web.StreamResponse:
+        if _FORWARDED in request.headers:
+            return error_answer(RegistryError(50003, f"Error while forwarding the request: the writer is {url} now."))
+        assert self._session is not None
+        headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
+        try:
+            async with self._session.request(
+                request.method,
+                # The raw path, because a subject may contain a slash.
+                URL(url + request.rel_url.raw_path_qs, encoded=True),
+                data=await request.read(),
+                headers={**headers, _FORWARDED: "true"},
+            ) as answer:
+                body = await answer.read()
+        except (HttpClientError, TimeoutError, OSError) as error:
+            return error_answer(RegistryError(50003, f"Error while forwarding the request to {url}: {error}"))
+        # The client may read from this instance next.
+        await self._service.catch_up()
+        return web.Response(status=answer.status, body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,128 @@
+"""One instance of the registry: its state follows the topic, and decisions are made by the elected writer alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumedRecord
+from ottla.client.errors import ClientError
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import KafkaError
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.records import Record
+from ottla.registry.core.registry import Registry
+from ottla.registry.node.election import Election, Identity
+from ottla.registry.node.topic import CompactedTopic, WriteFailed
+
+__all__ = ["Elsewhere", "RegistryService", "ServiceSettings"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    topic: str = "_schemas"
+    group_id: str = "schema-registry"
+    # None: three, or the number of brokers if there are fewer.
+    replicas: int | None = None
+    write_timeout_ms: int = 30_000
+    is_eligible: bool = True
+
+
+class Elsewhere(Exception):
+    """Another instance writes."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.url = url
+
+
+class RegistryService:
+    def __init__(self, client: ClientSettings, settings: ServiceSettings) -> None:
+        self.registry = Registry()
+        self.settings = settings
+        self._client = client
+        self._topic = CompactedTopic(client, settings.topic, self._replay, replicas=settings.replicas)
+        self._cluster: Cluster | None = None
+        self._election: Election | None = None
+        self._electing: asyncio.Task[None] | None = None
+        self._is_writer = False
+        self._writer: Identity | None = None
+        self._elected = asyncio.Event()
+        self.cluster_id = ""
+        # Until all schemas are read, an answer could deny one that exists.
+        self.is_ready = False
+
+    async def start(self, identity: Identity) -> None:
+        """Returns when all schemas are read and a writer is known."""
+        self._cluster = Cluster(self._client)
+        self.cluster_id = (await self._cluster.refresh([])).cluster_id or ""
+        await self._topic.start()
+        self._election = Election(self._cluster, self.settings.group_id, identity, self._on_elected)
+        self._electing = asyncio.ensure_future(self._election.run())
+        await self._elected.wait()
+        self.is_ready = True
+
+    async def stop(self) -> None:
+        if self._electing is not None:
+            self._electing.cancel()
+            await asyncio.gather(self._electing, return_exceptions=True)
+        if self._election is not None:
+            with suppress(ClientError, KafkaError, TimeoutError):
+                await self._election.leave()
+        await self._topic.stop()
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    @property
+    def is_writer(self) -> bool:
+        return self._is_writer
+
+    async def write(self, decide: Callable[[], tuple[list[Record], T]]) -> T:
+        """The answer of a decision whose records are committed and replayed. Raises Elsewhere or RegistryError."""
+        if not self._is_writer:
+            if self._writer is None:
+                raise RegistryError(50004, "No instance of the registry has been elected to write. Try again.")
+            raise Elsewhere(self._writer.url)
+
+        def encoded() -> tuple[list[tuple[bytes, bytes | None]], T]:
+            records, answer = decide()
+            return [record.encoded() for record in records], answer
+
+        try:
+            return await self._topic.write(encoded, self.settings.write_timeout_ms)
+        except WriteFailed as error:
+            raise RegistryError(50001, f"Error while writing to the topic {self.settings.topic}: {error}") from error
+
+    async def catch_up(self) -> None:
+        """Reads what another instance has written. A slow cluster only means that the next answer is older."""
+        with suppress(ClientError, KafkaError, TimeoutError):
+            await self._topic.read_to_end(5_000)
+
+    def _replay(self, record: ConsumedRecord) -> None:
+        if record.key is None:
+            return
+        decoded = Record.decode(bytes(record.key), None if record.value is None else bytes(record.value))
+        if decoded is None:
+            logger.warning("The record at offset %d of %s has an unknown form", record.offset, self.settings.topic)
+            return
+        self.registry.state.replay(decoded, record.timestamp)
+
+    async def _on_elected(self, is_writer: bool, identity: Identity | None) -> None:
+        if is_writer and not self._is_writer:
+            # Fences the former writer before this one answers.
+            await self._topic.start_writing()
+            logger.info("This instance writes the schemas")
+        if not is_writer and self._is_writer:
+            await self._topic.stop_writing()
+        self._is_writer, self._writer = is_writer, identity
+        if identity is not None:
+            self._elected.set()

@@ -1,0 +1,134 @@
+"""`/subjects` and their versions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.registration import decide_register
+from ottla.registry.core.requests import schema_request
+from ottla.registry.core.values import StoredVersion
+from ottla.registry.node.answers import CONTENT_TYPE, answer, body_of, flag, page, subject_of
+from ottla.registry.node.service import RegistryService
+
+__all__ = ["subject_routes"]
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_ALL_CONTEXTS = ":*:"
+
+
+def subject_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
+    routes = _Routes(service)
+    subject = "/subjects/{subject}"
+    versions = subject + "/versions"
+    version = versions + "/{version}"
+    return [
+        ("GET", "/subjects", routes.list),
+        ("GET", "/subjects/", routes.list),
+        ("POST", subject, routes.lookup),
+        ("DELETE", subject, routes.delete),
+        ("GET", subject + "/metadata", routes.latest_with_metadata),
+        ("GET", versions, routes.versions),
+        ("POST", versions, routes.register),
+        ("GET", version, routes.version),
+        ("DELETE", version, routes.delete_version),
+        ("GET", version + "/schema", routes.version_text),
+        ("GET", version + "/referencedby", routes.referenced_by),
+    ]
+
+
+class _Routes:
+    def __init__(self, service: RegistryService) -> None:
+        self._service = service
+        self._registry = service.registry
+
+    async def list(self, request: web.Request) -> web.Response:
+        names = self._registry.subjects(
+            prefix=request.query.get("subjectPrefix", _ALL_CONTEXTS),
+            with_deleted=flag(request, "deleted"),
+            deleted_only=flag(request, "deletedOnly"),
+        )
+        return answer(page(request, names))
+
+    async def lookup(self, request: web.Request) -> web.Response:
+        subject = self._registry.resolve_alias(subject_of(request))
+        found = self._registry.lookup(
+            subject,
+            schema_request(await body_of(request), subject),
+            normalize=flag(request, "normalize"),
+            with_deleted=flag(request, "deleted"),
+        )
+        return answer(self._version(found, request))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        subject, is_permanent = subject_of(request), flag(request, "permanent")
+        numbers = await self._service.write(
+            lambda: decide_delete_subject(self._registry.state, subject, is_permanent=is_permanent)
+        )
+        return answer(numbers)
+
+    async def latest_with_metadata(self, request: web.Request) -> web.Response:
+        subject = self._registry.resolve_alias(subject_of(request))
+        keys, values = request.query.getall("key", []), request.query.getall("value", [])
+        if len(keys) != len(values):
+            raise RegistryError(422, "There must be as many values as keys.")
+        found = self._registry.latest_with_metadata(
+            subject, dict(zip(keys, values, strict=True)), with_deleted=flag(request, "deleted")
+        )
+        return answer(self._version(found, request))
+
+    async def versions(self, request: web.Request) -> web.Response:
+        subject = self._registry.resolve_alias(subject_of(request))
+        as_negative = flag(request, "deletedAsNegative")
+        found = self._registry.version_numbers(
+            subject,
+            with_deleted=flag(request, "deleted") or as_negative,
+            deleted_only=flag(request, "deletedOnly"),
+        )
+        numbers = [-each.version if as_negative and each.deleted else each.version for each in found]
+        return answer(page(request, numbers))
+
+    async def register(self, request: web.Request) -> web.Response:
+        subject, normalize = subject_of(request), flag(request, "normalize")
+        given = schema_request(await body_of(request), subject)
+        registry = self._registry
+        # A schema that is there needs no writer.
+        registered = await self._service.write(
+            lambda: decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
+        )
+        return answer(registered)
+
+    async def version(self, request: web.Request) -> web.Response:
+        return answer(self._version(self._found(request), request))
+
+    async def version_text(self, request: web.Request) -> web.Response:
+        content = self._found(request).content
+        text = self._registry.formatted(content, request.query.get("format", ""))
+        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def referenced_by(self, request: web.Request) -> web.Response:
+        return answer(page(request, self._registry.referring_ids(self._found(request))))
+
+    async def delete_version(self, request: web.Request) -> web.Response:
+        subject, is_permanent = subject_of(request), flag(request, "permanent")
+        text = request.match_info["version"]
+
+        def decide() -> Any:
+            # A deleted version must be found, to be told that it is deleted, or to be deleted permanently.
+            is_latest = text in ("latest", "-1")
+            version = self._registry.version(subject, text, with_deleted=is_permanent or not is_latest)
+            return decide_delete_version(self._registry.state, version, is_permanent=is_permanent)
+
+        return answer(await self._service.write(decide))
+
+    def _found(self, request: web.Request) -> StoredVersion:
+        subject = self._registry.resolve_alias(subject_of(request))
+        return self._registry.version(subject, request.match_info["version"], with_deleted=flag(request, "deleted"))
+
+    def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
+        text = self._registry.formatted(version.content, request.query.get("format", ""))
+        return version.as_json() | {"schema": text}
