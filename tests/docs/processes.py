@@ -23,7 +23,7 @@ __all__ = ["Failed", "Interpreter", "Server", "Terminal"]
 SECONDS_MAX = 240.0
 STOP_SECONDS_MAX = 60.0
 POLL_SECONDS = 0.05
-SERVER = re.compile(r"^(\S*/)?(ottla (up|node|connect (standalone|distributed))|make (run|demo KEEP=1))\b")
+SERVER = re.compile(r"^(\S*/)?(ottla (up|node|registry|connect (standalone|distributed))|make (run|demo KEEP=1))\b")
 READY = re.compile(r"^ready |is ready at|answers at http|listens at http", re.MULTILINE)
 HELP = re.compile(r" (-h|--help)\b")
 
