@@ -96,10 +96,10 @@ class Reconfiguration:
             return u.UpdateRaftVoterResponse(error_code=code, current_leader=leader)
 
         def change() -> Deferred[Any]:
+            self._check_cluster(request.cluster_id)
             error_code = self._quorum.machine.fetch_error(request.current_leader_epoch)
             if error_code is not ErrorCode.NONE:
                 raise KafkaError(error_code)
-            self._check_cluster(request.cluster_id)
             known = self._quorum.log.voters.get(request.voter_id)
             if known is None or not known.key.matches(key):
                 raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} is not a voter")

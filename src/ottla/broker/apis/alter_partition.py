@@ -26,10 +26,15 @@ def handle(request: AlterPartitionRequest, context: RequestContext, broker: Brok
     return broker.controller.ask(request, context.for_controller())
 
 
+def error_response(request: AlterPartitionRequest, version: int, error: KafkaError) -> AlterPartitionResponse:  # noqa: ARG001
+    return AlterPartitionResponse(error_code=error.code)
+
+
 API = Api(
     request=AlterPartitionRequest,
     response=AlterPartitionResponse,
     handle=handle,
+    error_response=error_response,
     portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), size=1_000),),
     elements_max=300_000,
 )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.metadata.topic_names import CLUSTER_METADATA_TOPIC
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
@@ -34,7 +35,9 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
         refused = {
             topic.name
             for topic in request.topics
-            if not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
+            # Nobody may create the topic of the metadata log: the controller says so.
+            if topic.name != CLUSTER_METADATA_TOPIC
+            and not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
         }
         denied = [
             CreatableTopicResult(

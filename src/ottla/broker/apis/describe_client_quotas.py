@@ -40,7 +40,8 @@ def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, broker: Broker
 ) -> Deferred[DescribeClientQuotasResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
     _check(request.components)
     return answer_in_slices(_describe(broker.metadata.image.client_quotas, request), context, broker)
 

@@ -58,17 +58,26 @@ def handle(request: DescribeClusterRequest, context: RequestContext, broker: Bro
             for node in shown
         ],
     )
+    _add_operations(response, request, context)
+    return response
+
+
+def _add_operations(
+    response: DescribeClusterResponse, request: DescribeClusterRequest, context: RequestContext
+) -> None:
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = 0
         if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             response.cluster_authorized_operations = context.authorizer.authorized_operations(
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )
-    return response
 
 
 def _controllers(request: DescribeClusterRequest, context: RequestContext, broker: Broker) -> DescribeClusterResponse:
-    """The answer of a controller's listener: the controllers, and which of them is active."""
+    """The answer of a controller's listener: the controllers, and which of them is active (KIP-919)."""
+    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeClusterResponse(error_code=code, error_message=code.message)
     if request.endpoint_type != _CONTROLLERS:
         is_known = request.endpoint_type == _BROKERS
         return DescribeClusterResponse(
@@ -79,7 +88,7 @@ def _controllers(request: DescribeClusterRequest, context: RequestContext, broke
         )
     assert broker.quorum is not None, "only a controller has this listener"
     listener = context.listener_name
-    return DescribeClusterResponse(
+    response = DescribeClusterResponse(
         endpoint_type=_CONTROLLERS,
         cluster_id=broker.cluster_id,
         controller_id=broker.quorum.log.leader_id,
@@ -93,6 +102,8 @@ def _controllers(request: DescribeClusterRequest, context: RequestContext, broke
             if listener in controller.endpoints
         ],
     )
+    _add_operations(response, request, context)
+    return response
 
 
 API = Api(request=DescribeClusterRequest, response=DescribeClusterResponse, handle=handle)

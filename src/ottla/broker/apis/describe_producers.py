@@ -65,9 +65,14 @@ def _describe(
             if is_allowed:
                 partition = yield from _describe_partition(topic.name, index, broker)
             else:
-                partition = PartitionResponse(partition_index=index, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                partition = _refused(index)
             described.partitions.append(partition)
     return response
+
+
+def _refused(index: int) -> PartitionResponse:
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return PartitionResponse(partition_index=index, error_code=code, error_message=code.message)
 
 
 def _describe_partition(topic: str, index: int, broker: Broker) -> Generator[None, None, PartitionResponse]:

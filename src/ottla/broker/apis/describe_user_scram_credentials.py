@@ -12,7 +12,7 @@ from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
 from ottla.metadata.controller.decision import repeated
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import ErrorCode
 from ottla.wire.messages.describe_user_scram_credentials import (
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
@@ -39,7 +39,10 @@ def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
 ) -> DescribeUserScramCredentialsResponse | Deferred[DescribeUserScramCredentialsResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
-        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        # As Kafka: the error again, for a user without a name.
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        nobody = DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None)
+        return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=[nobody])
     credentials = broker.metadata.image.scram
     if not request.users:
         return answer_in_slices(_describe_all(credentials), context, broker)

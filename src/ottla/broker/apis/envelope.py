@@ -37,6 +37,10 @@ def handle(
         return EnvelopeResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if broker.local_controller is None or not broker.local_controller.is_active:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+    try:
+        principal = decode_principal(memoryview(request.request_principal or b""))
+    except MalformedMessage:
+        return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
     frame = memoryview(request.request_data)
     try:
         header = parse_request_header(frame)
@@ -47,10 +51,6 @@ def handle(
         return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
     if not handler.min_version <= header.api_version <= handler.max_version:
         return EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    try:
-        principal = decode_principal(memoryview(request.request_principal or b""))
-    except MalformedMessage:
-        return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
     outer = context.connection
     inner = ConnectionContext(
         listener=outer.listener,

@@ -16,7 +16,7 @@ from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.fetch_senders import is_from_follower
 from ottla.model.errors import ErrorCode
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -30,12 +30,30 @@ _REPLICA_STATE_VERSION = 15
 
 def handle(request: FetchRequest, context: RequestContext, broker: Broker) -> FetchResponse | Deferred[FetchResponse]:
     if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-        return FetchResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return _refused(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     assert broker.quorum is not None, "only a controller has this listener"
     replica_id = request.replica_id
     if context.api_version >= _REPLICA_STATE_VERSION and request.replica_state is not None:
         replica_id = request.replica_state.replica_id
     return broker.quorum.leader.fetch(request, replica_id=replica_id, api_version=context.api_version)
+
+
+def _refused(request: FetchRequest, code: ErrorCode) -> FetchResponse:
+    """The error for the request, and again for every partition."""
+    return FetchResponse(
+        error_code=code,
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[
+                    PartitionData(partition_index=wanted.partition, error_code=code, high_watermark=-1)
+                    for wanted in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 API = Api(

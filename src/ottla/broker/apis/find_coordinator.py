@@ -14,7 +14,7 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.apis.api import Api, Portions
-from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.cluster_view import endpoint_of
 from ottla.broker.context import RequestContext
 from ottla.broker.internal_topics import automatic_topic
@@ -60,6 +60,7 @@ _KINDS = {
         TRANSACTION_TOPIC, ResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     ),
 }
+_REFUSALS = frozenset(kind.refusal for kind in _KINDS.values())
 
 
 def handle(
@@ -110,7 +111,8 @@ def _coordinator(key: str, place: _Place) -> Coordinator:
         host=place.host,
         port=place.port,
         error_code=place.code,
-        error_message=_message(place.code),
+        # As Kafka: a refusal has no message here.
+        error_message="" if place.code in _REFUSALS else _message(place.code),
     )
 
 
@@ -124,7 +126,8 @@ def _may_describe(kind: _Kind, key: str, context: RequestContext) -> bool:
 
 def _find(key_type: int, key: str, context: RequestContext, broker: Broker) -> _Place:
     if key_type == SHARE and context.api_version >= FIRST_VERSION_WITH_SHARE_GROUPS:
-        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        is_broker = context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return _Place(ErrorCode.COORDINATOR_NOT_AVAILABLE if is_broker else ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     kind = _KINDS.get(key_type)
     if kind is None:
         return _Place(ErrorCode.INVALID_REQUEST)

@@ -44,7 +44,11 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, broker: Broker
 ) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
     def settle(resource: AlterConfigsResource) -> bool:
-        check_authorized(context, Operation.ALTER_CONFIGS, resource)
+        if resource.resource_type == ResourceType.BROKER_LOGGER and context.listener.is_controller:
+            # As Kafka: the loggers of a controller are for its fellow nodes.
+            check_authorized(context, Operation.CLUSTER_ACTION, resource)
+        else:
+            check_authorized(context, Operation.ALTER_CONFIGS, resource)
         if resource.resource_type == ResourceType.BROKER_LOGGER:
             check_own_id(resource.resource_name, broker.node_id)
             alter_loggers(resource.configs, validate_only=request.validate_only)

@@ -25,9 +25,13 @@ __all__ = ["API"]
 FIRST_VERSION_WITHOUT_PROTOCOL = 7
 
 
-def handle(request: JoinGroupRequest, context: RequestContext, broker: Broker) -> Deferred[JoinGroupResponse]:
+def handle(
+    request: JoinGroupRequest, context: RequestContext, broker: Broker
+) -> JoinGroupResponse | Deferred[JoinGroupResponse]:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
-        raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        refused = error_response(request, context.api_version, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        refused.member_id = ""
+        return refused
     joined = broker.groups.join(
         request,
         api_version=context.api_version,

@@ -13,6 +13,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
 )
 
 if TYPE_CHECKING:
@@ -31,10 +33,29 @@ def handle(
     return broker.controller.ask(request, context.for_controller())
 
 
+def error_response(
+    request: ListPartitionReassignmentsRequest,
+    version: int,  # noqa: ARG001
+    error: KafkaError,
+) -> ListPartitionReassignmentsResponse:
+    return ListPartitionReassignmentsResponse(
+        error_code=error.code,
+        error_message=error.message,
+        topics=[
+            OngoingTopicReassignment(
+                name=topic.name,
+                partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+            )
+            for topic in request.topics or ()
+        ],
+    )
+
+
 API = Api(
     request=ListPartitionReassignmentsRequest,
     response=ListPartitionReassignmentsResponse,
     handle=handle,
+    error_response=error_response,
     elements_max=50_000,
     refusal=ErrorCode.INVALID_REQUEST,
 )

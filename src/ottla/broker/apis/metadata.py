@@ -112,7 +112,7 @@ def _answer_all(request: MetadataRequest, context: RequestContext, broker: Broke
 
 def _with_operations(topic: MetadataResponseTopic, context: RequestContext) -> MetadataResponseTopic:
     """A copy of the topic's answer with the client's authorized operations. The original is shared between clients."""
-    if topic.name is None:
+    if topic.name is None or topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return topic
     own = copy.copy(topic)
     own.topic_authorized_operations = context.authorizer.authorized_operations(context, ResourceType.TOPIC, topic.name)

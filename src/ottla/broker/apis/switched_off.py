@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ottla.model.access import CLUSTER_NAME, Operation, ResourceType
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import API_SPECS, ApiKey
 
@@ -42,6 +43,8 @@ class RefusedApi(NamedTuple):
     answer: Callable[[int, Any, KafkaError], Any]
     # The error's message, where it is not that of the code.
     message: str | None = None
+    # True for requests between brokers.
+    is_cluster_action: bool = False
 
     def api(self) -> Api:
         from ottla.broker.apis.api import Api
@@ -55,7 +58,10 @@ class RefusedApi(NamedTuple):
         )
 
     def handle(self, request: Any, context: RequestContext, broker: Broker) -> Any:  # noqa: ARG002
-        return self.error_response(request, context.api_version, KafkaError(self.code, self.message))
+        error = KafkaError(self.code, self.message)
+        if self.is_cluster_action and not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return self.error_response(request, context.api_version, error)
 
     def error_response(self, request: Any, version: int, error: KafkaError) -> Any:  # noqa: ARG002
         return self.answer(self.api_key, request, error)
@@ -130,11 +136,11 @@ _TABLE = (
     RefusedApi(79, 1, 2, _UNSUPPORTED, _code_alone),
     # InitializeShareGroupState, ReadShareGroupState, WriteShareGroupState, DeleteShareGroupState,
     # ReadShareGroupStateSummary.
-    RefusedApi(83, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
-    RefusedApi(84, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
-    RefusedApi(85, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions),
-    RefusedApi(86, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions),
-    RefusedApi(87, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions),
+    RefusedApi(83, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions, is_cluster_action=True),
+    RefusedApi(84, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions, is_cluster_action=True),
+    RefusedApi(85, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions, is_cluster_action=True),
+    RefusedApi(86, 0, 0, ErrorCode.NOT_COORDINATOR, _share_partitions, is_cluster_action=True),
+    RefusedApi(87, 0, 1, ErrorCode.NOT_COORDINATOR, _share_partitions, is_cluster_action=True),
     # StreamsGroupHeartbeat, StreamsGroupDescribe.
     RefusedApi(88, 0, 1, _UNSUPPORTED, _code_alone),
     RefusedApi(89, 0, 1, _UNSUPPORTED, _described_groups),

@@ -169,3 +169,19 @@ def test_a_name_that_cannot_be_used_is_refused_with_the_reason(name: str, reason
 def test_super_users_must_be_principals() -> None:
     with pytest.raises(ConfigError, match=r"super\.users"):
         StandardAuthorizer(config(super_users="root"))
+
+
+def test_the_removal_of_an_acl_leaves_its_neighbours() -> None:
+    """CVE-2024-27309: one of several ACLs of a resource is removed, and the log is replayed from its beginning."""
+    records = [allowing(1, "t", "alice"), allowing(2, "t", "bob"), allowing(3, "t", "carol")]
+    removed = RemoveAccessControlEntryRecord(id=Uuid((2).to_bytes(16, "big")))
+    _, replayed_at_once = replayed(MetadataImage(), *records, removed)
+    following = StandardAuthorizer(config())
+    image = MetadataImage()
+    for record in (*records, removed):
+        delta, image = replayed(image, record)
+        following.publish(delta, image)
+    restarted = StandardAuthorizer(config())
+    restarted.start(replayed_at_once)
+    for authorizer in (following, restarted):
+        assert [may_read(authorizer, user, "t") for user in ("alice", "bob", "carol")] == [True, False, True]
