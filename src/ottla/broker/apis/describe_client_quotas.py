@@ -38,7 +38,7 @@ _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
 def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, broker: Broker
-) -> Deferred[DescribeClientQuotasResponse | PackedResponse]:
+) -> DescribeClientQuotasResponse | Deferred[DescribeClientQuotasResponse | PackedResponse]:
     if not context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeClientQuotasResponse(error_code=code, error_message=None, entries=None)
