@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.java.conftest import require_java
+from tests.support.brokers import QUICK_JVM_OPTIONS
+from tests.support.identity_provider import AUDIENCE, CLIENT, ISSUER, SECRET, IdentityProvider
 from tests.support.java import ToolResult, ToolServer
 from tests.support.sasl_node import MECHANISMS, PASSWORD, PLAIN, SaslNode
 
@@ -18,11 +20,22 @@ VERIFIABLE = "org.apache.kafka.tools.VerifiableProducer"
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
+def provider() -> Iterator[IdentityProvider]:
+    with IdentityProvider().serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory, provider: IdentityProvider) -> Iterator[SaslNode]:
     require_java()
     settings = {
         "delegation.token.secret.key": "a-secret-of-all-nodes",
         "connections.max.reauth.ms": "1100",
+        "sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]),
+        "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/keys",
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls": f"{provider.url}/keys",
     }
     with SaslNode(tmp_path_factory.mktemp("node"), settings) as running:
         yield running
@@ -78,3 +91,22 @@ def test_tokens_are_made_used_and_removed_by_kafkas_tool(java: ToolServer, node:
     refused = java.run("TopicCommand", "--bootstrap-server", node.address, "--command-config", str(bearer), "--list")
     assert refused.status == 1
     assert "SaslAuthenticationException" in refused.stdout + refused.stderr
+
+
+def test_a_producer_gets_its_tokens_from_the_identity_provider(
+    node: SaslNode, provider: IdentityProvider, tmp_path: Path
+) -> None:
+    file = tmp_path / "oauth.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+        f"sasl.oauthbearer.token.endpoint.url={provider.url}/token\n"
+        f"sasl.oauthbearer.client.credentials.client.id={CLIENT}\n"
+        f"sasl.oauthbearer.client.credentials.client.secret={SECRET}\n"
+        "sasl.login.callback.handler.class="
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler\n"
+        "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;\n"
+    )
+    allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.url}/token"
+    with ToolServer(options=[*QUICK_JVM_OPTIONS, allowed]) as java:
+        produced = run(java, node, VERIFIABLE, file, "--topic", "orders", "--max-messages", 15, "--throughput", 10)
+    assert produced.stdout.count("producer_send_success") == 15, produced.stderr

@@ -348,4 +348,11 @@ def _logins(broker: Broker, info: ListenerInfo) -> Logins | None:
         return None
     from ottla.broker.authentication.logins import Logins
 
-    return Logins(broker, info.name)
+    return Logins(broker, info.name, fetch=_read_key_document)
+
+
+def _read_key_document(url: str, timeout_seconds: float) -> bytes:
+    """The module is imported only where an identity provider is asked: it brings HTTP along."""
+    from ottla.host.key_documents import read_key_document
+
+    return read_key_document(url, timeout_seconds)

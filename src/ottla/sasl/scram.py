@@ -26,6 +26,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
+from ottla.model.deferred import Deferred
 from ottla.sasl.exchange import SaslError
 from ottla.sasl.saslprep import saslprep
 
@@ -84,15 +85,16 @@ class _Step(Enum):
 
 
 class ScramServer:
-    """`find_keys` returns the keys of a user, and `find_token` a delegation token by its id; None for an unknown one.
+    """`find_keys` returns the keys of a user, at once or later; `find_token` returns a delegation token by its id.
 
+    Both return None for an unknown one.
     `nonce` is for tests.
     """
 
     def __init__(
         self,
         mechanism: str,
-        find_keys: Callable[[str], ScramKeys | None],
+        find_keys: Callable[[str], ScramKeys | Deferred[ScramKeys | None] | None],
         *,
         find_token: Callable[[str], TokenCredential | None] | None = None,
         nonce: str | None = None,
@@ -113,21 +115,19 @@ class ScramServer:
         self.expires_ms: int | None = None
         self.has_token = False
 
-    def evaluate(self, token: bytes) -> bytes:
+    def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
         step, self._step = self._step, _Step.OVER
         try:
             text = token.decode()
         except UnicodeDecodeError:
             raise SaslError("A message of SCRAM must be UTF-8.") from None
         if step is _Step.FIRST:
-            answer = self._challenge(text)
-            self._step = _Step.FINAL
-            return answer.encode()
+            return self._begin(text)
         if step is _Step.FINAL:
             return self._verify(text).encode()
         raise SaslError("The exchange is over.")
 
-    def _challenge(self, text: str) -> str:
+    def _begin(self, text: str) -> bytes | Deferred[bytes]:
         first = _CLIENT_FIRST.fullmatch(text)
         if first is None:
             raise SaslError("The first message of SCRAM is malformed.")
@@ -135,16 +135,22 @@ class ScramServer:
         if authorization_id is not None and _decoded_name(authorization_id) != user:
             raise SaslError("A client that asks for another authorization id than its user is refused.")
         self.extensions = dict(part.partition("=")[::2] for part in (first["extensions"] or "").split(",") if part)
-        self._keys = self._find(user)
+        found = self._find(user)
+        if isinstance(found, Deferred):
+            return found.then(lambda keys: self._challenge(first, user, keys))
+        return self._challenge(first, user, found)
+
+    def _challenge(self, first: re.Match[str], user: str, keys: ScramKeys | None) -> bytes:
+        self._keys, self._step = keys, _Step.FINAL
         salt, iterations = (
             (_invented_salt(user), ITERATIONS_MIN) if self._keys is None else (self._keys.salt, self._keys.iterations)
         )
         self._gs2_header, self._nonce = first["gs2"], first["nonce"] + self._server_nonce
         server_first = f"r={self._nonce},s={_base64(salt)},i={iterations}"
         self._messages = f"{first['bare']},{server_first}"
-        return server_first
+        return server_first.encode()
 
-    def _find(self, name: str) -> ScramKeys | None:
+    def _find(self, name: str) -> ScramKeys | Deferred[ScramKeys | None] | None:
         if self._find_token is None or self.extensions.get("tokenauth", "").lower() != "true":
             self.user = name
             return self._find_keys(name)

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.sasl.exchange import ServerExchange
+from ottla.sasl.oauthbearer import OAuthBearerServer
 from ottla.sasl.plain import PlainServer
 from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from ottla.sasl.scram import ScramKeys, ScramServer, TokenCredential
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication.checkers import Checkers
     from ottla.broker.authentication.settings import SaslSettings
     from ottla.broker.authentication.tokens import TokenCredentials
     from ottla.metadata.publishers import Publishers
@@ -21,17 +23,25 @@ _NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 
 
 class Exchanges:
-    def __init__(self, settings: SaslSettings, metadata: Publishers, tokens: TokenCredentials | None) -> None:
+    def __init__(
+        self, settings: SaslSettings, checkers: Checkers, metadata: Publishers, tokens: TokenCredentials | None
+    ) -> None:
         self._settings = settings
+        self._checkers = checkers
         self._metadata = metadata
         # None if the cluster has no delegation tokens.
         self._tokens = tokens
 
     def begin(self, mechanism: str) -> ServerExchange:
         """A new exchange. The mechanism is one of the listener's."""
+        checkers = self._checkers
         if mechanism in SCRAM_MECHANISMS:
-            return ScramServer(mechanism, self._find_keys(mechanism), find_token=self._find_token(mechanism))
-        return PlainServer(self._settings.is_password)
+            find_keys = checkers.find_credential.get(mechanism) or self._find_keys(mechanism)
+            return ScramServer(mechanism, find_keys, find_token=self._find_token(mechanism))
+        if mechanism == "OAUTHBEARER":
+            assert checkers.validate_token is not None, "checked with the settings"
+            return OAuthBearerServer(checkers.validate_token)
+        return PlainServer(checkers.check_password or self._settings.is_password)
 
     def _find_keys(self, mechanism: str) -> Callable[[str], ScramKeys | None]:
         def find(user: str) -> ScramKeys | None:

@@ -32,6 +32,10 @@ class ListenerSettings:
         name, text = self._override(key, mechanism)
         return self._config.get(key) if text is None else BROKER_KEYS[key]._replace(name=name).parse(text)
 
+    def node_value(self, key: str) -> Setting:
+        """The value of a key that has none for a single listener."""
+        return self._config.get(key)
+
     def source(self, key: str, mechanism: str | None = None) -> str:
         """The name of the key that the value comes from, for error messages."""
         return self._override(key, mechanism)[0]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ottla.broker.authentication.checkers import Checkers
 from ottla.broker.authentication.exchanges import Exchanges
 from ottla.broker.authentication.gate import SaslGate
-from ottla.broker.authentication.settings import sasl_settings
+from ottla.broker.authentication.listener_settings import ListenerSettings
+from ottla.broker.authentication.settings import offered_mechanisms, sasl_settings
 from ottla.model.config.keys import ConfigError
 
 if TYPE_CHECKING:
+    from ottla.broker.authentication.checkers import FetchDocument
+    from ottla.broker.authentication.settings import SaslSettings
     from ottla.broker.authentication.tokens import TokenCredentials
     from ottla.broker.broker import Broker
     from ottla.model.config import BrokerConfig
@@ -23,14 +27,17 @@ logger = logging.getLogger("ottla.broker.authentication")
 class Logins:
     """Raises ConfigError if the listener's settings cannot be used when the node starts."""
 
-    def __init__(self, broker: Broker, listener_name: str) -> None:
+    def __init__(self, broker: Broker, listener_name: str, *, fetch: FetchDocument) -> None:
+        """`fetch` reads the public keys of an identity provider."""
         self._broker = broker
         self._listener_name = listener_name
         self._config = broker.config
         self._counts = broker.statistics.logins_of(listener_name)
         self._tokens = _token_credentials(broker)
-        self._settings = sasl_settings(broker.config, listener_name)
-        self._exchanges = Exchanges(self._settings, broker.metadata, self._tokens)
+        offered = offered_mechanisms(ListenerSettings(broker.config, listener_name))
+        self._checkers = Checkers(broker.config, listener_name, offered, broker.world, fetch)
+        self._settings = self._current_settings(broker.config)
+        self._exchanges = self._new_exchanges()
 
     def new_gate(self) -> SaslGate:
         broker = self._broker
@@ -42,11 +49,21 @@ class Logins:
         """Dynamic settings have changed. Settings that cannot be used leave the listener as it was."""
         self._config = config
         try:
-            self._settings = sasl_settings(config, self._listener_name)
+            self._settings = self._current_settings(config)
         except ConfigError as error:
             logger.error("the logins of the listener %s stay as they were: %s", self._listener_name, error.message)
             return
-        self._exchanges = Exchanges(self._settings, self._broker.metadata, self._tokens)
+        self._exchanges = self._new_exchanges()
+
+    def _current_settings(self, config: BrokerConfig) -> SaslSettings:
+        checkers = self._checkers
+        settings = sasl_settings(config, self._listener_name, is_plain_elsewhere=checkers.check_password is not None)
+        if "OAUTHBEARER" in settings.mechanisms and checkers.validate_token is None:
+            raise ConfigError("OAUTHBEARER can be switched on only when the node starts.")
+        return settings
+
+    def _new_exchanges(self) -> Exchanges:
+        return Exchanges(self._settings, self._checkers, self._broker.metadata, self._tokens)
 
 
 def _token_credentials(broker: Broker) -> TokenCredentials | None:

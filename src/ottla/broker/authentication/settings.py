@@ -17,9 +17,9 @@ from ottla.sasl.jaas import JaasEntry, JaasError, parse_jaas
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
 
-__all__ = ["AVAILABLE", "SaslSettings", "jaas_options", "sasl_settings"]
+__all__ = ["AVAILABLE", "SaslSettings", "jaas_options", "offered_mechanisms", "sasl_settings"]
 
-AVAILABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+AVAILABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER_PREFIX = "user_"
 
@@ -47,27 +47,35 @@ class SaslSettings(NamedTuple):
         return known is not None and is_right
 
 
-def sasl_settings(config: BrokerConfig, listener_name: str) -> SaslSettings:
-    """Raises ConfigError if the listener offers a mechanism that is not available, or a user cannot be read."""
+def sasl_settings(config: BrokerConfig, listener_name: str, *, is_plain_elsewhere: bool = False) -> SaslSettings:
+    """Raises ConfigError if the listener offers a mechanism that is not available, or a user cannot be read.
+
+    `is_plain_elsewhere` is true if the passwords of PLAIN are not in the configuration.
+    """
     settings = ListenerSettings(config, listener_name)
+    mechanisms = offered_mechanisms(settings)
+    session_ms = {mechanism: settings.get("connections.max.reauth.ms", mechanism) for mechanism in mechanisms}
+    return SaslSettings(
+        mechanisms=mechanisms,
+        plain_users=_plain_users(settings) if "PLAIN" in mechanisms and not is_plain_elsewhere else {},
+        request_bytes_max=config.sasl_server_max_receive_size,
+        failure_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
+        session_ms={mechanism: value for mechanism, value in session_ms.items() if isinstance(value, int)},
+    )
+
+
+def offered_mechanisms(settings: ListenerSettings) -> tuple[str, ...]:
     key = settings.source("sasl.enabled.mechanisms")
     mechanisms = settings.get("sasl.enabled.mechanisms")
     assert isinstance(mechanisms, tuple)
     missing = [mechanism for mechanism in mechanisms if mechanism not in AVAILABLE]
     if missing or not mechanisms:
         raise ConfigError(
-            f"The listener {listener_name} offers {', '.join(missing) or 'no SASL mechanism'}; {key} must name some of "
-            f"{', '.join(AVAILABLE)}.",
+            f"The listener {settings.listener_name} offers {', '.join(missing) or 'no SASL mechanism'}; {key} must "
+            f"name some of {', '.join(AVAILABLE)}.",
             key=key,
         )
-    session_ms = {mechanism: settings.get("connections.max.reauth.ms", mechanism) for mechanism in mechanisms}
-    return SaslSettings(
-        mechanisms=mechanisms,
-        plain_users=_plain_users(settings) if "PLAIN" in mechanisms else {},
-        request_bytes_max=config.sasl_server_max_receive_size,
-        failure_delay_seconds=config.connection_failed_authentication_delay_ms / 1000,
-        session_ms={mechanism: value for mechanism, value in session_ms.items() if isinstance(value, int)},
-    )
+    return mechanisms
 
 
 def jaas_options(settings: ListenerSettings, mechanism: str, module: str) -> list[JaasEntry]:

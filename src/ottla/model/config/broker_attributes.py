@@ -211,6 +211,8 @@ class BrokerAttributes:
     offsets_topic_num_partitions: int
     offsets_topic_replication_factor: int
     offsets_topic_segment_bytes: int
+    org_apache_kafka_sasl_oauthbearer_allowed_files: str
+    org_apache_kafka_sasl_oauthbearer_allowed_urls: str
     ottla_log_format: str
     ottla_log_scrub_bytes_per_second: int
     ottla_log_scrub_interval_ms: int

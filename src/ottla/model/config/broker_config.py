@@ -33,7 +33,23 @@ _PER_LISTENER = frozenset(
     ("connections.max.reauth.ms", "max.connection.creation.rate", "max.connections", "sasl.enabled.mechanisms")
 )
 # Keys that are honoured for a SASL mechanism of a listener, whose name precedes them (KIP-85).
-_PER_MECHANISM = frozenset(("connections.max.reauth.ms", "sasl.jaas.config"))
+_PER_MECHANISM = frozenset(
+    (
+        "connections.max.reauth.ms",
+        "sasl.jaas.config",
+        "sasl.login.read.timeout.ms",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
+        "sasl.server.callback.handler.class",
+    )
+)
 _MECHANISMS = frozenset(("gssapi", "oauthbearer", "plain", "scram-sha-256", "scram-sha-512"))
 _TLS_PREFIX = "ssl."
 
@@ -187,6 +203,9 @@ def _parse_listener_override(name: str, text: str, overrides: _Overrides) -> lis
     overrides.setdefault(listener.upper(), {})[key_name] = text
     mechanism, _, mechanism_key = key_name.partition(".")
     if key_name in _PER_LISTENER or (mechanism in _MECHANISMS and mechanism_key in _PER_MECHANISM):
+        return []
+    if key_name in _PER_MECHANISM and key_name != "sasl.jaas.config":
+        # For every mechanism of the listener.
         return []
     key.check_supported(value)
     if key_name.startswith(_TLS_PREFIX):

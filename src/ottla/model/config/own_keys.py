@@ -29,6 +29,12 @@ OWN_KEYS: Final = {
                   "Principals that may do everything, separated by semicolons: User:alice;User:bob."),
         ConfigKey("allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
                   "Whether a resource without any ACL is open to everyone."),
+        ConfigKey("org.apache.kafka.sasl.oauthbearer.allowed.urls", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Addresses that sasl.oauthbearer.jwks.endpoint.url may have, separated by commas. (A system property "
+                  "in Apache Kafka.)"),
+        ConfigKey("org.apache.kafka.sasl.oauthbearer.allowed.files", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Files that sasl.oauthbearer.jwks.endpoint.url may name, separated by commas. (A system property in "
+                  "Apache Kafka.)"),
         ConfigKey("ottla.log.format", STRING, "text", OneOf("text", "logfmt", "json"), LOW, READ_ONLY, HONOURED,
                   "Format of the node's own log: text, key=value pairs, or one JSON object per line."),
     )
