@@ -62,7 +62,7 @@ demo: $(READY)
 test: lint
 	@# Three files of tests at a time, also on two cores: tests wait for timeouts and processes most of the time.
 	@# The jars come first, so that they are fetched once.
-	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka > /dev/null || true
+	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka tests/streams/oracle > /dev/null || true
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
 	@# Spark uses many threads and processes: its tests share one session and run one after another.
 	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect tests/docs)
@@ -83,6 +83,8 @@ compat: $(READY)
 	@# Our commands beside Kafka's tools, and our clients, against Apache Kafka itself; with ARGS only the named classes run.
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
 	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
+	@# Every operator of ottla.streams against Kafka Streams, with random cases.
+	$(if $(ARGS),,$(BIN)/python -m tests.streams.compare 200)
 
 # The site is in build/site. MkDocs has an environment of its own, so that its packages never meet those of the tests.
 DOCS := .venv/docs

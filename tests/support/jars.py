@@ -23,12 +23,23 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["CLIENTS_4_4", "COMPAT", "TOOLS", "JarsUnavailableError", "class_path", "fetch", "read_lock", "write_lock"]
+__all__ = [
+    "CLIENTS_4_4",
+    "COMPAT",
+    "STREAMS",
+    "TOOLS",
+    "JarsUnavailableError",
+    "class_path",
+    "fetch",
+    "read_lock",
+    "write_lock",
+]
 
 TESTS = Path(__file__).resolve().parent.parent
 TOOLS = TESTS / "java"
 CLIENTS_4_4 = TOOLS / "clients-4.4"
 COMPAT = TESTS / "kafka"
+STREAMS = TESTS / "streams" / "oracle"
 
 
 class JarsUnavailableError(Exception):
@@ -132,7 +143,7 @@ def digest(path: Path) -> str:
 
 def main(arguments: list[str]) -> None:
     action, *names = arguments
-    for jar_set in [Path(name) for name in names] or [TOOLS, CLIENTS_4_4, COMPAT]:
+    for jar_set in [Path(name) for name in names] or [TOOLS, CLIENTS_4_4, COMPAT, STREAMS]:
         print(jar_set, fetch(jar_set) if action == "fetch" else f"{write_lock(jar_set)} jars locked")
 
 

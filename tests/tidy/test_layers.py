@@ -10,9 +10,22 @@ from tests.tidy.files import SOURCE, parsed, relative, source_modules
 
 # The packages that may touch the outside world.
 # `tls` reads key stores for `host` and for clients.
-OUTER = ("host", "cli", "testing", "client", "sim", "spark", "connect", "serdes", "registry", "encryption", "tls")
+OUTER = (
+    "host",
+    "cli",
+    "testing",
+    "client",
+    "sim",
+    "spark",
+    "connect",
+    "streams",
+    "serdes",
+    "registry",
+    "encryption",
+    "tls",
+)
 # The packages that no broker process loads; import-linter holds brokers to it.
-NOT_A_NODE = ("testing", "sim", "spark", "connect", "serdes", "registry", "encryption")
+NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "serdes", "registry", "encryption")
 OUTSIDE_WORLD = {
     "asyncio",
     "random",

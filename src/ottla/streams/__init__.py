@@ -1,0 +1,78 @@
+"""`ottla.streams`: the Kafka Streams programming model in Python. See README.md."""
+
+from ottla.streams.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
+from ottla.streams.dsl import StreamsBuilder
+from ottla.streams.dsl.global_table import GlobalKTable
+from ottla.streams.dsl.options import (
+    Branched,
+    BufferConfig,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Named,
+    Printed,
+    Produced,
+    Repartitioned,
+    StreamJoined,
+    Suppressed,
+    TableJoined,
+)
+from ottla.streams.dsl.stream import KStream
+from ottla.streams.dsl.table import KTable
+from ottla.streams.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
+from ottla.streams.errors import StoreNotFoundError, StreamsError, TopologyError
+from ottla.streams.machine import FixedKeyProcessor, Processor, ProcessorContext, PunctuationType
+from ottla.streams.operators.emission import EmitStrategy
+from ottla.streams.record import Record, ValueAndTimestamp, Window, Windowed
+from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
+from ottla.streams.state import Stores, StoreSpecification
+from ottla.streams.topology import Topology
+
+__all__ = [
+    "Branched",
+    "BufferConfig",
+    "Consumed",
+    "EmitStrategy",
+    "FixedKeyProcessor",
+    "GlobalKTable",
+    "Grouped",
+    "JoinWindows",
+    "Joined",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "Named",
+    "Printed",
+    "Processor",
+    "ProcessorContext",
+    "Produced",
+    "PunctuationType",
+    "Record",
+    "Repartitioned",
+    "Serde",
+    "Serdes",
+    "SessionWindowedSerde",
+    "SessionWindows",
+    "SlidingWindows",
+    "StoreNotFoundError",
+    "StoreSpecification",
+    "Stores",
+    "StreamJoined",
+    "StreamsBuilder",
+    "StreamsError",
+    "Suppressed",
+    "TableJoined",
+    "TestInputTopic",
+    "TestOutputTopic",
+    "TestRecord",
+    "TimeWindowedSerde",
+    "TimeWindows",
+    "Topology",
+    "TopologyError",
+    "TopologyTestDriver",
+    "UnlimitedWindows",
+    "ValueAndTimestamp",
+    "Window",
+    "Windowed",
+]

@@ -1,0 +1,45 @@
+"""User functions of different arity in one form: mappers get (key, value), joiners (key, left, right)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["joiner_with_key", "with_key"]
+
+
+def with_key(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """A function of a value, or of a key and a value, as a function of both."""
+    return function if _required(function) == 2 else _Valued(function)
+
+
+def joiner_with_key(function: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
+    """A function of two values, or of a key and two values, as a function of three."""
+    return function if _required(function) == 3 else _Paired(function)
+
+
+class _Valued:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, key: Any, value: Any) -> Any:  # noqa: ARG002
+        return self._function(value)
+
+
+class _Paired:
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    def __call__(self, key: Any, left: Any, right: Any) -> Any:  # noqa: ARG002
+        return self._function(left, right)
+
+
+def _required(function: Callable[..., Any]) -> int | None:
+    """The number of positional parameters without a default; None for functions that do not tell, as `str`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(1 for one in parameters if one.kind in kinds and one.default is inspect.Parameter.empty)

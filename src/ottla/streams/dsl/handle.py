@@ -1,0 +1,86 @@
+"""What handles of streams and tables share, and how stores of the DSL are specified."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ottla.streams.dsl.graph import Graph, GraphNode
+from ottla.streams.dsl.options import Materialized
+from ottla.streams.serdes import Serde
+from ottla.streams.state.specification import StoreKind, StoreSpecification
+from ottla.streams.topology.topology import Topology
+
+__all__ = ["Handle", "key_value_specification", "stateful", "stateless"]
+
+
+class Handle:
+    """A place in the graph: its node, its serdes, and the sources of its sub-topology."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        node: GraphNode,
+        name: str,
+        sources: Iterable[str],
+        key_serde: Serde | None,
+        value_serde: Serde | None,
+    ) -> None:
+        self.graph = graph
+        self.node = node
+        self.name = name
+        self.sources = frozenset(sources)
+        self.key_serde = key_serde
+        self.value_serde = value_serde
+
+    def copartition_with(self, *others: Handle) -> set[str]:
+        return self.graph.copartition(self.sources.union(*(other.sources for other in others)))
+
+
+def stateless(name: str, supplier: Callable[[], Any], **flags: Any) -> GraphNode:
+    """A node with one processor and no store."""
+    return GraphNode(name, functools.partial(_write_processor, name, supplier), **flags)
+
+
+def stateful(
+    name: str,
+    supplier: Callable[[], Any],
+    *,
+    specification: StoreSpecification | None = None,
+    stores: Sequence[str] = (),
+    **flags: Any,
+) -> GraphNode:
+    """A node with one processor that uses stores: a new one, or some that exist."""
+
+    def write(topology: Topology, parents: Sequence[str]) -> None:
+        topology.add_processor(name, supplier, *parents)
+        if stores:
+            topology.connect_processor_and_state_stores(name, *stores)
+        if specification is not None:
+            topology.add_state_store(specification, name)
+
+    return GraphNode(name, write, **flags)
+
+
+def key_value_specification(store: str, materialized: Materialized) -> StoreSpecification:
+    """The store of a table: timestamped, unless the user gave a versioned one."""
+    if materialized.specification is not None:
+        given = materialized.specification
+        given.key_serde = materialized.key_serde
+        given.value_serde = materialized.value_serde
+        if given.kind is StoreKind.KEY_VALUE:
+            given.kind = StoreKind.TIMESTAMPED
+        return given
+    return StoreSpecification(
+        store,
+        StoreKind.TIMESTAMPED,
+        materialized.key_serde,
+        materialized.value_serde,
+        is_logged=materialized.is_logged,
+        log_config=dict(materialized.log_config),
+    )
+
+
+def _write_processor(name: str, supplier: Callable[[], Any], topology: Topology, parents: Sequence[str]) -> None:
+    topology.add_processor(name, supplier, *parents)

@@ -1,0 +1,321 @@
+"""A stream task: one partition of one sub-topology, as a state machine without I/O and without a clock.
+
+Records come in by `enqueue`, the time by `now_ms`; `run` processes what is there and `take_outputs` hands out what came
+of it: records for topics and for changelogs, in the order in which they were written.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ottla.streams.errors import StreamsError
+from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
+from ottla.streams.machine.settings import TaskSettings
+from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
+from ottla.streams.serdes import Serde
+from ottla.streams.state.create import create_store
+from ottla.streams.state.store import Store
+from ottla.streams.topology.topology import ProcessorNode, SinkNode, SourceNode, Topology
+
+__all__ = ["ChangelogRecord", "InputRecord", "OutputRecord", "StreamTask"]
+
+
+class InputRecord(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    offset: int = 0
+    headers: Headers = ()
+
+
+class OutputRecord(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
+    # None: by the hash of the key.
+    partition: int | None = None
+
+
+class ChangelogRecord(NamedTuple):
+    store: str
+    key: bytes
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
+
+
+class _Queue:
+    """The records of one input partition that wait."""
+
+    __slots__ = (
+        "forward",
+        "key_serde",
+        "partition",
+        "partition_time",
+        "records",
+        "timestamp_of",
+        "topic",
+        "value_serde",
+    )
+
+    def __init__(
+        self,
+        source: SourceNode,
+        topic: str,
+        partition: int,
+        settings: TaskSettings,
+        forward: Callable[[Record], None],
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.key_serde = settings.resolve_key(source.key_serde)
+        self.value_serde = settings.resolve_value(source.value_serde)
+        self.timestamp_of = source.timestamp_extractor
+        self.partition_time = NO_TIMESTAMP
+        self.records: deque[tuple[Record, int]] = deque()
+        self.forward = forward
+
+
+class StreamTask:
+    """`partition` is the number of the task; every input partition of it has the same number."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        names: Iterable[str],
+        settings: TaskSettings,
+        *,
+        task_id: str = "0_0",
+        now_ms: int = 0,
+        global_stores: dict[str, Store] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.task_id = task_id
+        self.now_ms = now_ms
+        self.timestamp = NO_TIMESTAMP
+        self.stream_time = NO_TIMESTAMP
+        self.metadata: RecordMetadata | None = None
+        self.commit_requested = False
+        self.outputs: list[OutputRecord] = []
+        self.changelog: list[ChangelogRecord] = []
+        self.dropped: dict[str, int] = {}
+        self.stores: dict[str, Store] = {}
+        self.global_stores = global_stores or {}
+        self.shared: dict[str, Any] = {}
+        self._topology = topology
+        self._names = [name for name in topology.nodes if name in set(names)]
+        self._queues: dict[tuple[str, int], _Queue] = {}
+        self._waiting: list[tuple[int, int, _Queue]] = []
+        self._turn = 0
+        self._punctuations: dict[PunctuationType, list[Cancellable]] = {kind: [] for kind in PunctuationType}
+        self._sources: dict[str, tuple[SourceNode, ProcessorContext]] = {}
+        self._patterns: list[tuple[SourceNode, ProcessorContext]] = []
+        self._processors: list[Any] = []
+        self._create_stores()
+        self._connect()
+
+    # The door.
+
+    def enqueue(self, topic: str, partition: int, records: Iterable[InputRecord]) -> None:
+        """Adds records of an input partition. Records whose timestamp is negative are dropped."""
+        queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
+        was_empty = not queue.records
+        for record in records:
+            decoded = self._decode(queue, record)
+            if decoded is not None:
+                queue.records.append((decoded, record.offset))
+        if was_empty and queue.records:
+            self._wait(queue)
+
+    def run(self, limit: int | None = None) -> int:
+        """Processes waiting records, the one with the smallest timestamp first; returns their number."""
+        done = 0
+        while self._waiting and (limit is None or done < limit):
+            queue = heapq.heappop(self._waiting)[2]
+            record, offset = queue.records.popleft()
+            if queue.records:
+                self._wait(queue)
+            self._process(queue, record, offset)
+            done += 1
+        return done
+
+    def punctuate_wall_clock(self, now_ms: int) -> None:
+        """The clock advanced: runs the punctuations that are due."""
+        self.now_ms = now_ms
+        self._punctuate(PunctuationType.WALL_CLOCK_TIME, now_ms)
+
+    def flush(self) -> None:
+        """Before a commit: stores write what they hold back from their changelogs."""
+        for store in self.stores.values():
+            store.flush()
+
+    def take_outputs(self) -> tuple[list[OutputRecord], list[ChangelogRecord]]:
+        taken = self.outputs, self.changelog
+        self.outputs, self.changelog = [], []
+        return taken
+
+    def close(self) -> None:
+        for processor in self._processors:
+            processor.close()
+
+    @property
+    def source_topics(self) -> set[str]:
+        return set(self._sources)
+
+    def pattern_source(self, topic: str) -> tuple[SourceNode, ProcessorContext] | None:
+        """The source whose pattern matches a topic."""
+        for source, context in self._patterns:
+            if source.pattern is not None and source.pattern.fullmatch(topic):
+                return source, context
+        return None
+
+    # What processors and stores call.
+
+    def log(self, store: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
+        self.changelog.append(ChangelogRecord(store, key, value, timestamp, headers))
+
+    def schedule(
+        self, node: str, interval_ms: int, kind: PunctuationType, callback: Callable[[int], None]
+    ) -> Cancellable:
+        # Stream time begins on the grid of intervals, so the first record punctuates.
+        first = 0 if kind is PunctuationType.STREAM_TIME else self.now_ms + interval_ms
+        scheduled = Cancellable(first, interval_ms, node, callback)
+        self._punctuations[kind].append(scheduled)
+        return scheduled
+
+    # Internals.
+
+    def _create_stores(self) -> None:
+        for name in self._names:
+            node = self._topology.nodes[name]
+            for store in node.stores if isinstance(node, ProcessorNode) else ():
+                if store in self.stores:
+                    continue
+                specification = self._topology.stores.get(store) or self._topology.global_stores[store]
+                topic = self._topology.store_source_topics.get(store) or self.settings.changelog(store)
+                self.stores[store] = create_store(
+                    specification,
+                    self,
+                    topic,
+                    self.settings.resolve_key(specification.key_serde),
+                    self.settings.resolve_value(specification.value_serde),
+                )
+                if store in self._topology.store_source_topics:
+                    self.stores[store].disable_logging()
+
+    def _connect(self) -> None:
+        contexts: dict[str, ProcessorContext] = {}
+        ready = []
+        for name in self._names:
+            node = self._topology.nodes[name]
+            process: Callable[[Record], None] | None = None
+            if isinstance(node, SinkNode):
+                process = self._sink(node)
+            else:
+                stores = frozenset(node.stores) if isinstance(node, ProcessorNode) else frozenset[str]()
+                contexts[name] = ProcessorContext(self, name, stores)
+            if isinstance(node, SourceNode):
+                if node.pattern is not None:
+                    self._patterns.append((node, contexts[name]))
+                for topic in node.topics:
+                    full = self.settings.internal_topic(topic) if topic in self._topology.internal_topics else topic
+                    self._sources[full] = (node, contexts[name])
+            elif isinstance(node, ProcessorNode):
+                processor = node.supplier()
+                process = processor.process
+                self._processors.append(processor)
+                ready.append((processor, contexts[name]))
+            for parent in dict.fromkeys(node.predecessors):
+                assert process is not None
+                contexts[parent].add_child(name, process)
+        for processor, context in ready:
+            processor.init(context)
+
+    def _sink(self, node: SinkNode) -> Callable[[Record], None]:
+        key_serde = self.settings.resolve_key(node.key_serde)
+        value_serde = self.settings.resolve_value(node.value_serde)
+        internal = self._topology.internal_topics
+        topic_of, partitioner = node.topic, node.partitioner
+        constant = ""
+        if isinstance(topic_of, str):
+            constant = self.settings.internal_topic(topic_of) if topic_of in internal else topic_of
+
+        def write(record: Record) -> None:
+            topic = constant or topic_of(record.key, record.value, self.metadata)  # type: ignore[operator]
+            partition = None
+            if partitioner is not None:
+                count = self.settings.properties.get("partitions", {}).get(topic, 1)
+                partition = partitioner(topic, record.key, record.value, count)
+            self.outputs.append(
+                OutputRecord(
+                    topic,
+                    None if record.key is None else key_serde.serialize(topic, record.key),
+                    None if record.value is None else value_serde.serialize(topic, record.value),
+                    record.timestamp,
+                    record.headers,
+                    partition,
+                )
+            )
+
+        return write
+
+    def _new_queue(self, topic: str, partition: int) -> _Queue:
+        found = self._sources.get(topic) or self.pattern_source(topic)
+        if found is None:
+            raise StreamsError(f"Task {self.task_id} does not read {topic}; it reads {sorted(self._sources)}.")
+        source, context = found
+        queue = self._queues[topic, partition] = _Queue(source, topic, partition, self.settings, context.forward)
+        return queue
+
+    def _decode(self, queue: _Queue, record: InputRecord) -> Record | None:
+        key, value = record.key, record.value
+        decoded = Record(
+            None if key is None else _read(queue.key_serde, queue.topic, key),
+            None if value is None else _read(queue.value_serde, queue.topic, value),
+            record.timestamp,
+            record.headers,
+        )
+        if queue.timestamp_of is not None:
+            decoded.timestamp = queue.timestamp_of(decoded, queue.partition_time)
+        if decoded.timestamp < 0:
+            self.dropped["negative timestamp"] = self.dropped.get("negative timestamp", 0) + 1
+            return None
+        queue.partition_time = max(queue.partition_time, decoded.timestamp)
+        return decoded
+
+    def _wait(self, queue: _Queue) -> None:
+        self._turn += 1
+        heapq.heappush(self._waiting, (queue.records[0][0].timestamp, self._turn, queue))
+
+    def _process(self, queue: _Queue, record: Record, offset: int) -> None:
+        self.metadata = RecordMetadata(queue.topic, queue.partition, offset)
+        self.timestamp = record.timestamp
+        self.stream_time = max(self.stream_time, record.timestamp)
+        queue.forward(record)
+        self.metadata = None
+        if self._punctuations[PunctuationType.STREAM_TIME]:
+            self._punctuate(PunctuationType.STREAM_TIME, self.stream_time)
+
+    def _punctuate(self, kind: PunctuationType, now_ms: int) -> None:
+        scheduled = self._punctuations[kind]
+        while True:
+            scheduled[:] = [one for one in scheduled if not one.is_cancelled]
+            due = min(scheduled, key=lambda one: one.next_ms, default=None)
+            if due is None or due.next_ms > now_ms:
+                return
+            due.advance(now_ms)
+            # Stable order among equals: the one that ran goes to the end.
+            scheduled.remove(due)
+            scheduled.append(due)
+            self.timestamp = now_ms
+            self.metadata = None
+            due.callback(now_ms)
+
+
+def _read(serde: Serde, topic: str, data: bytes) -> Any:
+    return serde.deserialize(topic, data)

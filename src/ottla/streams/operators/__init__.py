@@ -1,0 +1,1 @@
+"""Operators: processors and their plans. See README.md."""

@@ -1,0 +1,163 @@
+"""Aggregates of grouped streams: by key, and by key and time window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.streams.machine.processor import Processor, ProcessorContext
+from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
+from ottla.streams.operators.tables import StoreView, View, put_and_forward
+from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
+
+__all__ = ["Aggregate", "AggregatePlan", "WindowAggregate", "WindowStoreView"]
+
+Aggregator = Callable[[Any, Any, Any], Any]
+
+
+class AggregatePlan:
+    """What the plans of all aggregates share."""
+
+    def __init__(self, store: str, initializer: Callable[[], Any], aggregator: Aggregator) -> None:
+        self.store = store
+        self.initializer = initializer
+        self.aggregator = aggregator
+        self.sends_old = False
+        # What suppress() waits for after the end of a window; None for aggregates without windows.
+        self.grace_ms: int | None = None
+
+    def view(self) -> View:
+        return StoreView(self.store)
+
+    def send_old_values(self, *, force: bool) -> bool:  # noqa: ARG002
+        self.sends_old = True
+        return True
+
+
+class Aggregate(AggregatePlan):
+    """count, reduce and aggregate by key. With `is_reduce` the first value of a key is its aggregate."""
+
+    def __init__(
+        self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, *, is_count: bool = False
+    ) -> None:
+        super().__init__(store, initializer, aggregator)
+        self.is_count = is_count
+
+    def __call__(self) -> Processor:
+        return _AggregateProcessor(self)
+
+
+class _AggregateProcessor(Processor):
+    def __init__(self, plan: Aggregate) -> None:
+        self._plan = plan
+        self._sends_old = plan.sends_old
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._plan.store)
+
+    def process(self, record: Record) -> None:
+        if record.key is None or record.value is None:
+            self.context.drop("null key or value")
+            return
+        row = self._store.get(record.key)
+        if row is None:
+            before, timestamp = self._plan.initializer(), record.timestamp
+        else:
+            before, timestamp = row.value, max(record.timestamp, row.timestamp)
+        new = self._plan.aggregator(record.key, record.value, before)
+        put_and_forward(
+            self.context, self._store, record.with_timestamp(timestamp), new, before, sends_old=self._sends_old
+        )
+
+
+class WindowGetter:
+    """Rows of a window store, by windowed key."""
+
+    is_versioned = False
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def get(self, key: Windowed, as_of: int | None = None) -> ValueAndTimestamp | None:  # noqa: ARG002
+        found: ValueAndTimestamp | None = self._store.fetch(key.key, key.window.start)
+        return found
+
+
+class WindowStoreView:
+    def __init__(self, store: str) -> None:
+        self.stores = (store,)
+
+    def getter(self, context: ProcessorContext) -> WindowGetter:
+        return WindowGetter(context.get_state_store(self.stores[0]))
+
+
+class WindowAggregate(AggregatePlan):
+    """Aggregates of tumbling and hopping windows. `windows` gives the windows of a timestamp."""
+
+    def __init__(
+        self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, windows: Any, strategy: EmitStrategy
+    ) -> None:
+        super().__init__(store, initializer, aggregator)
+        self.windows = windows
+        self.strategy = strategy
+        self.grace_ms = windows.grace_ms
+
+    def __call__(self) -> Processor:
+        return _WindowAggregateProcessor(self)
+
+    def view(self) -> View:
+        return WindowStoreView(self.store)
+
+
+class _WindowAggregateProcessor(Processor):
+    def __init__(self, plan: WindowAggregate) -> None:
+        self._plan = plan
+        self._windows = plan.windows
+        self._observed = NO_TIMESTAMP
+        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._plan.store)
+        self._emitter = CloseEmitter(context, self._plan.strategy)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            self.context.drop("null key")
+            return
+        timestamp = record.timestamp
+        self._observed = max(self._observed, timestamp)
+        close_time = self._observed - self._windows.grace_ms
+        for window in self._windows.windows_for(timestamp):
+            if window.end > close_time:
+                self._update(record, window)
+            else:
+                self.context.drop("expired window")
+        if not self._emits_updates and self._emitter.is_due(close_time):
+            self._emit_closed(record, close_time)
+
+    def _update(self, record: Record, window: Window) -> None:
+        plan, store = self._plan, self._store
+        row = store.fetch(record.key, window.start)
+        if row is None:
+            before, timestamp = plan.initializer(), record.timestamp
+        else:
+            before, timestamp = row.value, max(record.timestamp, row.timestamp)
+        new = plan.aggregator(record.key, record.value, before)
+        store.put(record.key, ValueAndTimestamp(new, timestamp), window.start)
+        if self._emits_updates:
+            change = Change(new, before if plan.sends_old else None)
+            self.context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+
+    def _emit_closed(self, record: Record, close_time: int) -> None:
+        size, last = self._windows.size_ms, self._emitter.last_close_time
+        upper = close_time - size
+        if upper < 0:
+            return
+        lower = 0 if last == NO_TIMESTAMP else max(0, last - size) + 1
+        if last != NO_TIMESTAMP and self._windows.windows_for(upper) == self._windows.windows_for(lower - 1):
+            return
+        for windowed, row in self._store.fetch_all(lower, upper):
+            self.context.forward(Record(windowed, Change(row.value, None), row.timestamp, record.headers))
+        self._emitter.emitted(close_time)

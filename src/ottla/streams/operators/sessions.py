@@ -1,0 +1,107 @@
+"""Aggregates of session windows: records of a key that are close in time share a session, and sessions merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.streams.machine.processor import Processor, ProcessorContext
+from ottla.streams.operators.aggregates import AggregatePlan, Aggregator
+from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
+from ottla.streams.operators.tables import View
+from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
+
+__all__ = ["SessionAggregate"]
+
+
+class SessionGetter:
+    is_versioned = False
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def get(self, key: Windowed, as_of: int | None = None) -> ValueAndTimestamp | None:  # noqa: ARG002
+        found = self._store.fetch_session(key.key, key.window.start, key.window.end)
+        return None if found is None else ValueAndTimestamp(found, key.window.end)
+
+
+class SessionStoreView:
+    def __init__(self, store: str) -> None:
+        self.stores = (store,)
+
+    def getter(self, context: ProcessorContext) -> SessionGetter:
+        return SessionGetter(context.get_state_store(self.stores[0]))
+
+
+class SessionAggregate(AggregatePlan):
+    def __init__(
+        self,
+        store: str,
+        initializer: Callable[[], Any],
+        aggregator: Aggregator,
+        merger: Callable[[Any, Any, Any], Any],
+        windows: Any,
+        strategy: EmitStrategy,
+    ) -> None:
+        super().__init__(store, initializer, aggregator)
+        self.merger = merger
+        self.windows = windows
+        self.strategy = strategy
+        self.grace_ms = windows.grace_ms + windows.gap_ms
+
+    def __call__(self) -> Processor:
+        return _SessionProcessor(self)
+
+    def view(self) -> View:
+        return SessionStoreView(self.store)
+
+
+class _SessionProcessor(Processor):
+    def __init__(self, plan: SessionAggregate) -> None:
+        self._plan = plan
+        self._observed = NO_TIMESTAMP
+        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._plan.store)
+        self._emitter = CloseEmitter(context, self._plan.strategy)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            self.context.drop("null key")
+            return
+        plan, timestamp, gap = self._plan, record.timestamp, self._plan.windows.gap_ms
+        self._observed = max(self._observed, timestamp)
+        close_time = self._observed - plan.windows.grace_ms - gap
+        aggregate, window = plan.initializer(), Window(timestamp, timestamp)
+        merged = list(self._store.find_sessions(record.key, timestamp - gap, timestamp + gap))
+        for session, value in merged:
+            aggregate = plan.merger(record.key, aggregate, value)
+            window = Window(min(window.start, session.window.start), max(window.end, session.window.end))
+        if window.end < close_time:
+            self.context.drop("expired session")
+        else:
+            if window != Window(timestamp, timestamp):
+                for session, value in merged:
+                    self._store.remove(session)
+                    self._forward_update(session, value, None)
+            aggregate = plan.aggregator(record.key, record.value, aggregate)
+            session = Windowed(record.key, window)
+            self._store.put(session, aggregate)
+            self._forward_update(session, None, aggregate)
+        if not self._emits_updates and self._emitter.is_due(close_time):
+            self._emit_closed(record, close_time)
+
+    def _forward_update(self, session: Windowed, old: Any, new: Any) -> None:
+        if self._emits_updates:
+            change = Change(new, old if self._plan.sends_old else None)
+            self.context.forward(Record(session, change, session.window.end))
+
+    def _emit_closed(self, record: Record, close_time: int) -> None:
+        lower, upper = max(0, self._emitter.last_close_time), close_time - 1
+        if upper < 0 or upper < lower:
+            return
+        for session, value in self._store.find_ended(lower, upper):
+            self.context.forward(Record(session, Change(value, None), session.window.end, record.headers))
+        self._emitter.emitted(close_time)

@@ -1,0 +1,168 @@
+"""Aggregates of sliding windows (KIP-450): a window for every record that ends there, and one that begins after it.
+
+A record changes the windows that contain it, and may create three: its own left window, its own right window if later
+records exist, and the right window of the record before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.streams.machine.processor import Processor, ProcessorContext
+from ottla.streams.operators.aggregates import AggregatePlan, Aggregator, WindowStoreView
+from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
+from ottla.streams.operators.tables import View
+from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
+
+__all__ = ["SlidingAggregate"]
+
+
+class SlidingAggregate(AggregatePlan):
+    def __init__(
+        self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, windows: Any, strategy: EmitStrategy
+    ) -> None:
+        super().__init__(store, initializer, aggregator)
+        self.windows = windows
+        self.strategy = strategy
+        self.grace_ms = windows.grace_ms
+
+    def __call__(self) -> Processor:
+        return _SlidingProcessor(self)
+
+    def view(self) -> View:
+        return WindowStoreView(self.store)
+
+
+class _Found:
+    """What the existing windows around a record tell."""
+
+    def __init__(self) -> None:
+        self.starts: set[int] = set()
+        self.left: ValueAndTimestamp | None = None
+        self.right: ValueAndTimestamp | None = None
+        self.has_left = False
+        self.has_right = False
+        self.previous: int | None = None
+
+
+class _SlidingProcessor(Processor):
+    def __init__(self, plan: SlidingAggregate) -> None:
+        self._plan = plan
+        self._size = plan.windows.size_ms
+        self._observed = NO_TIMESTAMP
+        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._plan.store)
+        self._emitter = CloseEmitter(context, self._plan.strategy)
+
+    def process(self, record: Record) -> None:
+        if record.key is None or record.value is None:
+            self.context.drop("null key or value")
+            return
+        self._observed = max(self._observed, record.timestamp)
+        close_time = self._observed - self._plan.windows.grace_ms
+        if record.timestamp + self._size < close_time:
+            self.context.drop("expired window")
+            return
+        if record.timestamp < self._size:
+            self._process_early(record, close_time)
+            return
+        self._process(record, close_time)
+        if not self._emits_updates and self._emitter.is_due(close_time):
+            self._emit_closed(record, close_time)
+
+    def _process(self, record: Record, close_time: int) -> None:
+        """Looks at the windows of the key from the latest to the earliest that can matter."""
+        found, timestamp = _Found(), record.timestamp
+        windows = self._store.backward_fetch(record.key, max(0, timestamp - 2 * self._size), timestamp + 1)
+        for start, row in windows:
+            found.starts.add(start)
+            end = start + self._size
+            if start == timestamp + 1:
+                found.has_right = True
+            elif end > timestamp:
+                found.right = row if found.right is None else found.right
+                self._update(Window(start, end), row, record, close_time)
+            elif end == timestamp:
+                found.has_left = True
+                self._update(Window(start, end), row, record, close_time)
+                if row.timestamp >= timestamp:
+                    # A record with this timestamp was here before: all of its windows exist.
+                    return
+                found.previous = row.timestamp
+            else:
+                found.left, found.previous = row, row.timestamp
+                break
+        self._create(found, record, close_time)
+
+    def _create(self, found: _Found, record: Record, close_time: int) -> None:
+        timestamp, previous = record.timestamp, found.previous
+        if previous is not None and previous + 1 not in found.starts and previous + 1 + self._size >= timestamp:
+            self._create_right_of_previous(previous, record, close_time)
+        if not found.has_left:
+            if previous is not None and timestamp - self._size <= previous:
+                assert found.left is not None
+                row = ValueAndTimestamp(found.left.value, timestamp)
+            else:
+                row = ValueAndTimestamp(self._plan.initializer(), timestamp)
+            self._update(Window(timestamp - self._size, timestamp), row, record, close_time)
+        if not found.has_right and found.right is not None and found.right.timestamp > timestamp:
+            self._create_right(found.right, record)
+
+    def _process_early(self, record: Record, close_time: int) -> None:
+        """Records before the first full window share the window that begins at 0."""
+        found, combined, timestamp = _Found(), None, record.timestamp
+        for start, row in self._store.fetch_range(record.key, 0, timestamp + 1):
+            found.starts.add(start)
+            if start == 0:
+                combined = row
+                if row.timestamp < timestamp:
+                    found.previous = row.timestamp
+            elif start <= timestamp:
+                found.right = row
+                self._update(Window(start, start + self._size), row, record, close_time)
+            else:
+                found.has_right = True
+        if found.right is None and combined is not None and combined.timestamp > timestamp:
+            found.right = combined
+        if not found.has_right and found.right is not None and found.right.timestamp > timestamp:
+            self._create_right(found.right, record)
+        if found.previous is not None and found.previous + 1 not in found.starts:
+            self._create_right_of_previous(found.previous, record, close_time)
+        row = combined or ValueAndTimestamp(self._plan.initializer(), timestamp)
+        self._update(Window(0, self._size), row, record, close_time)
+
+    def _create_right(self, row: ValueAndTimestamp, record: Record) -> None:
+        window = Window(record.timestamp + 1, record.timestamp + 1 + self._size)
+        self._store.put(record.key, row, window.start)
+        self._forward_update(record, window, None, row.value, row.timestamp)
+
+    def _create_right_of_previous(self, previous: int, record: Record, close_time: int) -> None:
+        row = ValueAndTimestamp(self._plan.initializer(), record.timestamp)
+        self._update(Window(previous + 1, previous + 1 + self._size), row, record, close_time)
+
+    def _update(self, window: Window, row: ValueAndTimestamp, record: Record, close_time: int) -> None:
+        if window.end < close_time:
+            self.context.drop("expired window")
+            return
+        new = self._plan.aggregator(record.key, record.value, row.value)
+        timestamp = record.timestamp if row.value is None else max(record.timestamp, row.timestamp)
+        self._store.put(record.key, ValueAndTimestamp(new, timestamp), window.start)
+        self._forward_update(record, window, row.value, new, timestamp)
+
+    def _forward_update(self, record: Record, window: Window, old: Any, new: Any, timestamp: int) -> None:
+        if self._emits_updates:
+            change = Change(new, old if self._plan.sends_old else None)
+            self.context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+
+    def _emit_closed(self, record: Record, close_time: int) -> None:
+        last, upper = self._emitter.last_close_time, close_time - self._size - 1
+        if upper < 0:
+            return
+        lower = 0 if last == NO_TIMESTAMP else max(0, last - self._size)
+        for windowed, row in self._store.fetch_all(lower, upper):
+            self.context.forward(Record(windowed, Change(row.value, None), row.timestamp, record.headers))
+        self._emitter.emitted(close_time)

@@ -1,0 +1,223 @@
+"""Serdes: how keys and values become bytes, and back, with the bytes of Kafka's own serializers."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ottla.streams.errors import StreamsError
+from ottla.streams.record import Change, Window, Windowed
+
+__all__ = [
+    "ChangeSerde",
+    "FunctionSerde",
+    "Serde",
+    "Serdes",
+    "SessionWindowedSerde",
+    "TimeWindowedSerde",
+    "resolve",
+]
+
+
+class Serde(Protocol):
+    """Turns one type of value into bytes and back. None stays None; implementations never see it."""
+
+    def serialize(self, topic: str, value: Any) -> bytes: ...
+
+    def deserialize(self, topic: str, data: bytes) -> Any: ...
+
+
+class FunctionSerde:
+    """A serde of two functions that do not depend on the topic."""
+
+    def __init__(self, name: str, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
+        self.name = name
+        self._encode = encode
+        self._decode = decode
+
+    def serialize(self, topic: str, value: Any) -> bytes:
+        try:
+            return self._encode(value)
+        except (TypeError, ValueError, AttributeError, struct.error) as error:
+            raise StreamsError(
+                f"The {self.name} serde cannot write {value!r} ({type(value).__name__}) to {topic}: {error}. "
+                "Set a serde that fits, for instance with Produced.with_(...) or Materialized.with_(...)."
+            ) from error
+
+    def deserialize(self, topic: str, data: bytes) -> Any:
+        try:
+            return self._decode(data)
+        except (TypeError, ValueError, struct.error) as error:
+            raise StreamsError(
+                f"The {self.name} serde cannot read {data[:60]!r} from {topic}: {error}. "
+                "Set a serde that fits with Consumed.with_(...)."
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"Serdes.{self.name}()"
+
+
+_LONG = struct.Struct(">q")
+_INTEGER = struct.Struct(">i")
+_SHORT = struct.Struct(">h")
+_DOUBLE = struct.Struct(">d")
+_FLOAT = struct.Struct(">f")
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("it is not bytes")
+    return bytes(value)
+
+
+def _boolean(data: bytes) -> bool:
+    if data not in (b"\x00", b"\x01"):
+        raise ValueError("it is neither 0 nor 1")
+    return data == b"\x01"
+
+
+def _numbers(layout: struct.Struct) -> tuple[Callable[[Any], bytes], Callable[[bytes], Any]]:
+    return layout.pack, lambda data: layout.unpack(data)[0]
+
+
+class Serdes:
+    """Serdes of common types; `bytes_` is the default of every application."""
+
+    @staticmethod
+    def bytes_() -> Serde:
+        return FunctionSerde("bytes_", _bytes, bytes)
+
+    @staticmethod
+    def string() -> Serde:
+        return FunctionSerde("string", lambda value: value.encode(), lambda data: data.decode())
+
+    @staticmethod
+    def short() -> Serde:
+        return FunctionSerde("short", *_numbers(_SHORT))
+
+    @staticmethod
+    def integer() -> Serde:
+        return FunctionSerde("integer", *_numbers(_INTEGER))
+
+    @staticmethod
+    def long() -> Serde:
+        return FunctionSerde("long", *_numbers(_LONG))
+
+    @staticmethod
+    def float_() -> Serde:
+        return FunctionSerde("float_", *_numbers(_FLOAT))
+
+    @staticmethod
+    def double() -> Serde:
+        return FunctionSerde("double", *_numbers(_DOUBLE))
+
+    @staticmethod
+    def boolean() -> Serde:
+        return FunctionSerde("boolean", lambda value: b"\x01" if value else b"\x00", _boolean)
+
+    @staticmethod
+    def json() -> Serde:
+        """Any value of JSON, as compact UTF-8 text."""
+        return FunctionSerde(
+            "json", lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), json.loads
+        )
+
+
+def resolve(serde: Serde | None, default: Serde, *, key_serde: Serde, value_serde: Serde) -> Serde:
+    """The serde, or a default; serdes that wrap another one get the default of the application for it."""
+    if serde is None:
+        return default
+    fill = getattr(serde, "with_defaults", None)
+    return serde if fill is None else fill(key_serde, value_serde)
+
+
+class TimeWindowedSerde:
+    """Windowed keys of time windows: the key, then the start of the window. The size gives the end."""
+
+    def __init__(self, inner: Serde | None, size_ms: int) -> None:
+        self.inner: Any = inner
+        self.size_ms = size_ms
+
+    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Serde:  # noqa: ARG002
+        return TimeWindowedSerde(self.inner or key_serde, self.size_ms)
+
+    def serialize(self, topic: str, value: Windowed) -> bytes:
+        key: bytes = self.inner.serialize(topic, value.key)
+        return key + _LONG.pack(value.window.start)
+
+    def deserialize(self, topic: str, data: bytes) -> Windowed:
+        (start,) = _LONG.unpack(data[-8:])
+        return Windowed(self.inner.deserialize(topic, data[:-8]), Window(start, start + self.size_ms))
+
+
+class SessionWindowedSerde:
+    """Windowed keys of sessions: the key, then the end and the start of the session."""
+
+    def __init__(self, inner: Serde | None) -> None:
+        self.inner: Any = inner
+
+    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Serde:  # noqa: ARG002
+        return SessionWindowedSerde(self.inner or key_serde)
+
+    def serialize(self, topic: str, value: Windowed) -> bytes:
+        key: bytes = self.inner.serialize(topic, value.key)
+        return key + _LONG.pack(value.window.end) + _LONG.pack(value.window.start)
+
+    def deserialize(self, topic: str, data: bytes) -> Windowed:
+        (end,), (start,) = _LONG.unpack(data[-16:-8]), _LONG.unpack(data[-8:])
+        return Windowed(self.inner.deserialize(topic, data[:-16]), Window(start, end))
+
+
+class ChangeSerde:
+    """Changes of table rows in repartition topics: a flag at the end tells which values are there (KIP-904)."""
+
+    _OLD, _NEW, _BOTH = 0, 1, 2
+
+    def __init__(self, inner: Serde | None) -> None:
+        self.inner: Any = inner
+
+    def with_defaults(self, key_serde: Serde, value_serde: Serde) -> Serde:  # noqa: ARG002
+        return ChangeSerde(self.inner or value_serde)
+
+    def serialize(self, topic: str, value: Change) -> bytes:
+        new: bytes | None = None if value.new is None else self.inner.serialize(topic, value.new)
+        old: bytes | None = None if value.old is None else self.inner.serialize(topic, value.old)
+        if new is not None and old is not None:
+            return _varint(len(new)) + new + old + bytes((self._BOTH,))
+        if new is not None:
+            return new + bytes((self._NEW,))
+        assert old is not None
+        return old + bytes((self._OLD,))
+
+    def deserialize(self, topic: str, data: bytes) -> Change:
+        flag, body = data[-1], data[:-1]
+        if flag == self._NEW:
+            return Change(self.inner.deserialize(topic, body), None)
+        if flag == self._OLD:
+            return Change(None, self.inner.deserialize(topic, body))
+        length, start = _read_varint(body)
+        new = self.inner.deserialize(topic, body[start : start + length])
+        return Change(new, self.inner.deserialize(topic, body[start + length :]))
+
+
+def _varint(value: int) -> bytes:
+    value = value << 1
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
+
+
+def _read_varint(data: bytes) -> tuple[int, int]:
+    value = shift = index = 0
+    while True:
+        byte = data[index]
+        value |= (byte & 0x7F) << shift
+        index += 1
+        if byte < 0x80:
+            return value >> 1, index
+        shift += 7

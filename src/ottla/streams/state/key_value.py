@@ -1,0 +1,171 @@
+"""Key-value stores: plain, timestamped, and with a bounded number of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp
+from ottla.streams.state.sorted_map import SortedMap
+from ottla.streams.state.store import Store
+
+__all__ = ["KeyValueStore", "LruStore", "TimestampedKeyValueStore"]
+
+
+class KeyValueStore(Store):
+    """Values by key. The changelog holds the key and the value as they are."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._map: SortedMap[Any] = SortedMap()
+
+    def get(self, key: Any) -> Any:
+        return self._decode(self._map.get(self._encode_key(key)))
+
+    def put(self, key: Any, value: Any) -> None:
+        self._put(self._encode_key(key), self._encode(value))
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        existing = self.get(key)
+        if existing is None:
+            self.put(key, value)
+        return existing
+
+    def delete(self, key: Any) -> Any:
+        encoded = self._encode_key(key)
+        before = self._decode(self._map.get(encoded))
+        self._put(encoded, None)
+        return before
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        """The entries between two keys, both included, in the order of the serialized keys."""
+        return self._entries(
+            self._map.range(
+                None if first is None else self._encode_key(first), None if last is None else self._encode_key(last)
+            )
+        )
+
+    def reverse_range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
+        return iter(list(self.range(first, last))[::-1])
+
+    def all(self) -> Iterator[tuple[Any, Any]]:
+        return self.range()
+
+    def reverse_all(self) -> Iterator[tuple[Any, Any]]:
+        return self.reverse_range()
+
+    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
+        """The entries whose serialized keys begin with these bytes."""
+        return self._entries(self._map.prefix(prefix))
+
+    def approximate_num_entries(self) -> int:
+        return len(self._map)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
+        if value is None:
+            self._map.delete(key)
+        else:
+            self._map.put(key, value)
+
+    def _entries(self, found: list[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
+        return iter([(self._decode_key(key), self._decode(value)) for key, value in found])
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        self.restore(key, value, 0)
+        self._log(key, value)
+
+
+class TimestampedKeyValueStore(Store):
+    """Values with timestamps by key. The changelog holds the plain value; its record has the timestamp."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._map: SortedMap[tuple[bytes, int]] = SortedMap()
+
+    def get(self, key: Any) -> ValueAndTimestamp | None:
+        found = self._map.get(self._encode_key(key))
+        return None if found is None else ValueAndTimestamp(self._decode(found[0]), found[1])
+
+    def put(self, key: Any, value: ValueAndTimestamp | None) -> None:
+        encoded = self._encode_key(key)
+        content = None if value is None else self._encode(value.value)
+        if value is None or content is None:
+            self._map.delete(encoded)
+            self._log(encoded, None, None if value is None else value.timestamp)
+        else:
+            self._map.put(encoded, (content, value.timestamp))
+            self._log(encoded, content, value.timestamp)
+
+    def put_at(self, key: Any, value: Any, timestamp: int) -> bool:
+        """Puts a value with a timestamp; returns True, because the last write of a key wins."""
+        encoded = self._encode_key(key)
+        content = self._encode(value)
+        if content is None:
+            self._map.delete(encoded)
+        else:
+            self._map.put(encoded, (content, timestamp))
+        self._log(encoded, content, timestamp if content is not None else None)
+        return True
+
+    def put_if_absent(self, key: Any, value: ValueAndTimestamp) -> ValueAndTimestamp | None:
+        existing = self.get(key)
+        if existing is None:
+            self.put(key, value)
+        return existing
+
+    def delete(self, key: Any) -> ValueAndTimestamp | None:
+        before = self.get(key)
+        self.put(key, None)
+        return before
+
+    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        found = self._map.range(
+            None if first is None else self._encode_key(first), None if last is None else self._encode_key(last)
+        )
+        return iter([(self._decode_key(key), ValueAndTimestamp(self._decode(v), t)) for key, (v, t) in found])
+
+    def reverse_range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        return iter(list(self.range(first, last))[::-1])
+
+    def all(self) -> Iterator[tuple[Any, ValueAndTimestamp]]:
+        return self.range()
+
+    def approximate_num_entries(self) -> int:
+        return len(self._map)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        if value is None:
+            self._map.delete(key)
+        else:
+            self._map.put(key, (value, timestamp if timestamp >= 0 else NO_TIMESTAMP))
+
+
+class LruStore(KeyValueStore):
+    """A key-value store that drops the entry that was unused for the longest time."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._used: dict[bytes, None] = {}
+
+    def get(self, key: Any) -> Any:
+        encoded = self._encode_key(key)
+        found = self._map.get(encoded)
+        if found is not None:
+            self._touch(encoded)
+        return self._decode(found)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        super().restore(key, value, timestamp)
+        if value is None:
+            self._used.pop(key, None)
+            return
+        self._touch(key)
+        if len(self._used) > self.specification.entries_max:
+            oldest = next(iter(self._used))
+            del self._used[oldest]
+            self._map.delete(oldest)
+            self._log(oldest, None)
+
+    def _touch(self, key: bytes) -> None:
+        self._used.pop(key, None)
+        self._used[key] = None

@@ -1,0 +1,96 @@
+"""Session stores: aggregates by key and session, kept for a retention time after the end of the session."""
+
+from __future__ import annotations
+
+import struct
+from bisect import insort
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.streams.record import NO_TIMESTAMP, Window, Windowed
+from ottla.streams.state.store import Store
+
+__all__ = ["SessionStore"]
+
+_SUFFIX = struct.Struct(">qq")
+
+
+class SessionStore(Store):
+    """The changelog key is the key, the end and the start of the session (8 bytes each)."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # key -> {(end, start): aggregate}; and all sessions in the order of their ends.
+        self._sessions: dict[bytes, dict[tuple[int, int], bytes]] = {}
+        self._ends: list[tuple[int, bytes, int]] = []
+        self._observed = NO_TIMESTAMP
+
+    def put(self, session: Windowed, aggregate: Any) -> None:
+        key, window = self._encode_key(session.key), session.window
+        content = self._encode(aggregate)
+        self._write(key, content, window)
+        self._log(key + _SUFFIX.pack(window.end, window.start), content)
+
+    def remove(self, session: Windowed) -> None:
+        self.put(session, None)
+
+    def fetch_session(self, key: Any, start: int, end: int) -> Any:
+        self._expire()
+        found = self._sessions.get(self._encode_key(key))
+        return None if found is None else self._decode(found.get((end, start)))
+
+    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
+        """The sessions of a key that end at or after a time and begin at or before another, by their ends."""
+        self._expire()
+        found = self._sessions.get(self._encode_key(key), {})
+        return iter(
+            [
+                (Windowed(key, Window(start, end)), self._decode(content))
+                for (end, start), content in sorted(found.items())
+                if end >= earliest_end and start <= latest_start
+            ]
+        )
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[Windowed, Any]]:
+        """The sessions of all keys that end between two times, both included, by their ends."""
+        self._expire()
+        return iter(
+            [
+                (Windowed(self._decode_key(key), Window(start, end)), self._decode(self._sessions[key][(end, start)]))
+                for end, key, start in self._ends
+                if earliest_end <= end <= latest_end
+            ]
+        )
+
+    def fetch(self, key: Any) -> Iterator[tuple[Windowed, Any]]:
+        """All sessions of a key."""
+        return self.find_sessions(key, 0, 1 << 62)
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
+        end, start = _SUFFIX.unpack(key[-16:])
+        self._write(key[:-16], value, Window(start, end))
+
+    def _write(self, key: bytes, content: bytes | None, window: Window) -> None:
+        self._observed = max(self._observed, window.end)
+        self._expire()
+        if window.end <= self._observed - self.specification.retention_ms:
+            return
+        place = (window.end, window.start)
+        sessions = self._sessions.get(key, {})
+        if content is None:
+            if sessions.pop(place, None) is not None:
+                self._ends.remove((window.end, key, window.start))
+                if not sessions:
+                    del self._sessions[key]
+            return
+        if place not in sessions:
+            insort(self._ends, (window.end, key, window.start))
+        self._sessions.setdefault(key, sessions)[place] = content
+
+    def _expire(self) -> None:
+        limit = self._observed - self.specification.retention_ms
+        while self._ends and self._ends[0][0] <= limit:
+            end, key, start = self._ends.pop(0)
+            del self._sessions[key][(end, start)]
+            if not self._sessions[key]:
+                del self._sessions[key]

@@ -1,0 +1,162 @@
+"""Window stores: values by key and start of a window, kept for a retention time."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp, Window, Windowed
+from ottla.streams.state.store import Store
+
+__all__ = ["TimestampedWindowStore", "WindowStore"]
+
+_SUFFIX = struct.Struct(">qi")
+_SEQUENCE_MAX = 0x7FFFFFFF
+
+
+class WindowStore(Store):
+    """Values by key and start. With `retains_duplicates` a key has many values at one start.
+
+    The changelog key is the key, the start (8 bytes) and a sequence number (4 bytes), as in Kafka Streams.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._segments: dict[int, dict[bytes, Any]] = {}
+        self._starts: list[int] = []
+        self._duplicates = self.specification.retains_duplicates
+        self._retention = self.specification.retention_ms
+        self._sequence = 0
+        self._observed = NO_TIMESTAMP
+
+    def put(self, key: Any, value: Any, start: int) -> None:
+        encoded, content = self._encode_key(key), self._encode_value(value)
+        if self._duplicates:
+            self._sequence = (self._sequence + 1) & _SEQUENCE_MAX
+        self._write(encoded, content, start)
+        self._log_window(encoded + _SUFFIX.pack(start, self._sequence), content)
+
+    def fetch(self, key: Any, start: int) -> Any:
+        """The value of a key in the window with this start."""
+        self._expire()
+        if start <= self._observed - self._retention:
+            return None
+        segment = self._segments.get(start)
+        return None if segment is None else self._decode_value(segment.get(self._encode_key(key)))
+
+    def fetch_range(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        """(start, value) of a key for starts between two times, both included, in order of time."""
+        encoded = self._encode_key(key)
+        found = []
+        for start in self._starts_between(first, last):
+            content = self._segments[start].get(encoded)
+            if content is None:
+                continue
+            values = content if self._duplicates else (content,)
+            found += [(start, self._decode_value(one)) for one in values]
+        return iter(found)
+
+    def backward_fetch(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
+        return iter(list(self.fetch_range(key, first, last))[::-1])
+
+    def fetch_all(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
+        """Every key and value for starts between two times, in the order of time, then of keys."""
+        found = []
+        for start in self._starts_between(first, last):
+            window = Window(start, start + self.specification.window_size_ms)
+            segment = self._segments[start]
+            for encoded in sorted(segment):
+                values = segment[encoded] if self._duplicates else (segment[encoded],)
+                windowed = Windowed(self._decode_key(encoded), window)
+                found += [(windowed, self._decode_value(one)) for one in values]
+        return iter(found)
+
+    def fetch_key_range(self, first_key: Any, last_key: Any, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
+        low = None if first_key is None else self._encode_key(first_key)
+        high = None if last_key is None else self._encode_key(last_key)
+        return iter(
+            [
+                (windowed, value)
+                for windowed, value in self.fetch_all(first, last)
+                if (low is None or self._encode_key(windowed.key) >= low)
+                and (high is None or self._encode_key(windowed.key) <= high)
+            ]
+        )
+
+    def all(self) -> Iterator[tuple[Windowed, Any]]:
+        return self.fetch_all(0, self._starts[-1]) if self._starts else iter(())
+
+    def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        start, self._sequence = _SUFFIX.unpack(key[-12:])
+        self._write(key[:-12], self._restored(value, timestamp), start)
+
+    def _write(self, key: bytes, content: Any, start: int) -> None:
+        self._observed = max(self._observed, start)
+        self._expire()
+        if start <= self._observed - self._retention:
+            return
+        segment = self._segments.get(start)
+        if content is None:
+            # With duplicates there is no single value to delete; the write only moves time on.
+            if segment is not None and not self._duplicates:
+                segment.pop(key, None)
+                if not segment:
+                    self._drop(start)
+            return
+        if segment is None:
+            segment = self._segments[start] = {}
+            insort(self._starts, start)
+        if self._duplicates:
+            segment.setdefault(key, []).append(content)
+        else:
+            segment[key] = content
+
+    def _expire(self) -> None:
+        end = bisect_right(self._starts, self._observed - self._retention)
+        for start in self._starts[:end]:
+            del self._segments[start]
+        del self._starts[:end]
+
+    def _drop(self, start: int) -> None:
+        del self._segments[start]
+        del self._starts[bisect_left(self._starts, start)]
+
+    def _starts_between(self, first: int, last: int) -> list[int]:
+        self._expire()
+        first = max(first, self._observed - self._retention + 1)
+        return self._starts[bisect_left(self._starts, first) : bisect_right(self._starts, last)]
+
+    def _log_window(self, key: bytes, content: Any) -> None:
+        self._log(key, content)
+
+    def _restored(self, value: bytes | None, timestamp: int) -> Any:  # noqa: ARG002
+        return value
+
+    def _encode_value(self, value: Any) -> Any:
+        return self._encode(value)
+
+    def _decode_value(self, content: Any) -> Any:
+        return self._decode(content)
+
+
+class TimestampedWindowStore(WindowStore):
+    """A window store of values with timestamps; the changelog record carries the timestamp."""
+
+    def _log_window(self, key: bytes, content: Any) -> None:
+        if content is None:
+            self._log(key, None)
+        else:
+            self._log(key, content[0], content[1])
+
+    def _restored(self, value: bytes | None, timestamp: int) -> Any:
+        return None if value is None else (value, timestamp)
+
+    def _encode_value(self, value: ValueAndTimestamp | None) -> Any:
+        if value is None or value.value is None:
+            return None
+        return self._encode(value.value), value.timestamp
+
+    def _decode_value(self, content: Any) -> ValueAndTimestamp | None:
+        return None if content is None else ValueAndTimestamp(self._decode(content[0]), content[1])

@@ -1,0 +1,3 @@
+"""Tests of `ottla.streams`."""
+
+__all__: list[str] = []

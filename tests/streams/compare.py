@@ -1,0 +1,70 @@
+"""Compares our answer to a case with that of Kafka Streams, and finds the smallest case that differs.
+
+`python -m tests.streams.compare CASES [OPERATOR...]` runs so many cases for each operator.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import Any
+
+from tests.streams.cases import run_case
+from tests.streams.generate import OPERATORS, make_case
+from tests.streams.oracle.java import StreamsOracle
+
+__all__ = ["difference", "normalized", "smallest"]
+
+Case = dict[str, Any]
+
+
+def normalized(answer: Case) -> Case:
+    """Without what differs for no reason: names of functions, and the order of keys in a buffer's changelog."""
+    if "error" in answer:
+        return {"error": True}
+    internal = {
+        topic: sorted(records, key=str) if "SUPPRESS" in topic else records
+        for topic, records in answer["internal"].items()
+    }
+    description = re.sub(r"extractor class: .*", "extractor", answer["description"])
+    return {"description": description, "steps": answer["steps"], "internal": internal}
+
+
+def difference(oracle: StreamsOracle, case: Case) -> str | None:
+    """What differs first, or None."""
+    java, python = normalized(oracle.ask(case)), normalized(run_case(case))
+    for part in ("error", "description", "steps", "internal"):
+        if java.get(part) != python.get(part):
+            return f"{part} differs.\nKafka Streams: {java.get(part)}\nOttla: {python.get(part)}"
+    return None
+
+
+def smallest(oracle: StreamsOracle, case: Case) -> Case:
+    """Leaves out inputs as long as the case still differs."""
+    position = 0
+    while position < len(case["inputs"]):
+        shorter = {**case, "inputs": case["inputs"][:position] + case["inputs"][position + 1 :]}
+        if difference(oracle, shorter) is not None:
+            case = shorter
+        else:
+            position += 1
+    return case
+
+
+def main(arguments: list[str]) -> int:
+    count, names = int(arguments[0]), arguments[1:] or list(OPERATORS)
+    with StreamsOracle() as oracle:
+        for name in names:
+            for seed in range(count):
+                case = make_case(name, seed)
+                if difference(oracle, case) is not None:
+                    case = smallest(oracle, case)
+                    print(f"{name}, seed {seed}: {difference(oracle, case)}\n{json.dumps(case)}")
+                    return 1
+            print(f"{name}: {count} cases equal", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
