@@ -13,7 +13,9 @@ from ottla.model.config.own_keys import OWN_KEYS
 def test_they_are_apart_from_kafkas() -> None:
     assert not OWN_KEYS.keys() & BROKER_KEYS.keys()
     of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
-    assert all(name.startswith("ottla.") for name in OWN_KEYS.keys() - of_the_authorizer)
+    # System properties in Apache Kafka.
+    of_the_jvm = {f"org.apache.kafka.sasl.oauthbearer.allowed.{what}" for what in ("urls", "files")}
+    assert all(name.startswith("ottla.") for name in OWN_KEYS.keys() - of_the_authorizer - of_the_jvm)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ READ_BY = {
     ),
 }
 # Names that other things have too.
-AMBIGUOUS = {"cordoned.log.dirs", "request.timeout.ms"}
+AMBIGUOUS = {"cordoned.log.dirs", "request.timeout.ms", "sasl.jaas.config"}
 
 
 def words_of_the_code() -> frozenset[str]:

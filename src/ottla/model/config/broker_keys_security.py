@@ -21,7 +21,7 @@ from ottla.model.config.columns import (
     STRING,
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PLUG_INS, SECURITY
+from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PER_MECHANISM, PLUG_INS, SECURITY
 from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
@@ -51,7 +51,7 @@ SECURITY_KEYS: Final = (
               "SASL mechanism between brokers."),
     ConfigKey("sasl.mechanism.controller.protocol", STRING, "GSSAPI", None, HIGH, READ_ONLY, SECURITY,
               "SASL mechanism between controllers."),
-    ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER, HONOURED,
+    ConfigKey("sasl.jaas.config", PASSWORD, None, None, MEDIUM, PER_BROKER, PER_MECHANISM,
               "Login settings, in JAAS syntax."),
     ConfigKey("sasl.server.callback.handler.class", CLASS, None, None, MEDIUM, READ_ONLY, HONOURED,
               "Class that checks credentials."),

@@ -23,6 +23,7 @@ __all__ = [
     "ONE_PROCESS",
     "OWN_BUFFERS",
     "PARKED",
+    "PER_MECHANISM",
     "PLUG_INS",
     "SECURITY",
     "TELEMETRY",
@@ -47,6 +48,7 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 # Refused: ignoring the key would not do what the operator wants.
 FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
 KERBEROS: Final = refused("Kerberos is not available")
+PER_MECHANISM: Final = refused("it must be set for a mechanism: listener.name.<name>.<mechanism>.sasl.jaas.config")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("this part of TLS and SASL is not available yet")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
