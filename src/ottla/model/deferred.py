@@ -84,10 +84,18 @@ class Deferred(Generic[T]):
         else:
             self._callbacks.append(callback)
 
-    # Combinators. A function that raises fails the Deferred that its combinator returns.
+    # Combinators. A function that raises fails the Deferred that its combinator returns. Most Deferreds are complete
+    # when they get here: then no callback is needed, and an outcome that passes through stays in this Deferred.
 
     def then(self, function: Callable[[T], U]) -> Deferred[U]:
         """`function(value)`. An error passes through."""
+        if self.done:
+            if self._error is not None:
+                return self  # type: ignore[return-value]
+            try:
+                return Deferred.resolved(function(self._value))  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
+                return Deferred.failed(error)
         made: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
@@ -106,6 +114,13 @@ class Deferred(Generic[T]):
 
     def and_then(self, function: Callable[[T], Deferred[U]]) -> Deferred[U]:
         """The outcome of the `Deferred` that `function(value)` returns. An error passes through."""
+        if self.done:
+            if self._error is not None:
+                return self  # type: ignore[return-value]
+            try:
+                return function(self._value)  # type: ignore[arg-type]
+            except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
+                return Deferred.failed(error)
         made: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
@@ -124,6 +139,13 @@ class Deferred(Generic[T]):
 
     def recover(self, kind: type[E], function: Callable[[E], T]) -> Deferred[T]:
         """The value, or `function(error)` for an error of this kind. Other errors pass through."""
+        if self.done:
+            if not isinstance(self._error, kind):
+                return self
+            try:
+                return Deferred.resolved(function(self._error))
+            except Exception as raised:  # noqa: BLE001 (the holder of the Deferred gets it)
+                return Deferred.failed(raised)
         made: Deferred[T] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
@@ -158,14 +180,16 @@ class Deferred(Generic[T]):
 
     def pass_to(self, target: Deferred[T]) -> None:
         """Completes the target with this outcome."""
+        if self.done:
+            self._complete(target)
+        else:
+            self.when_done(lambda done: done._complete(target))
 
-        def on_done(done: Deferred[T]) -> None:
-            if done._error is not None:
-                target.fail(done._error)
-            else:
-                target.resolve(done._value)  # type: ignore[arg-type]
-
-        self.when_done(on_done)
+    def _complete(self, target: Deferred[T]) -> None:
+        if self._error is not None:
+            target.fail(self._error)
+        else:
+            target.resolve(self._value)  # type: ignore[arg-type]
 
     def _run_callbacks(self) -> None:
         callbacks, self._callbacks = self._callbacks, None
@@ -183,7 +207,8 @@ def _kept(error: BaseException) -> BaseException:
 def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
     """All values in order, after the last completion. Fails with the first error in that order."""
     gathered: Deferred[list[T]] = Deferred()
-    missing = len(deferreds)
+    pending = [deferred for deferred in deferreds if not deferred.done]
+    missing = len(pending)
 
     def on_done(_done: Deferred[T]) -> None:
         nonlocal missing
@@ -192,14 +217,14 @@ def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
             finish()
 
     def finish() -> None:
-        error = next((deferred.error for deferred in deferreds if deferred.error is not None), None)
-        if error is not None:
-            gathered.fail(error)
-        else:
-            gathered.resolve([deferred.result() for deferred in deferreds])
+        for deferred in deferreds:
+            if deferred._error is not None:
+                gathered.fail(deferred._error)
+                return
+        gathered.resolve([deferred._value for deferred in deferreds])  # type: ignore[misc]
 
-    if not deferreds:
+    if not pending:
         finish()
-    for deferred in deferreds:
+    for deferred in pending:
         deferred.when_done(on_done)
     return gathered

@@ -72,9 +72,11 @@ WITHOUT_ARRAYS = {
     "DescribeCluster",
     "EndTxn",
     "Envelope",
+    "ExpireDelegationToken",
     "Heartbeat",
     "InitProducerId",
     "RemoveRaftVoter",
+    "RenewDelegationToken",
     "UnregisterBroker",
 }
 EXEMPT = {

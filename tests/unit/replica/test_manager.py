@@ -268,7 +268,7 @@ def test_settings_that_cannot_be_read_do_not_stop_the_node(node: DataPath) -> No
 class TestLogDirectories:
     def describe(self, node: DataPath, topics: list[DescribableLogDirTopic] | None = None) -> dict[str, Any]:
         response = node.call(describe_log_dirs, DescribeLogDirsRequest(topics=topics), 4)
-        return {Path(result.log_dir).name: result for result in response.results}
+        return {Path(result.log_dir).name: result for result in response.result().results}
 
     def test_describe(self, two_disks: DataPath) -> None:
         two_disks.create_topic("t", 2)

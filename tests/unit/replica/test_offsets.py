@@ -194,7 +194,7 @@ def test_describe_producers(node: DataPath) -> None:
     node.create_topic("t")
     node.produce("t", batch("a", "b", timestamp=T0, producer_id=9, producer_epoch=1, base_sequence=0))
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0, 3])])
-    answers = node.call(describe_producers, request, 0).topics[0].partitions
+    answers = node.call(describe_producers, request, 0).result().topics[0].partitions
     assert [answer.error_code for answer in answers] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     (producer,) = answers[0].active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (9, 1, 1)
@@ -206,6 +206,6 @@ def test_a_follower_describes_its_producers(node: DataPath) -> None:
     node.produce("t", batch("a", producer_id=9, producer_epoch=1, base_sequence=0))
     node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
-    (answer,) = node.call(describe_producers, request, 0).topics[0].partitions
+    (answer,) = node.call(describe_producers, request, 0).result().topics[0].partitions
     assert answer.error_code == ErrorCode.NONE
     assert [producer.producer_id for producer in answer.active_producers] == [9]

@@ -369,7 +369,7 @@ def test_open_transactions_are_described(bench: Bench) -> None:
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0])])
 
     def described() -> Any:
-        return bench.node.call(describe_producers, request, 0).topics[0].partitions[0].active_producers[0]
+        return bench.node.call(describe_producers, request, 0).result().topics[0].partitions[0].active_producers[0]
 
     assert (described().producer_id, described().current_txn_start_offset) == (7, 1)
     assert (described().last_sequence, described().coordinator_epoch) == (1, -1)
