@@ -60,7 +60,7 @@ class _Configurable:
 
     is_key = False
 
-    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:  # noqa: ARG002 - implementations read it
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         self.is_key = is_key
 
     def close(self) -> None:

@@ -1,0 +1,156 @@
+"""Avro with a registry: dictionaries, dataclasses and plain values.
+
+A writer's schema comes with the record; a reader's schema, if given, decides what the application sees (schema
+evolution). Without a schema, a serializer derives one from the dataclass or plain type of the value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ottla.serdes.avro_classes import avro_of_class, avro_of_value, to_class
+from ottla.serdes.registry_client import RegistryClient, SchemaText
+from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
+from ottla.serdes.wire_format import SchemaTag
+
+__all__ = ["AvroDeserializer", "AvroSerializer"]
+
+_DAMAGED = (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, struct.error, AttributeError)
+
+
+class AvroSerializer(SchemaSerializer[Any]):
+    schema_type = "AVRO"
+
+    def __init__(
+        self,
+        schema: str | Mapping[str, Any] | SchemaText | None = None,
+        *,
+        client: RegistryClient | None = None,
+        config: Mapping[str, Any] | None = None,
+        to_dict: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self._given = _schema_text(schema)
+        self._to_dict = to_dict
+        self._derived: dict[type, SchemaText] = {}
+        self._parsed: dict[SchemaText, Any] = {}
+        super().__init__(client, config)
+
+    def _schema_of(self, value: Any, topic: str) -> SchemaText:
+        if self._given is not None:
+            return self._given
+        kind = type(value)
+        found = self._derived.get(kind)
+        if found is None:
+            avro = avro_of_class(kind) if dataclasses.is_dataclass(kind) else avro_of_value(value)
+            found = self._derived[kind] = SchemaText(json.dumps(avro))
+        return found
+
+    def _record_name(self, value: Any, schema: SchemaText) -> str | None:
+        avro = json.loads(schema.text)
+        if not isinstance(avro, dict) or "name" not in avro:
+            return None
+        namespace = avro.get("namespace")
+        return f"{namespace}.{avro['name']}" if namespace and "." not in avro["name"] else str(avro["name"])
+
+    def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
+        import fastavro
+
+        parsed = self._parsed.get(schema)
+        if parsed is None:
+            parsed = self._parsed[schema] = parse_avro(self.client, schema)
+        if self._to_dict is not None:
+            value = self._to_dict(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+        buffer = io.BytesIO()
+        try:
+            fastavro.schemaless_writer(buffer, parsed, value)
+        except _DAMAGED as error:
+            field, reason = _misfit(value, parsed)
+            raise self._error(topic, reason or f"it does not fit the Avro schema: {error}.", field=field) from error
+        return buffer.getvalue(), None
+
+
+class AvroDeserializer(SchemaDeserializer[Any]):
+    def __init__(
+        self,
+        reader_schema: str | Mapping[str, Any] | SchemaText | None = None,
+        *,
+        client: RegistryClient | None = None,
+        config: Mapping[str, Any] | None = None,
+        to: type | Callable[[Any], Any] | None = None,
+    ) -> None:
+        """`to` is a dataclass, or a function of the dictionary."""
+        self._reader = _schema_text(reader_schema)
+        if self._reader is None and isinstance(to, type) and dataclasses.is_dataclass(to):
+            self._reader = SchemaText(json.dumps(avro_of_class(to)))
+        self._to = to
+        self._parsed: dict[SchemaText, Any] = {}
+        super().__init__(client, config)
+
+    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> Any:
+        import fastavro
+
+        reader = self._latest(topic) or self._reader
+        buffer = io.BytesIO(payload)
+        try:
+            writer = self._parse(schema)
+            value = fastavro.schemaless_reader(buffer, writer, None if reader is None else self._parse(reader))
+        except _DAMAGED as error:
+            raise self._error(topic, f"the bytes are not Avro of schema {tag.id or tag.guid}: {error}.") from error
+        if buffer.tell() != len(payload):
+            raise self._error(topic, f"{len(payload) - buffer.tell()} bytes follow the Avro value.")
+        if self._to is None:
+            return value
+        return to_class(value, self._to) if isinstance(self._to, type) else self._to(value)
+
+    def _parse(self, schema: SchemaText) -> Any:
+        parsed = self._parsed.get(schema)
+        if parsed is None:
+            parsed = self._parsed[schema] = parse_avro(self.client if schema.references else None, schema)
+        return parsed
+
+
+def parse_avro(client: RegistryClient | None, schema: SchemaText) -> Any:
+    """A schema for fastavro, with the types that it refers to. Raises ValueError."""
+    import fastavro
+
+    named: dict[str, Any] = {}
+    try:
+        if client is not None and schema.references:
+            for text in referenced_texts(client, schema).values():
+                fastavro.parse_schema(json.loads(text.text), named_schemas=named)
+        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
+        raise ValueError(f"its Avro schema is not valid: {error}") from error
+
+
+def _schema_text(given: str | Mapping[str, Any] | SchemaText | None) -> SchemaText | None:
+    if given is None or isinstance(given, SchemaText):
+        return given
+    return SchemaText(given if isinstance(given, str) else json.dumps(given))
+
+
+def _misfit(value: Any, parsed: Any) -> tuple[str | None, str | None]:
+    """The field that does not fit, and why."""
+    from fastavro.validation import ValidationError, validate
+
+    try:
+        validate(value, parsed)
+    except ValidationError as error:
+        first = error.errors[0]
+        return first.field, f"{first.datum!r} ({type(first.datum).__name__}) is not of type {_named(first.schema)}."
+    except _DAMAGED:
+        pass
+    return None, None
+
+
+def _named(schema: Any) -> str:
+    if isinstance(schema, dict):
+        return str(schema.get("name") or schema.get("type"))
+    return " or ".join(_named(each) for each in schema) if isinstance(schema, list) else str(schema)

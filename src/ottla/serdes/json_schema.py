@@ -1,0 +1,122 @@
+"""JSON with a schema in a registry. Values are validated when they are written, and when they are read."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ottla.serdes.avro_classes import to_class
+from ottla.serdes.registry_client import RegistryClient, SchemaText
+from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
+from ottla.serdes.wire_format import SchemaTag
+
+__all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer"]
+
+
+class JsonSchemaSerializer(SchemaSerializer[Any]):
+    schema_type = "JSON"
+
+    def __init__(
+        self,
+        schema: str | Mapping[str, Any] | SchemaText,
+        *,
+        client: RegistryClient | None = None,
+        config: Mapping[str, Any] | None = None,
+        to_dict: Callable[[Any], Any] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._given = schema_text(schema)
+        self._to_dict = to_dict
+        self._validates = validate
+        self._validators: dict[SchemaText, Any] = {}
+        super().__init__(client, config)
+
+    def _schema_of(self, value: Any, topic: str) -> SchemaText:
+        return self._given
+
+    def _record_name(self, value: Any, schema: SchemaText) -> str | None:
+        root = json.loads(schema.text)
+        return root.get("title") if isinstance(root, dict) else None
+
+    def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
+        if self._to_dict is not None:
+            value = self._to_dict(value)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            value = dataclasses.asdict(value)
+        if self._validates:
+            problem = misfit(_validator(self._validators, self.client, schema), value)
+            if problem is not None:
+                raise self._error(topic, problem[1], field=problem[0])
+        try:
+            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(), None
+        except (TypeError, ValueError) as error:
+            raise self._error(topic, f"it cannot be written as JSON: {error}.") from error
+
+
+class JsonSchemaDeserializer(SchemaDeserializer[Any]):
+    def __init__(
+        self,
+        *,
+        client: RegistryClient | None = None,
+        config: Mapping[str, Any] | None = None,
+        to: type | Callable[[Any], Any] | None = None,
+        validate: bool = True,
+    ) -> None:
+        self._to = to
+        self._validates = validate
+        self._validators: dict[SchemaText, Any] = {}
+        super().__init__(client, config)
+
+    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> Any:
+        try:
+            value = json.loads(bytes(payload))
+        except ValueError as error:
+            raise self._error(topic, f"the bytes are not JSON: {error}.") from error
+        if self._validates:
+            problem = misfit(_validator(self._validators, self.client, self._latest(topic) or schema), value)
+            if problem is not None:
+                raise self._error(topic, problem[1], field=problem[0])
+        if self._to is None:
+            return value
+        return to_class(value, self._to) if isinstance(self._to, type) else self._to(value)
+
+
+def schema_text(given: str | Mapping[str, Any] | SchemaText) -> SchemaText:
+    if isinstance(given, SchemaText):
+        return given
+    return SchemaText(given if isinstance(given, str) else json.dumps(given), "JSON")
+
+
+def misfit(validator: Any, value: Any) -> tuple[str | None, str] | None:
+    """The field that does not fit the schema, and why."""
+    error = next(iter(validator.iter_errors(value)), None)
+    if error is None:
+        return None
+    field = ".".join(str(step) for step in error.instance_path) or None
+    return field, f"{error.message}."
+
+
+def _validator(known: dict[SchemaText, Any], client: RegistryClient, schema: SchemaText) -> Any:
+    found = known.get(schema)
+    if found is None:
+        import jsonschema_rs
+
+        others = {name: json.loads(each.text) for name, each in referenced_texts(client, schema).items()}
+        for document in list(others.values()):
+            if isinstance(document, dict) and isinstance(document.get("$id"), str):
+                others[document["$id"]] = document
+
+        def retrieve(address: str) -> Any:
+            for name, document in others.items():
+                if address == name or address.endswith("/" + name):
+                    return document
+            raise ValueError(f"the reference {address} is unknown")
+
+        try:
+            found = jsonschema_rs.validator_for(json.loads(schema.text), retriever=retrieve)
+        except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError) as error:
+            raise ValueError(f"its JSON Schema is not valid: {error}") from error
+        known[schema] = found
+    return found

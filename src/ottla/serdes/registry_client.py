@@ -1,0 +1,275 @@
+"""A client of a Schema Registry: blocking, with a cache, usable by several threads.
+
+Schemas by id never change, so they are asked for once. `latest` versions are asked for again after a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+__all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaText", "registry_client"]
+
+_CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+_TIMEOUT_SECONDS = 30.0
+_LATEST_SECONDS = 60.0
+# Answers after which another registry of the list is asked.
+_RETRIED = (502, 503, 504)
+
+
+class RegistryClientError(Exception):
+    """The registry's own code and message; code 0 if no registry answered."""
+
+    def __init__(self, status: int, code: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaText:
+    """A schema with what it refers to: (name, subject, version) for each reference."""
+
+    text: str
+    schema_type: str = "AVRO"
+    references: tuple[tuple[str, str, int], ...] = ()
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    rule_set: Mapping[str, Any] | None = field(default=None, hash=False)
+
+    def body(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"schema": self.text, "schemaType": self.schema_type}
+        if self.references:
+            names = ("name", "subject", "version")
+            found["references"] = [dict(zip(names, each, strict=True)) for each in self.references]
+        if self.metadata is not None:
+            found["metadata"] = self.metadata
+        if self.rule_set is not None:
+            found["ruleSet"] = self.rule_set
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    subject: str
+    version: int
+    id: int
+    guid: str
+    schema: SchemaText
+
+
+class RegistryClient:
+    def __init__(
+        self,
+        urls: str | Sequence[str],
+        *,
+        user: str | None = None,
+        password: str = "",
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._urls = [url.strip().rstrip("/") for url in (urls.split(",") if isinstance(urls, str) else urls)]
+        if not any(self._urls):
+            raise ValueError("The address of the registry is missing, for example http://localhost:8081.")
+        for url in self._urls:
+            if urlsplit(url).scheme not in ("http", "https"):
+                raise ValueError(f"{url!r} is not an address like http://localhost:8081.")
+        self._headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
+        first = urlsplit(self._urls[0])
+        if user is None and first.username is not None:
+            user, password = unquote(first.username), unquote(first.password or "")
+        if user is not None:
+            secret = base64.b64encode(f"{user}:{password}".encode()).decode()
+            self._headers["Authorization"] = f"Basic {secret}"
+        elif token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._tls = tls
+        self._local = threading.local()
+        self._ids: dict[tuple[str, SchemaText, bool], RegisteredSchema] = {}
+        self._schemas: dict[tuple[str, str, str], SchemaText] = {}
+        self._latest: dict[tuple[Any, ...], tuple[float, RegisteredSchema]] = {}
+
+    # Cached questions of serializers.
+
+    def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> RegisteredSchema:
+        return self._identified(subject, schema, normalize=normalize, path="/versions")
+
+    def lookup(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> RegisteredSchema:
+        return self._identified(subject, schema, normalize=normalize, path="")
+
+    def schema_by_id(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaText:
+        return self._schema(f"/schemas/ids/{schema_id}", subject, form)
+
+    def schema_by_guid(self, guid: str, *, form: str = "") -> SchemaText:
+        return self._schema(f"/schemas/guids/{guid}", "", form)
+
+    def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
+        """A version; deleted ones are found, because schemas refer to them."""
+        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true", "", form)
+
+    def latest(
+        self,
+        subject: str,
+        *,
+        form: str = "",
+        seconds: float = _LATEST_SECONDS,
+        metadata: Mapping[str, str] | None = None,
+    ) -> RegisteredSchema:
+        """The latest version, or the latest with these metadata properties, at most `seconds` old."""
+        key = (subject, form, tuple(sorted((metadata or {}).items())))
+        found = self._latest.get(key)
+        now = time.monotonic()
+        if found is None or (seconds >= 0 and now - found[0] > seconds):
+            query = [("format", form)] if form else []
+            path = f"/subjects/{quote(subject, safe='')}"
+            if metadata is None:
+                path += "/versions/latest"
+            else:
+                path += "/metadata"
+                query += [pair for name, value in metadata.items() for pair in (("key", name), ("value", value))]
+            answer = self.call("GET", f"{path}?{urlencode(query)}" if query else path)
+            found = self._latest[key] = (now, _registered(answer))
+        return found[1]
+
+    # Any question.
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer as JSON. Raises RegistryClientError. Asks the next registry of the list if one cannot answer."""
+        data = None if body is None else json.dumps(body).encode()
+        failure: RegistryClientError | None = None
+        for url in self._urls:
+            try:
+                status, answer = self._exchange(url, method, path, data)
+            except (OSError, http.client.HTTPException) as error:
+                failure = RegistryClientError(0, 0, f"The registry {url} cannot be reached: {error or type(error)}")
+                continue
+            if status < 400:
+                return None if not answer else json.loads(answer)
+            failure = _failure(url, status, answer)
+            if status not in _RETRIED:
+                break
+        assert failure is not None
+        raise failure
+
+    def close(self) -> None:
+        """Closes the connections of this thread."""
+        for connection in self._connections().values():
+            connection.close()
+        self._connections().clear()
+
+    def _connections(self) -> dict[str, http.client.HTTPConnection]:
+        if not hasattr(self._local, "connections"):
+            self._local.connections = {}
+        found: dict[str, http.client.HTTPConnection] = self._local.connections
+        return found
+
+    def _exchange(self, url: str, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+        """One request; a connection that the server has closed meanwhile is opened again."""
+        parts = urlsplit(url)
+        for attempt in range(2):
+            connection = self._connections().get(url)
+            is_new = connection is None
+            if connection is None:
+                connection = self._opened(parts.scheme, parts.hostname or "", parts.port)
+                self._connections()[url] = connection
+            try:
+                connection.request(method, parts.path + path, data, self._headers)
+                response = connection.getresponse()
+                return response.status, response.read()
+            except (OSError, http.client.HTTPException):
+                connection.close()
+                self._connections().pop(url, None)
+                if is_new or attempt:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _opened(self, scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+        if scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_SECONDS, context=self._tls)
+        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+
+    def _identified(self, subject: str, schema: SchemaText, *, normalize: bool, path: str) -> RegisteredSchema:
+        key = (subject, schema, normalize)
+        found = self._ids.get(key)
+        if found is None:
+            query = "?normalize=true" if normalize else ""
+            answer = self.call("POST", f"/subjects/{quote(subject, safe='')}{path}{query}", schema.body())
+            if "guid" not in answer:
+                # Older registries answer a registration with the id alone.
+                answer |= {"guid": ""}
+            given = {"subject": subject, "version": answer.get("version", 0), "schema": schema.text}
+            registered = _registered({**answer, **given})
+            found = RegisteredSchema(subject, registered.version, registered.id, registered.guid, schema)
+            self._ids[key] = found
+        return found
+
+    def _schema(self, path: str, subject: str, form: str) -> SchemaText:
+        key = (path, subject, form)
+        found = self._schemas.get(key)
+        if found is None:
+            query = urlencode([(name, value) for name, value in (("subject", subject), ("format", form)) if value])
+            separator = "&" if "?" in path else "?"
+            found = self._schemas[key] = _text(self.call("GET", f"{path}{separator}{query}" if query else path))
+        return found
+
+
+def registry_client(config: Mapping[str, Any]) -> RegistryClient:
+    """A client from the settings of Confluent's serializers: `schema.registry.url`, `basic.auth.*`, `bearer.auth.*`."""
+    url = config.get("schema.registry.url")
+    if not url:
+        raise ValueError("schema.registry.url is missing, for example http://localhost:8081.")
+    user, separator, password = str(config.get("basic.auth.user.info") or "").partition(":")
+    tls = None
+    authority = config.get("schema.registry.ssl.ca.location")
+    certificate = config.get("schema.registry.ssl.certificate.location")
+    if authority or certificate:
+        tls = ssl.create_default_context(cafile=authority)
+        if certificate:
+            tls.load_cert_chain(certificate, config.get("schema.registry.ssl.key.location"))
+    return RegistryClient(
+        str(url),
+        user=user if separator else None,
+        password=password,
+        token=config.get("bearer.auth.token"),
+        tls=tls,
+    )
+
+
+def _failure(url: str, status: int, answer: bytes) -> RegistryClientError:
+    try:
+        body = json.loads(answer)
+        return RegistryClientError(status, int(body["error_code"]), str(body["message"]))
+    except (ValueError, KeyError, TypeError):
+        return RegistryClientError(status, status, f"The registry {url} answered with {status}.")
+
+
+def _text(answer: Mapping[str, Any]) -> SchemaText:
+    references = tuple((str(each["name"]), str(each["subject"]), int(each["version"])) for each in _references(answer))
+    return SchemaText(
+        text=answer["schema"],
+        schema_type=answer.get("schemaType") or "AVRO",
+        references=references,
+        metadata=answer.get("metadata"),
+        rule_set=answer.get("ruleSet"),
+    )
+
+
+def _references(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return answer.get("references") or ()
+
+
+def _registered(answer: Mapping[str, Any]) -> RegisteredSchema:
+    return RegisteredSchema(
+        subject=str(answer["subject"]),
+        version=int(answer["version"]),
+        id=int(answer["id"]),
+        guid=str(answer.get("guid") or ""),
+        schema=_text(answer),
+    )

@@ -1,0 +1,214 @@
+"""What serializers with a registry share: which schema of which subject, and where its id is written.
+
+Settings have the names of Confluent's serializers. A serializer registers its schema (`auto.register.schemas`), looks
+it up, or takes the latest version of the subject (`use.latest.version`) or one with certain metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from ottla.serdes.protocol import Deserializer, Header, SerializationError, Serializer
+from ottla.serdes.registry_client import (
+    RegisteredSchema,
+    RegistryClient,
+    RegistryClientError,
+    SchemaText,
+    registry_client,
+)
+from ottla.serdes.subjects import SubjectStrategy, subject_strategy, topic_name
+from ottla.serdes.wire_format import SchemaTag, header_name, read_tag, tagged_header, tagged_value
+
+__all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
+
+T = TypeVar("T")
+
+_TRUE = ("true", "1", "yes")
+
+
+class _Settings:
+    """The settings of both directions."""
+
+    def __init__(self) -> None:
+        self.strategy: SubjectStrategy = topic_name
+        self.auto_register = True
+        self.normalize = False
+        self.uses_latest = False
+        self.latest_metadata: Mapping[str, str] | None = None
+        self.schema_id: int | None = None
+        self.is_strict = True
+        self.latest_seconds = 60.0
+        self.in_header = False
+
+    def read(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        side = "key" if is_key else "value"
+        self.strategy = subject_strategy(
+            config.get(f"{side}.subject.name.strategy") or config.get("subject.name.strategy")
+        )
+        self.auto_register = _flag(config, "auto.register.schemas", default=True)
+        self.normalize = _flag(config, "normalize.schemas", default=False)
+        self.uses_latest = _flag(config, "use.latest.version", default=False)
+        self.latest_metadata = config.get("use.latest.with.metadata")
+        self.is_strict = _flag(config, "latest.compatibility.strict", default=True)
+        self.latest_seconds = float(config.get("latest.cache.ttl.sec", self.latest_seconds))
+        schema_id = config.get("use.schema.id")
+        self.schema_id = None if schema_id in (None, "", -1, "-1") else int(str(schema_id))
+        where = str(config.get(f"{side}.schema.id.serializer") or config.get("schema.id.serializer") or "prefix")
+        self.in_header = where.rpartition(".")[2].lower().startswith("header")
+
+
+class SchemaSerializer(Serializer[T]):
+    """`_schema_of`, `_encode` and `_record_name` are the language's part."""
+
+    schema_type = ""
+
+    def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
+        self._client = client
+        self._settings = _Settings()
+        if config is not None:
+            self.configure(config, is_key=False)
+
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        super().configure(config, is_key=is_key)
+        if self._client is None:
+            self._client = registry_client(config)
+        self._settings.read(config, is_key=is_key)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            schema = self._schema_of(value, topic)
+            subject = self._settings.strategy(topic, self.is_key, self._record_name(value, schema))
+            registered = self._registered(subject, schema)
+            payload, indexes = self._encode(value, registered.schema, topic)
+        except RegistryClientError as error:
+            raise self._error(topic, f"the registry refused its schema: {error}") from error
+        except ValueError as error:
+            raise self._error(topic, f"{error}.") from error
+        if self._settings.in_header and headers is not None:
+            name = header_name(is_key=self.is_key)
+            headers[:] = [header for header in headers if header[0] != name]
+            headers.append((name, tagged_header(registered.guid, indexes)))
+            return payload
+        return tagged_value(registered.id, payload, indexes)
+
+    @property
+    def client(self) -> RegistryClient:
+        if self._client is None:
+            raise ValueError("The serializer has no registry: pass a client, or configure schema.registry.url.")
+        return self._client
+
+    def _registered(self, subject: str, schema: SchemaText) -> RegisteredSchema:
+        settings = self._settings
+        if settings.schema_id is not None:
+            found = self.client.schema_by_id(settings.schema_id, subject)
+            return RegisteredSchema(subject, 0, settings.schema_id, "", found)
+        if settings.latest_metadata is not None or settings.uses_latest:
+            return self.client.latest(subject, seconds=settings.latest_seconds, metadata=settings.latest_metadata)
+        if settings.auto_register:
+            return self.client.register(subject, schema, normalize=settings.normalize)
+        return self.client.lookup(subject, schema, normalize=settings.normalize)
+
+    def _schema_of(self, value: T, topic: str) -> SchemaText:
+        raise NotImplementedError
+
+    def _record_name(self, value: T, schema: SchemaText) -> str | None:
+        raise NotImplementedError
+
+    def _encode(self, value: T, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
+        """The payload, and for Protobuf the path of the message. Raises SerializationError or ValueError."""
+        raise NotImplementedError
+
+
+class SchemaDeserializer(Deserializer[T]):
+    """`_decode` is the language's part."""
+
+    has_indexes = False
+    # The form in which the language wants its schemas from the registry.
+    schema_form = ""
+
+    def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
+        self._client = client
+        self._settings = _Settings()
+        if config is not None:
+            self.configure(config, is_key=False)
+
+    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
+        super().configure(config, is_key=is_key)
+        if self._client is None:
+            self._client = registry_client(config)
+        self._settings.read(config, is_key=is_key)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+
+    def deserialize(
+        self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
+    ) -> T | None:
+        if data is None:
+            return None
+        try:
+            tag, payload = read_tag(memoryview(data), headers, is_key=self.is_key, has_indexes=self.has_indexes)
+            return self._decode(payload, tag, self._writer(tag, topic), topic)
+        except SerializationError:
+            raise
+        except RegistryClientError as error:
+            raise self._error(topic, f"the registry did not give its schema: {error}") from error
+        except ValueError as error:
+            raise self._error(topic, f"{error}.") from error
+
+    @property
+    def client(self) -> RegistryClient:
+        if self._client is None:
+            raise ValueError("The deserializer has no registry: pass a client, or configure schema.registry.url.")
+        return self._client
+
+    def _writer(self, tag: SchemaTag, topic: str) -> SchemaText:
+        if tag.guid is not None:
+            return self.client.schema_by_guid(tag.guid, form=self.schema_form)
+        assert tag.id is not None
+        subject = self._settings.strategy(topic, self.is_key, None) if self._settings.strategy is topic_name else ""
+        return self.client.schema_by_id(tag.id, subject, form=self.schema_form)
+
+    def _latest(self, topic: str) -> SchemaText | None:
+        """The schema that readers shall use, if a setting says so."""
+        settings = self._settings
+        if not settings.uses_latest and settings.latest_metadata is None:
+            return None
+        subject = settings.strategy(topic, self.is_key, None)
+        return self.client.latest(
+            subject, form=self.schema_form, seconds=settings.latest_seconds, metadata=settings.latest_metadata
+        ).schema
+
+    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> T:
+        """Raises SerializationError or ValueError."""
+        raise NotImplementedError
+
+
+def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "") -> dict[str, SchemaText]:
+    """Everything that a schema refers to, by name; a referenced schema before the one that refers to it."""
+    found: dict[str, SchemaText] = {}
+
+    def collect(each: SchemaText) -> None:
+        for name, subject, version in each.references:
+            if name not in found:
+                inner = client.version(subject, version, form=form)
+                collect(inner)
+                found[name] = inner
+
+    collect(schema)
+    return found
+
+
+def _flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    value = config.get(name)
+    if value is None:
+        return default
+    return value if isinstance(value, bool) else str(value).lower() in _TRUE
