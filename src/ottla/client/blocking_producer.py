@@ -75,8 +75,8 @@ class DeliveryFuture:
 
 class _Waiting(NamedTuple):
     topic: str
-    value: bytes | None
-    key: bytes | None
+    value: Any
+    key: Any
     headers: Sequence[tuple[str, bytes | None]]
     partition: int | None
     timestamp_ms: int | None
@@ -98,8 +98,8 @@ class BlockingProducer(Blocking):
     def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,

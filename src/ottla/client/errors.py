@@ -19,6 +19,7 @@ __all__ = [
     "LogTruncated",
     "RequestUnsupported",
     "TimedOut",
+    "WokenUp",
     "check",
     "error_of",
 ]
@@ -42,6 +43,10 @@ class ConnectionLost(ClientError):
 
 class TimedOut(ClientError):
     """The call exceeded its time-out."""
+
+
+class WokenUp(ClientError):
+    """`Consumer.wakeup` interrupted a poll."""
 
 
 class BufferExhausted(TimedOut):

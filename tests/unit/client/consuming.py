@@ -47,7 +47,7 @@ async def consume(cluster: Any, work: Callable[[Consumer, B], Awaitable[object]]
     """The work, with a consumer that asks the cluster's broker for everything."""
     broker = cluster.broker
     consumer = Consumer(cluster, ConsumerSettings(**settings))
-    consumer._groups = consumer._offsets = broker
+    consumer._starts.groups = consumer._starts.offsets = broker
     try:
         async with asyncio.timeout(60):
             await work(consumer, broker)

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.consumer.assignors import ASSIGNORS, MemberSubscription, cooperative_sticky, range_assignor
+from ottla.client.consumer.assignors import ASSIGNORS, MemberSubscription, cooperative_sticky, range_assignor, sticky
 from ottla.client.consumer.group_classic import decode_assignment, encode_assignment
+from ottla.client.consumer.previous import decode_previous, encode_previous
 from ottla.model.ids import TopicPartition
 
 counts = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), min_size=1)
@@ -18,7 +19,7 @@ counts = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), mi
 @given(counts=counts, members=st.integers(1, 5))
 def test_every_partition_has_one_reader(name: str, counts: dict[str, int], members: int) -> None:
     subscriptions = {f"m{number}": MemberSubscription(tuple(counts), ()) for number in range(members)}
-    result = ASSIGNORS[name](subscriptions, counts)
+    result = ASSIGNORS[name](subscriptions, counts, {})
     listed = [one for partitions in result.values() for one in partitions]
     expected = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
     assert set(listed) == expected
@@ -51,3 +52,50 @@ def test_an_assignment_travels() -> None:
     partitions = [TopicPartition("a", 0), TopicPartition("a", 2), TopicPartition("b", 1)]
     assert decode_assignment(memoryview(encode_assignment(partitions))) == partitions
     assert decode_assignment(memoryview(b"")) == []
+
+
+def test_equal_racks_are_preferred_where_shares_stay_fair() -> None:
+    members = {f"m-{rack}": MemberSubscription(("t",), (), rack=rack) for rack in "abc"}
+    racks = {TopicPartition("t", number): frozenset("cab"[number % 3]) for number in range(6)}
+    for assign in (range_assignor, sticky):
+        result = assign(members, {"t": 6}, racks)
+        for member, partitions in result.items():
+            assert len(partitions) == 2
+            assert all(members[member].rack in racks[one] for one in partitions)
+
+
+@settings(max_examples=60)
+@given(
+    topics=st.lists(st.sets(st.sampled_from(["a", "b", "c"]), min_size=1), min_size=1, max_size=6),
+    counts=counts,
+    data=st.data(),
+)
+def test_sticky_is_balanced_as_far_as_subscriptions_allow(
+    topics: list[set[str]], counts: dict[str, int], data: st.DataObject
+) -> None:
+    everything = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+    owners = data.draw(st.lists(st.integers(0, len(topics) - 1), min_size=len(everything), max_size=len(everything)))
+    members = {
+        f"m{number}": MemberSubscription(
+            tuple(sorted(wanted)),
+            tuple(one for one, owner in zip(everything, owners, strict=True) if owner == number),
+            1,
+        )
+        for number, wanted in enumerate(topics)
+    }
+    result = sticky(members, counts)
+    listed = [one for partitions in result.values() for one in partitions]
+    read = {topic for wanted in topics for topic in wanted}
+    assert sorted(listed) == sorted(one for one in everything if one.topic in read)
+    for member, partitions in result.items():
+        for one in partitions:
+            able = [name for name, other in members.items() if one.topic in other.topics]
+            assert member in able
+            assert len(partitions) - min(len(result[name]) for name in able) <= 1
+
+
+def test_a_sticky_member_tells_what_it_had() -> None:
+    partitions = [TopicPartition("a", 3), TopicPartition("ü", 0), TopicPartition("a", 1)]
+    found, generation = decode_previous(encode_previous(partitions, 9))
+    assert (sorted(found), generation) == (sorted(partitions), 9)
+    assert decode_previous(b"\0\0\0\7nonsense") == ([], -1)

@@ -10,8 +10,7 @@ import pytest
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import FoundOffset
-from ottla.client.consumer import Consumer
-from ottla.client.consumer import consumer as consumer_module
+from ottla.client.consumer import Consumer, starts
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
@@ -241,7 +240,7 @@ def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.Monk
         broker.append(ONE, 1)
         assert sorted(await values(consumer, 3)) == [(0, 2), (1, 0), (1, 1)]
 
-    monkeypatch.setattr(consumer_module, "_LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(starts, "_LOOK_AGAIN_SECONDS", 0.01)
     run(work, auto_offset_reset="earliest")
 
 

@@ -13,11 +13,16 @@ __all__ = ["consumer_settings", "known_to_consumers", "known_to_producers", "pro
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    return ProducerSettings(**producer_fields(properties))
+    return ProducerSettings(**producer_fields(_without_converters(properties)))
 
 
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
-    return ConsumerSettings(**consumer_fields(properties))
+    return ConsumerSettings(**consumer_fields(_without_converters(properties)))
+
+
+def _without_converters(properties: Mapping[str, str]) -> dict[str, str]:
+    """The commands have options for the format of keys and values; classes of Java in a file say nothing to them."""
+    return {name: value for name, value in properties.items() if not name.endswith("serializer")}
 
 
 def known_to_producers(properties: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,7 @@ from ottla.client.config.reading import (
     ConfigurationError,
     Key,
     apply_keys,
+    converter,
     flag,
     number,
     objects,
@@ -91,8 +92,8 @@ _OWN_KEYS: Mapping[str, Key] = {
     "session.timeout.ms": Key(number(), "session_timeout_ms"),
     "share.acknowledgement.mode": Key(only("implicit", why=_SHARE)),
     "share.acquire.mode": Key(only("batch_optimized", why=_SHARE)),
-    "key.deserializer": Key(lambda _name, value: value),
-    "value.deserializer": Key(lambda _name, value: value),
+    "key.deserializer": Key(converter("deserializer"), "key_deserializer"),
+    "value.deserializer": Key(converter("deserializer"), "value_deserializer"),
 }
 CONSUMER_KEYS: Mapping[str, Key] = {"bootstrap.servers": Key(text), **SHARED_KEYS, **_OWN_KEYS}
 

@@ -9,6 +9,7 @@ from ottla.client.config.reading import (
     ConfigurationError,
     Key,
     apply_keys,
+    converter,
     flag,
     number,
     objects,
@@ -94,8 +95,8 @@ _OWN_KEYS: Mapping[str, Key] = {
         only("false", why="two-phase commits are not part of this client; leave it out.")
     ),
     "enable.metrics.push": Key(only("false", why="metrics are not pushed to brokers; call metrics().")),
-    "key.serializer": Key(lambda _name, value: value),
-    "value.serializer": Key(lambda _name, value: value),
+    "key.serializer": Key(converter("serializer"), "key_serializer"),
+    "value.serializer": Key(converter("serializer"), "value_serializer"),
 }
 PRODUCER_KEYS: Mapping[str, Key] = {"bootstrap.servers": Key(text), **SHARED_KEYS, **_OWN_KEYS}
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.client.errors import ClientError
+from ottla.serdes.plain import plain_serde
 
 __all__ = [
     "ConfigurationError",
@@ -18,6 +19,7 @@ __all__ = [
     "Reader",
     "apply_keys",
     "configure_plugins",
+    "converter",
     "flag",
     "number",
     "objects",
@@ -157,6 +159,28 @@ def objects(name: str, value: Any) -> tuple[Any, ...]:
         value = [part.strip() for part in value.split(",") if part.strip()]
     given = value if isinstance(value, list | tuple) else [value]
     return tuple(_made(name, one) for one in given)
+
+
+def converter(kind: str) -> Reader:
+    """A serializer or deserializer: an object, a Python class, one of Kafka's classes, or a name such as `string`."""
+
+    def read(name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            short = value.strip().rpartition(".")[2].lower().removesuffix(kind)
+            plain = {"integer": "int", "bytearray": "bytes", "bytebuffer": "bytes"}.get(short, short)
+            try:
+                return getattr(plain_serde(plain), kind)
+            except ValueError:
+                pass
+        (found,) = objects(name, value)
+        method = kind.removesuffix("r")
+        # A serde has both sides.
+        found = getattr(found, kind, found)
+        if not hasattr(found, method):
+            raise ConfigurationError(f"{name}={value!r} is not a {kind}: it has no method {method}.")
+        return found
+
+    return read
 
 
 def configure_plugins(plugins: Iterable[Any], config: Mapping[str, Any]) -> None:

@@ -1,42 +1,82 @@
-"""Assignors of classic groups, which the leader of a group runs."""
+"""Assignors of classic groups, which the leader of a group runs.
+
+An assignor gets every member's subscription, the number of partitions of every topic, and the racks of the replicas. It
+prefers members in the rack of a replica where that costs no balance (KIP-881). One's own is an object with a `name` and
+a method `assign` (`GroupAssignor`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol
 
+from ottla.client.consumer.sticky import assign_sticky, previous_owners
 from ottla.model.ids import TopicPartition
 
-__all__ = ["ASSIGNORS", "COOPERATIVE", "MemberSubscription", "cooperative_sticky", "range_assignor", "round_robin"]
+__all__ = [
+    "ASSIGNORS",
+    "COOPERATIVE",
+    "STICKY",
+    "Assignment",
+    "GroupAssignor",
+    "MemberSubscription",
+    "Racks",
+    "cooperative_sticky",
+    "range_assignor",
+    "round_robin",
+    "sticky",
+]
 
+STICKY = "sticky"
 COOPERATIVE = "cooperative-sticky"
 
 
 class MemberSubscription(NamedTuple):
     topics: tuple[str, ...]
+    # The partitions of the member: still its own in a cooperative group, those before the rebalance in others.
     owned: tuple[TopicPartition, ...]
     generation: int = -1
+    rack: str | None = None
+    user_data: bytes = b""
 
 
 Assignment = dict[str, list[TopicPartition]]
-Assignor = Callable[[Mapping[str, MemberSubscription], Mapping[str, int]], Assignment]
+Members = Mapping[str, MemberSubscription]
+Racks = Mapping[TopicPartition, frozenset[str]]
+Assignor = Callable[[Members, Mapping[str, int], Racks], Assignment]
 
 
-def range_assignor(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
+class GroupAssignor(Protocol):
+    """An assignor of one's own. All members of the group need it under the same name.
+
+    Optional attributes: `is_cooperative`, True if members keep their partitions while they join again; and
+    `subscription_data(topics) -> bytes`, which the leader finds as `user_data`.
+    """
+
+    name: str
+
+    def assign(self, members: Members, counts: Mapping[str, int], racks: Racks) -> Assignment: ...
+
+
+def range_assignor(members: Members, counts: Mapping[str, int], racks: Racks | None = None) -> Assignment:
     """Contiguous ranges of each topic: equal partitions of co-partitioned topics go to the same member."""
     result: Assignment = {member: [] for member in members}
-    for topic in sorted({topic for member in members.values() for topic in member.topics}):
+    for topic in _topics(members):
         readers = sorted(member for member, subscription in members.items() if topic in subscription.topics)
-        each, extra = divmod(counts.get(topic, 0), len(readers))
-        start = 0
-        for index, member in enumerate(readers):
-            end = start + each + (1 if index < extra else 0)
-            result[member] += [TopicPartition(topic, number) for number in range(start, end)]
-            start = end
-    return result
+        partitions = [TopicPartition(topic, number) for number in range(counts.get(topic, 0))]
+        share, extra = divmod(len(partitions), len(readers))
+        left = dict.fromkeys(partitions)
+        room = {member: share + (1 if index < extra else 0) for index, member in enumerate(readers)}
+        if racks and _racks_matter(members, readers, partitions, racks):
+            for member in readers:
+                near = [one for one in left if members[member].rack in racks.get(one, ())][: room[member]]
+                _give(result, room, left, member, near)
+        for member in readers:
+            _give(result, room, left, member, list(left)[: room[member]])
+    return {member: sorted(partitions) for member, partitions in result.items()}
 
 
-def round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
+def round_robin(members: Members, counts: Mapping[str, int], _racks: Racks | None = None) -> Assignment:
     """Partitions in turn to the members that subscribe to their topic."""
     result: Assignment = {member: [] for member in members}
     order = sorted(members)
@@ -51,52 +91,58 @@ def round_robin(members: Mapping[str, MemberSubscription], counts: Mapping[str, 
     return result
 
 
-def cooperative_sticky(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> Assignment:
+def sticky(members: Members, counts: Mapping[str, int], racks: Racks | None = None) -> Assignment:
+    """Fair shares with the fewest moves; members have given everything up before they join."""
+    topics = {member: subscription.topics for member, subscription in members.items()}
+    near = {member: subscription.rack for member, subscription in members.items()}
+    return assign_sticky(_partitions(members, counts), _owners(members), topics, near, racks or {})
+
+
+def cooperative_sticky(members: Members, counts: Mapping[str, int], racks: Racks | None = None) -> Assignment:
     """Members keep their partitions while shares are fair. A moved partition is first revoked (KIP-429)."""
-    wanted = _partitions(members, counts)
-    owner: dict[TopicPartition, str] = {}
-    generation: dict[TopicPartition, int] = {}
-    for member, one in members.items():
-        for partition in one.owned:
-            # If two members claim a partition, the member of the latest generation keeps it.
-            if partition.topic in one.topics and generation.get(partition, -2) < one.generation:
-                owner[partition], generation[partition] = member, one.generation
-    result = _fair(wanted, owner, members)
+    owner = _owners(members)
     return {
-        member: [one for one in partitions if owner.get(one, member) == member] for member, partitions in result.items()
+        member: [one for one in partitions if owner.get(one, member) == member]
+        for member, partitions in sticky(members, counts, racks).items()
     }
 
 
 ASSIGNORS: Mapping[str, Assignor] = {
     "range": range_assignor,
     "roundrobin": round_robin,
+    STICKY: sticky,
     COOPERATIVE: cooperative_sticky,
 }
 
 
-def _partitions(members: Mapping[str, MemberSubscription], counts: Mapping[str, int]) -> list[TopicPartition]:
-    topics = sorted({topic for member in members.values() for topic in member.topics})
-    return [TopicPartition(topic, number) for topic in topics for number in range(counts.get(topic, 0))]
+def _owners(members: Members) -> dict[TopicPartition, str]:
+    claims = {
+        member: ([one for one in subscription.owned if one.topic in subscription.topics], subscription.generation)
+        for member, subscription in members.items()
+    }
+    return previous_owners(claims)
 
 
-def _fair(
-    wanted: Sequence[TopicPartition], owner: Mapping[TopicPartition, str], members: Mapping[str, MemberSubscription]
-) -> Assignment:
-    result: Assignment = {member: [] for member in sorted(members)}
-    share, extra = divmod(len(wanted), max(len(members), 1))
-    left = []
-    full = 0
-    for partition in wanted:
-        member = owner.get(partition)
-        if member is not None and len(result[member]) < share:
-            result[member].append(partition)
-        elif member is not None and len(result[member]) == share and full < extra:
-            result[member].append(partition)
-            full += 1
-        else:
-            left.append(partition)
-    for partition in left:
-        readers = [member for member in result if partition.topic in members[member].topics]
-        if readers:
-            result[min(readers, key=lambda member: (len(result[member]), member))].append(partition)
-    return result
+def _topics(members: Members) -> list[str]:
+    return sorted({topic for member in members.values() for topic in member.topics})
+
+
+def _partitions(members: Members, counts: Mapping[str, int]) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for topic in _topics(members) for number in range(counts.get(topic, 0))]
+
+
+def _racks_matter(members: Members, readers: list[str], partitions: list[TopicPartition], racks: Racks) -> bool:
+    """False if every partition has a replica in the rack of every member, or no member has a rack with replicas."""
+    own = {members[member].rack for member in readers}
+    return any(rack in racks.get(one, ()) for one in partitions for rack in own) and not all(
+        rack in racks.get(one, ()) for one in partitions for rack in own
+    )
+
+
+def _give(
+    result: Assignment, room: dict[str, int], left: dict[TopicPartition, None], member: str, some: list[TopicPartition]
+) -> None:
+    result[member] += some
+    room[member] -= len(some)
+    for one in some:
+        del left[one]

@@ -8,7 +8,7 @@ of the payload, because the checksum of the batch was verified.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.model.ids import TopicPartition
 from ottla.records.errors import CorruptRecords
@@ -29,8 +29,9 @@ class ConsumedRecord(NamedTuple):
     timestamp: int
     # 0: create time, of the producer. 1: log append time, of the broker.
     timestamp_type: int
-    key: bytes | None
-    value: bytes | None
+    # Bytes or None, or what a deserializer makes of them.
+    key: Any
+    value: Any
     headers: Sequence[tuple[str, bytes | None]]
     leader_epoch: int
 

@@ -10,12 +10,13 @@ its pattern matches, and the leader for partitions that it has not assigned; the
 from __future__ import annotations
 
 import asyncio
-import re
+from collections.abc import Mapping
 
 from ottla.client.classic_member import ClassicGroup, ClassicMember, Heartbeat
 from ottla.client.cluster import Cluster
-from ottla.client.consumer.assignors import ASSIGNORS, COOPERATIVE, MemberSubscription
+from ottla.client.consumer.assignors import ASSIGNORS, COOPERATIVE, STICKY, MemberSubscription, Racks
 from ottla.client.consumer.membership import Identity, Membership, Rebalance, Subscription
+from ottla.client.consumer.previous import decode_previous, encode_previous
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError
 from ottla.client.leaders import by_topic
@@ -51,7 +52,18 @@ class ClassicMembership(Membership):
             instance_id=settings.group_instance_id,
         )
         self._member = ClassicMember(cluster, group)
+        # By the name of its protocol.
+        self._assignors = {one if isinstance(one, str) else one.name: one for one in settings.assignors}
+        cooperative = [
+            name == COOPERATIVE or getattr(one, "is_cooperative", False) for name, one in self._assignors.items()
+        ]
+        # As in Java, partitions are kept during a rebalance only if every assignor of the member allows it.
+        self._is_cooperative = all(cooperative)
+        # The last assignment and its generation, which the leader of a sticky group needs.
+        self._previous: tuple[list[TopicPartition], int] = ([], -1)
         self._rejoin = True
+        # JoinGroup and SyncGroup on their way.
+        self._negotiation: asyncio.Task[list[TopicPartition] | None] | None = None
         self._topics: list[str] = []
         # As leader: the number of partitions of every topic of the group in the last assignment.
         self._counts: dict[str, int] = {}
@@ -60,45 +72,80 @@ class ClassicMembership(Membership):
     def identity(self) -> Identity:
         return Identity(self._member.member_id, self._member.generation, self._settings.group_instance_id)
 
-    async def poll(self) -> None:
+    async def poll(self, deadline: float | None = None) -> None:
         self._has_polled()
         self._due.clear()
         while self._rejoin:
-            await self._join()
+            if self._negotiation is None:
+                await self._begin_to_join()
+            if not await self._negotiated(deadline):
+                return
+
+    async def leave(self) -> None:
+        task, self._negotiation = self._negotiation, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await super().leave()
 
     async def _say_goodbye(self) -> None:
         await self._member.leave("the consumer is closed")
 
-    async def _join(self) -> None:
+    async def _begin_to_join(self) -> None:
         await self._stop_heartbeats()
         self._counts = {}
-        eager = COOPERATIVE not in self._settings.assignors or self._settings.assignors[0] != COOPERATIVE
-        if self._owned and (eager or not self.is_member):
+        if self._owned and (not self._is_cooperative or not self.is_member):
             # A removed member keeps nothing: other members may have owned its partitions and committed offsets.
             await self._on_rebalance(self._owned, [])
             self._owned = []
-        self._topics = await self._wanted_topics()
-        joined = await self._member.join(dict.fromkeys(self._settings.assignors, self._metadata()))
-        if joined is None:
-            return
-        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
-        content = await self._member.sync(joined, await self._assign(joined) if is_leader else {})
-        if content is None:
-            return
-        assignment = decode_assignment(content)
-        await self._cluster.refresh(self._topics)
+        self._negotiation = asyncio.ensure_future(self._negotiate())
+
+    async def _negotiated(self, deadline: float | None) -> bool:
+        """Applies the assignment when it is there. Returns False at the deadline; the next poll waits on."""
+        task = self._negotiation
+        assert task is not None
+        # Other members may take long to join. A poll does not wait for them beyond its time-out.
+        left = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0)
+        done, _ = await asyncio.wait([task], timeout=left)
+        if not done:
+            return False
+        self._negotiation = None
+        assignment = task.result()
+        if assignment is None:
+            return True
         revoked = [partition for partition in self._owned if partition not in set(assignment)]
         await self._on_rebalance(revoked, assignment)
         self._owned = assignment
-        if joined.protocol_name == COOPERATIVE and revoked:
-            # The revoked partitions are assigned to other members in the next round.
-            return
-        self._rejoin = False
-        self._task = asyncio.ensure_future(self._heartbeats())
+        self._previous = (assignment, self._member.generation)
+        # Partitions that a cooperative member has revoked are assigned to other members in the next round.
+        self._rejoin = self._is_cooperative and bool(revoked)
+        if self._task is not None and self._task.done():
+            # The membership has ended meanwhile.
+            self._rejoin = True
+        return True
 
-    def _metadata(self) -> bytes:
+    async def _negotiate(self) -> list[TopicPartition] | None:
+        """Joins, and returns the member's assignment; None if it has to join again."""
+        self._topics = await self._wanted_topics()
+        joined = await self._member.join({name: self._metadata(name) for name in self._assignors})
+        if joined is None:
+            return None
+        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
+        content = await self._member.sync(joined, await self._assign(joined) if is_leader else {})
+        if content is None:
+            return None
+        assignment = decode_assignment(content)
+        await self._cluster.refresh(self._topics)
+        # From now on the session needs heartbeats, also if the application polls late.
+        self._task = asyncio.ensure_future(self._heartbeats())
+        return assignment
+
+    def _metadata(self, assignor: str) -> bytes:
+        own = getattr(self._assignors[assignor], "subscription_data", None)
+        data = encode_previous(*self._previous) if assignor == STICKY else b"" if own is None else own(self._topics)
         subscription = ConsumerProtocolSubscription(
             topics=self._topics,
+            user_data=memoryview(data) if data else None,
             owned_partitions=_protocol_partitions(self._owned),
             generation_id=self._member.generation,
             rack_id=self._settings.rack or None,
@@ -108,16 +155,10 @@ class ClassicMembership(Membership):
     async def _wanted_topics(self) -> list[str]:
         if self._subscription.pattern is None:
             return list(self._subscription.topics)
-        return self._matching(await self._cluster.refresh(None), self._subscription.pattern)
+        return self._matching(await self._cluster.refresh(None))
 
-    def _matching(self, metadata: MetadataCache, pattern: str) -> list[str]:
-        matches = re.compile(pattern).fullmatch
-        hides_internal = self._settings.exclude_internal_topics
-        return sorted(
-            name
-            for name, info in metadata.topics.items()
-            if matches(name) and not (info.is_internal and hides_internal)
-        )
+    def _matching(self, metadata: MetadataCache) -> list[str]:
+        return self._subscription.matching(metadata, hides_internal=self._settings.exclude_internal_topics)
 
     async def _has_grown(self) -> bool:
         """True if there are unassigned topics or partitions. Errors are ignored, because the check is repeated."""
@@ -128,22 +169,31 @@ class ClassicMembership(Membership):
             metadata = await self._cluster.refresh(names, deadline=deadline)
         except (ClientError, KafkaError):
             return False
-        if pattern is not None and not set(self._matching(metadata, pattern)) <= set(self._topics):
+        if pattern is not None and not set(self._matching(metadata)) <= set(self._topics):
             return True
         known = metadata.topics
         return any(name in known and len(known[name].partitions) > count for name, count in self._counts.items())
 
     async def _assign(self, joined: JoinGroupResponse) -> dict[str, bytes]:
         """As leader: the assignments of all members."""
-        members = {member.member_id: _decode_subscription(memoryview(member.metadata)) for member in joined.members}
+        name = joined.protocol_name or ""
+        members = {
+            member.member_id: _decode_subscription(memoryview(member.metadata), is_sticky=name == STICKY)
+            for member in joined.members
+        }
         topics = sorted({topic for subscription in members.values() for topic in subscription.topics})
         metadata = await self._cluster.refresh(topics)
         counts = {name: len(metadata.topics[name].partitions) for name in topics if name in metadata.topics}
         self._counts = {name: counts.get(name, 0) for name in topics}
-        assignor = ASSIGNORS.get(joined.protocol_name or "")
-        if assignor is None:
+        own = self._assignors.get(name)
+        racks = _racks(metadata, counts)
+        if own is not None and not isinstance(own, str):
+            assignment = own.assign(members, counts, racks)
+        elif name in ASSIGNORS:
+            assignment = ASSIGNORS[name](members, counts, racks)
+        else:
             raise ClientError(f"The group chose the assignor {joined.protocol_name!r}, which is not known here.")
-        return {member_id: encode_assignment(partitions) for member_id, partitions in assignor(members, counts).items()}
+        return {member_id: encode_assignment(assignment.get(member_id, [])) for member_id in members}
 
     async def _heartbeats(self) -> None:
         now = asyncio.get_running_loop().time
@@ -196,13 +246,28 @@ def decode_assignment(content: memoryview) -> list[TopicPartition]:
     )
 
 
-def _decode_subscription(content: memoryview) -> MemberSubscription:
+def _decode_subscription(content: memoryview, *, is_sticky: bool) -> MemberSubscription:
     version = min(int.from_bytes(content[:2], "big"), _SUBSCRIPTION_VERSION)
     subscription, _ = decode(ConsumerProtocolSubscription, content, version, 2)
-    owned = tuple(
+    owned = [
         TopicPartition(topic.topic, number) for topic in subscription.owned_partitions for number in topic.partitions
-    )
-    return MemberSubscription(tuple(subscription.topics), owned, subscription.generation_id)
+    ]
+    generation, data = subscription.generation_id, bytes(subscription.user_data or b"")
+    if is_sticky and data:
+        owned, generation = decode_previous(data)
+    return MemberSubscription(tuple(subscription.topics), tuple(owned), generation, subscription.rack_id, data)
+
+
+def _racks(metadata: MetadataCache, counts: Mapping[str, int]) -> Racks:
+    """The racks of the replicas of each partition; empty if brokers have no racks."""
+    by_node = {node_id: broker.rack for node_id, broker in metadata.brokers.items() if broker.rack}
+    if not by_node:
+        return {}
+    return {
+        TopicPartition(topic, number): frozenset(by_node[node] for node in info.replicas if node in by_node)
+        for topic in counts
+        for number, info in metadata.topics[topic].partitions.items()
+    }
 
 
 def _protocol_partitions(partitions: list[TopicPartition]) -> list[ProtocolPartition]:

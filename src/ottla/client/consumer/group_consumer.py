@@ -11,6 +11,7 @@ the partitions in that response would never be read.
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 
 from ottla.client.cluster import Cluster
@@ -46,6 +47,9 @@ class ConsumerMembership(Membership):
         self._failure: Exception | None = None
         # True if the next heartbeat is a full one.
         self._full = True
+        # The subscribed topics: those of the subscription, or those that match a compiled pattern.
+        self._names = list(subscription.topics)
+        self._names_due = 0.0
         # True while a join may have succeeded without a response.
         self._joining = False
 
@@ -53,7 +57,7 @@ class ConsumerMembership(Membership):
     def identity(self) -> Identity:
         return Identity(self._member_id, self._epoch, self._settings.group_instance_id)
 
-    async def poll(self) -> None:
+    async def poll(self, deadline: float | None = None) -> None:  # noqa: ARG002 (it does not wait)
         self._has_polled()
         if self._failure is not None:
             failure, self._failure = self._failure, None
@@ -99,6 +103,7 @@ class ConsumerMembership(Membership):
                     # partitions: other members may have owned them and committed offsets.
                     interval_ms = None
                 else:
+                    await self._match_topics()
                     interval_ms = await self._heartbeat()
                 try:
                     async with asyncio.timeout(None if interval_ms is None else interval_ms / 1000):
@@ -110,6 +115,17 @@ class ConsumerMembership(Membership):
             self._failure = error
             self._due.set()
             self._task = None
+
+    async def _match_topics(self) -> None:
+        """Looks for the topics that a compiled pattern matches, from time to time."""
+        now = asyncio.get_running_loop().time()
+        if not isinstance(self._subscription.pattern, re.Pattern) or now < self._names_due:
+            return
+        self._names_due = now + self._cluster.settings.metadata_age_max_ms / 1000
+        metadata = await self._cluster.refresh(None)
+        names = self._subscription.matching(metadata, hides_internal=self._settings.exclude_internal_topics)
+        if names != self._names:
+            self._names, self._full = names, True
 
     async def _step_aside(self) -> None:
         """Leaves the group. The next poll revokes all partitions and joins again."""
@@ -162,11 +178,11 @@ class ConsumerMembership(Membership):
             request.rack_id = self._settings.rack or None
             request.rebalance_timeout_ms = self._settings.max_poll_interval_ms
             request.server_assignor = self._settings.remote_assignor
-            if self._subscription.pattern is not None:
+            if isinstance(self._subscription.pattern, str):
                 request.subscribed_topic_regex = self._subscription.pattern
                 request.subscribed_topic_names = []
             else:
-                request.subscribed_topic_names = list(self._subscription.topics)
+                request.subscribed_topic_names = list(self._names)
         # Reset when the response arrives.
         self._full = self._joining = True
         return request
@@ -175,7 +191,7 @@ class ConsumerMembership(Membership):
         """Sets the target. Returns False if a topic id is unknown: not all brokers know a new topic at once."""
         names = self._cluster.metadata.names
         if any(topic.topic_id not in names for topic in assignment.topic_partitions):
-            await self._cluster.refresh(None if self._subscription.pattern else list(self._subscription.topics))
+            await self._cluster.refresh(None if isinstance(self._subscription.pattern, str) else list(self._names))
         target = [
             TopicPartition(names[topic.topic_id], partition)
             for topic in assignment.topic_partitions

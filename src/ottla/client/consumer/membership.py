@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +14,7 @@ from ottla.model.ids import TopicPartition
 if TYPE_CHECKING:
     from ottla.client.cluster import Cluster
     from ottla.client.consumer.settings import ConsumerSettings
+    from ottla.client.metadata import MetadataCache
     from ottla.wire.message import Message
 
 __all__ = ["Identity", "Membership", "Rebalance", "Subscription"]
@@ -23,8 +25,18 @@ GOODBYE_MS_MAX = 5_000
 
 class Subscription(NamedTuple):
     topics: tuple[str, ...]
-    # A regular expression instead of topic names.
-    pattern: str | None = None
+    # A regular expression instead of topic names. Text is matched by the coordinator, if its protocol can do that.
+    pattern: str | re.Pattern[str] | None = None
+
+    def matching(self, metadata: MetadataCache, *, hides_internal: bool) -> list[str]:
+        """The topics that the pattern matches, for coordinators that do not match it."""
+        assert self.pattern is not None
+        matches = re.compile(self.pattern).fullmatch
+        return sorted(
+            name
+            for name, info in metadata.topics.items()
+            if matches(name) and not (info.is_internal and hides_internal)
+        )
 
 
 class Identity(NamedTuple):
@@ -57,6 +69,10 @@ class Membership:
         self._polled = 0.0
 
     @property
+    def subscription(self) -> Subscription:
+        return self._subscription
+
+    @property
     def is_member(self) -> bool:
         """False if the coordinator has removed the member: other members may own its partitions."""
         return self.identity.generation > 0
@@ -70,8 +86,8 @@ class Membership:
         """Completes when a `poll` is due."""
         return self._due.wait()
 
-    async def poll(self) -> None:
-        """Joins or applies a new assignment, if that is due. Called by the consumer's poll."""
+    async def poll(self, deadline: float | None = None) -> None:
+        """Joins or applies a new assignment, if that is due, up to a deadline. Called by the consumer's poll."""
         raise NotImplementedError
 
     async def leave(self) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ottla.client.consumer.assignors import GroupAssignor
 from ottla.client.consumer.durations import parse_duration_ms
 from ottla.client.consumer.interceptors import ConsumerInterceptor
+from ottla.serdes.protocol import Deserializer
 
 __all__ = ["ConsumerSettings"]
 
@@ -16,8 +19,8 @@ class ConsumerSettings:
     # "consumer" (KIP-848) or "classic".
     group_protocol: str = "consumer"
     group_instance_id: str | None = None
-    # For classic groups, in order of preference: range, roundrobin, cooperative-sticky.
-    assignors: tuple[str, ...] = ("range", "cooperative-sticky")
+    # For classic groups, in order of preference: range, roundrobin, sticky, cooperative-sticky, or own objects.
+    assignors: tuple[str | GroupAssignor, ...] = ("range", "cooperative-sticky")
     # The server-side assignor of the new protocol; None leaves the choice to the coordinator.
     remote_assignor: str | None = None
     rack: str = ""
@@ -40,6 +43,9 @@ class ConsumerSettings:
     allow_auto_create: bool = True
     # A pattern that clients match does not match internal topics.
     exclude_internal_topics: bool = True
+    # Keys and values stay bytes without one.
+    key_deserializer: Deserializer[Any] | None = None
+    value_deserializer: Deserializer[Any] | None = None
     # They see every polled list of records, and every commit.
     interceptors: tuple[ConsumerInterceptor, ...] = ()
 

@@ -27,6 +27,7 @@ from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.serdes.protocol import SerializationError
 
 __all__ = ["Producer"]
 
@@ -40,6 +41,7 @@ class Producer:
     def __init__(
         self, settings: ClientSettings | Cluster | Mapping[str, Any], producer: ProducerSettings | None = None
     ) -> None:
+        config: Mapping[str, Any] = {}
         if isinstance(settings, Mapping):
             # Imported with the first dictionary: settings in types need no reader.
             from ottla.client.config.producer import read_producer
@@ -58,6 +60,12 @@ class Producer:
         self._sender = Sender(self._cluster, self.settings, self._batches, identity, self._transactions)
         self._turns = Turns()
         self._interceptors = InterceptorChain(self.settings.interceptors)
+        self._serializers = (self.settings.key_serializer, self.settings.value_serializer)
+        for serializer, is_key in zip(self._serializers, (True, False), strict=True):
+            if serializer is not None:
+                serializer.configure(config, is_key=is_key)
+        # True if a record is not sent as it is given.
+        self._converts = bool(self._interceptors) or self._serializers != (None, None)
         self._closed = False
         self.measures = self._sender.measures
         self._recent = Recent(
@@ -73,8 +81,8 @@ class Producer:
     async def send(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
@@ -83,12 +91,12 @@ class Producer:
     ) -> Delivery:
         """Adds a record to a batch, after waiting for room in the buffer. Await the result for the offset.
 
-        `on_delivery` is called with the record's position, or with its error; for the records of a partition in their
-        order.
+        Key and value are bytes or None, or objects that the serializers of the settings know. `on_delivery` is called
+        with the record's position, or with its error; for the records of a partition in their order.
         """
-        if self._interceptors:
+        if self._converts:
             record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
-            return await self._send_intercepted(record, on_delivery)
+            return await self._send_converted(record, on_delivery)
         if (info := self._ready(topic)) is not None:
             return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
         async with self._turns.turn(topic):
@@ -98,8 +106,8 @@ class Producer:
     async def send_and_wait(
         self,
         topic: str,
-        value: bytes | None = None,
-        key: bytes | None = None,
+        value: Any = None,
+        key: Any = None,
         *,
         headers: Sequence[tuple[str, bytes | None]] = (),
         partition: int | None = None,
@@ -139,6 +147,9 @@ class Producer:
             await self._sender.stop()
             self._sender.fail_all(ClientClosed("The producer was closed."))
             self._interceptors.close()
+            for serializer in self._serializers:
+                if serializer is not None:
+                    serializer.close()
             self._batches.close()
             if self._owned:
                 await self._cluster.close()
@@ -234,8 +245,11 @@ class Producer:
             )
         return TimedOut(f"{topic}: there was no metadata {waited}. Is the cluster healthy, and does the topic exist?")
 
-    async def _send_intercepted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+    async def _send_converted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+        """Interceptors come first, then the serializers."""
         record = self._interceptors.on_send(record)
+        if not self._interceptors:
+            return await self._append(self._serialized(record), on_delivery)
         observed = self._interceptors.on_acknowledgement
 
         def on_acknowledgement(metadata: RecordMetadata, error: Exception | None) -> None:
@@ -243,16 +257,30 @@ class Producer:
             if on_delivery is not None:
                 on_delivery(metadata, error)
 
-        topic, value, key, headers, partition, timestamp = record
         try:
-            if (info := self._ready(topic)) is not None:
-                return self._batches.append(info, value, key, headers, partition, timestamp, on_acknowledgement)
-            async with self._turns.turn(topic):
-                info = await self._prepare(topic)
-                return self._batches.append(info, value, key, headers, partition, timestamp, on_acknowledgement)
-        except (ClientError, KafkaError) as error:
-            observed(RecordMetadata(topic, -1 if partition is None else partition, -1, -1), error)
+            return await self._append(self._serialized(record), on_acknowledgement)
+        except (ClientError, KafkaError, SerializationError) as error:
+            observed(RecordMetadata(record.topic, -1 if record.partition is None else record.partition, -1, -1), error)
             raise
+
+    def _serialized(self, record: OutgoingRecord) -> OutgoingRecord:
+        topic, value, key, headers = record[:4]
+        key_serializer, value_serializer = self._serializers
+        # Serializers may append headers, such as the id of a schema.
+        own = list(headers)
+        if key_serializer is not None:
+            key = key_serializer.serialize(topic, key, own)
+        if value_serializer is not None:
+            value = value_serializer.serialize(topic, value, own)
+        return record._replace(value=value, key=key, headers=own)
+
+    async def _append(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+        topic, value, key, headers, partition, timestamp = record
+        if (info := self._ready(topic)) is not None:
+            return self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
+        async with self._turns.turn(topic):
+            info = await self._prepare(topic)
+            return self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
 
     def _check_not_closed(self) -> None:
         if self._closed:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ottla.client.producer.interceptors import ProducerInterceptor
 from ottla.client.producer.partitioner import Partitioner
 from ottla.records.compression import Codec
+from ottla.serdes.protocol import Serializer
 
 __all__ = ["ProducerSettings"]
 
@@ -35,6 +37,9 @@ class ProducerSettings:
     request_bytes_max: int = 1_048_576
     in_flight_max: int = 5
     partitioner: Partitioner | None = None
+    # Without one, keys and values are bytes.
+    key_serializer: Serializer[Any] | None = None
+    value_serializer: Serializer[Any] | None = None
     # They see every record before it is partitioned, and every acknowledgement.
     interceptors: tuple[ProducerInterceptor, ...] = ()
     # The metadata of a topic that got no records for this time is forgotten.

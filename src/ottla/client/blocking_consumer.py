@@ -1,0 +1,227 @@
+"""`BlockingConsumer`: a consumer for code without an event loop.
+
+One thread at a time uses it, as Java's consumer; only `wakeup` may be called from other threads. Listeners of
+rebalances and callbacks of commits run on the thread that polls, so they may call the consumer. For that, a call that
+waits for the loop also does what the loop asks of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.admin.offsets import FoundOffset
+from ottla.client.consumer import ConsumedBatch, ConsumedRecord, Consumer, ConsumerSettings
+from ottla.client.consumer.commits import OnCommit
+from ottla.client.consumer.membership import Identity
+from ottla.client.errors import ClientError
+from ottla.client.loop_thread import Blocking, made
+from ottla.client.settings import ClientSettings
+from ottla.model.ids import TopicPartition
+
+__all__ = ["BlockingConsumer"]
+
+T = TypeVar("T")
+OnPartitions = Callable[[list[TopicPartition]], object]
+# A function for the calling thread; None when the call is done.
+_Errand = Callable[[], None] | None
+
+
+class BlockingConsumer(Blocking):
+    """Iterating over it gives record after record."""
+
+    def __init__(self, settings: ClientSettings | Mapping[str, Any], consumer: ConsumerSettings | None = None) -> None:
+        super().__init__()
+        self._consumer = self._made(lambda: Consumer(settings, consumer))
+        self._errands: SimpleQueue[_Errand] = SimpleQueue()
+        self._user: int | None = None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        self._call(self._consumer.assign(partitions))
+
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        on_assigned: OnPartitions | None = None,
+        on_revoked: OnPartitions | None = None,
+        on_lost: OnPartitions | None = None,
+    ) -> None:
+        self._call(
+            self._consumer.subscribe(
+                topics,
+                pattern=pattern,
+                on_assigned=self._on_caller(on_assigned),
+                on_revoked=self._on_caller(on_revoked),
+                on_lost=self._on_caller(on_lost),
+            )
+        )
+
+    def unsubscribe(self) -> None:
+        self._call(self._consumer.unsubscribe())
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self._consumer.assignment
+
+    @property
+    def member(self) -> Identity | None:
+        return self._consumer.member
+
+    def poll(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> list[ConsumedRecord]:
+        return self._call(self._consumer.poll(timeout_ms, max_records=max_records))
+
+    def __iter__(self) -> Iterator[ConsumedRecord]:
+        while True:
+            while (record := self._consumer.next_waiting()) is not None:
+                yield record
+            self._call(self._consumer.fill_waiting())
+
+    def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
+        return self._call(self._consumer.batches(timeout_ms))
+
+    def wakeup(self) -> None:
+        """Makes the present or the next poll raise WokenUp, from any thread."""
+        self._consumer.wakeup()
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self._call(made(lambda: self._consumer.pause(*partitions)))
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self._call(made(lambda: self._consumer.resume(*partitions)))
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return self._consumer.paused
+
+    def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
+        self._call(made(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
+
+    def seek_to(self, time: int, *partitions: TopicPartition) -> None:
+        self._call(self._consumer.seek_to(time, *partitions))
+
+    def seek_to_beginning(self, *partitions: TopicPartition) -> None:
+        self._call(self._consumer.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: TopicPartition) -> None:
+        self._call(self._consumer.seek_to_end(*partitions))
+
+    def position(self, partition: TopicPartition) -> int:
+        return self._consumer.position(partition)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        return self._consumer.lag(partition)
+
+    def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
+        self._call(self._consumer.commit(offsets))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        """Commits in the background; `on_commit` runs in a later call of this consumer."""
+
+        def later(*outcome: Any) -> None:
+            if on_commit is not None:
+                self._errands.put(lambda: _ignore(on_commit(*outcome)))
+
+        self._call(made(lambda: self._consumer.commit_async(offsets, later)))
+
+    def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        return self._call(self._consumer.committed(partitions))
+
+    def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
+        return self._call(self._consumer.offsets_for_times(times))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._call(self._consumer.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._call(self._consumer.end_offsets(partitions))
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return self._call(self._consumer.partitions(topic))
+
+    def metrics(self) -> dict[str, float]:
+        return self._consumer.metrics()
+
+    def close(self) -> None:
+        """Commits if auto-commit is on, leaves the group, and ends the thread."""
+        try:
+            self._call(self._consumer.close())
+        finally:
+            self._thread.close()
+
+    # Internals.
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for the loop, and runs listeners and callbacks meanwhile."""
+        me, user = threading.get_ident(), self._user
+        if user not in (None, me):
+            work.close()
+            raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
+        self._user = me
+        try:
+            future = self._thread.submit(work)
+            future.add_done_callback(lambda _: self._errands.put(None))
+            try:
+                while True:
+                    errand = self._errands.get()
+                    if errand is not None:
+                        errand()
+                    elif future.done():
+                        return future.result()
+            except BaseException:
+                # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
+                future.cancel()
+                raise
+        finally:
+            self._user = user
+
+    def _on_caller(self, function: OnPartitions | None) -> Any:
+        """A coroutine function for the loop that runs a function on the thread of the caller."""
+        if function is None:
+            return None
+
+        async def run(partitions: list[TopicPartition]) -> None:
+            loop = asyncio.get_running_loop()
+            done: asyncio.Future[None] = loop.create_future()
+
+            def errand() -> None:
+                try:
+                    function(partitions)
+                except BaseException as error:
+                    loop.call_soon_threadsafe(_fail, done, error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    loop.call_soon_threadsafe(_finish, done)
+
+            self._errands.put(errand)
+            await done
+
+        return run
+
+    async def _close(self) -> None:
+        raise AssertionError("close() is overridden")
+
+
+def _ignore(_: object) -> None:
+    return
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _fail(done: asyncio.Future[None], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error if isinstance(error, Exception) else ClientError(f"interrupted: {error!r}"))

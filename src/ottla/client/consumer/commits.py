@@ -1,0 +1,174 @@
+"""Commits of a consumer: awaited, in the background, and automatic.
+
+A commit in the background is not retried: a later commit covers the same partitions, and a retry could overwrite it.
+Awaited commits follow the pending ones, so that the last commit of a partition is the last one that was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.interceptors import ConsumerInterceptors
+from ottla.client.consumer.membership import Identity, Membership
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError, check
+from ottla.client.leaders import by_topic
+from ottla.client.measures import ConsumerMeasures
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+)
+
+if TYPE_CHECKING:
+    Offsets = Mapping[TopicPartition, CommittedOffset]
+
+__all__ = ["Commits", "OnCommit", "as_commits"]
+
+_NAMES_VERSION_MAX = 9
+# An automatic commit does not hold up a poll for longer.
+_QUIET_SECONDS_MAX = 5.0
+
+OnCommit = Callable[[Mapping[TopicPartition, CommittedOffset], Exception | None], object]
+"""Gets the offsets of a commit in the background, and its error."""
+
+
+class Commits:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        measures: ConsumerMeasures,
+        interceptors: ConsumerInterceptors,
+        committable: Callable[[], dict[TopicPartition, CommittedOffset]],
+    ) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._measures = measures
+        self._interceptors = interceptors
+        self._committable = committable
+        self._pending: set[asyncio.Task[None]] = set()
+        self._due_at = 0.0
+        self.membership: Membership | None = None
+
+    async def commit(self, commits: Offsets) -> None:
+        """Commits and retries until the time-out of a call. Raises KafkaError or ClientError."""
+        self._check_group()
+        await self.wait_pending()
+        if commits:
+            await self._measured(commits, lambda: self._cluster.retry(lambda: self._send(commits), again=_is_repeated))
+
+    def commit_async(self, commits: Offsets, on_commit: OnCommit | None) -> None:
+        """Commits in the background, once."""
+        self._check_group()
+
+        async def whole() -> None:
+            error: Exception | None = None
+            try:
+                await self._measured(commits, lambda: self._send(commits))
+            except (KafkaError, ClientError) as failure:
+                error = failure
+            if on_commit is not None:
+                on_commit(commits, error)
+
+        task = asyncio.ensure_future(whole())
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+
+    async def commit_when_due(self) -> None:
+        if not self._settings.auto_commit:
+            return
+        now = asyncio.get_running_loop().time()
+        interval = self._settings.auto_commit_interval_ms / 1000
+        if self._due_at == 0.0:
+            self._due_at = now + interval
+        elif now >= self._due_at:
+            self._due_at = now + interval
+            await self.commit_quietly()
+
+    async def commit_quietly(self) -> None:
+        """Commits automatically. After a failure the next commit covers the same offsets."""
+        if not self._settings.auto_commit or self._settings.group_id is None:
+            return
+        try:
+            async with asyncio.timeout(_QUIET_SECONDS_MAX):
+                await self.commit(self._committable())
+        except (KafkaError, ClientError, TimeoutError):
+            return
+
+    async def wait_pending(self) -> None:
+        """Waits for the commits in the background."""
+        if self._pending:
+            await asyncio.wait(set(self._pending))
+
+    def _check_group(self) -> None:
+        if self._settings.group_id is None:
+            raise ClientError("Committing offsets needs a group; set one with --group.")
+
+    async def _measured(self, commits: Offsets, work: Callable[[], object]) -> None:
+        begun = asyncio.get_running_loop().time()
+        self._measures.commits += 1
+        try:
+            await work()  # type: ignore[misc]
+        except BaseException:
+            self._measures.failed_commits += 1
+            raise
+        finally:
+            self._measures.commit_seconds += asyncio.get_running_loop().time() - begun
+        self._interceptors.on_commit(commits)
+
+    async def _send(self, commits: Offsets) -> None:
+        assert self._settings.group_id is not None
+        if self.membership is not None and not self.membership.is_member:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group.")
+        member = Identity("", -1, None) if self.membership is None else self.membership.identity
+        request = OffsetCommitRequest(
+            group_id=self._settings.group_id,
+            generation_id_or_member_epoch=member.generation,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    partitions=[_commit_of(number, commits[TopicPartition(topic, number)]) for number in numbers],
+                )
+                for topic, numbers in by_topic(commits).items()
+            ],
+        )
+
+        def codes(answer: OffsetCommitResponse) -> list[int]:
+            return [partition.error_code for topic in answer.topics for partition in topic.partitions]
+
+        response: OffsetCommitResponse = await self._cluster.ask_coordinator(
+            self._cluster.GROUP, self._settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX
+        )
+        for code in codes(response):
+            check(code)
+
+
+def as_commits(offsets: Mapping[TopicPartition, int | CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        partition: value if isinstance(value, CommittedOffset) else CommittedOffset(value)
+        for partition, value in offsets.items()
+    }
+
+
+def _commit_of(number: int, commit: CommittedOffset) -> OffsetCommitRequestPartition:
+    return OffsetCommitRequestPartition(
+        partition_index=number,
+        committed_offset=commit.offset,
+        committed_leader_epoch=commit.leader_epoch,
+        committed_metadata=commit.metadata,
+    )
+
+
+def _is_repeated(error: KafkaError) -> bool:
+    """True for a stale member epoch, which the next heartbeat renews (KIP-848)."""
+    return error.code.retriable or error.code == ErrorCode.STALE_MEMBER_EPOCH

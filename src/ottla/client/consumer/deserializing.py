@@ -1,0 +1,53 @@
+"""Deserializers of a consumer: keys and values of polled records as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ottla.client.consumer.decode import ConsumedRecord
+from ottla.serdes.protocol import Deserializer, SerializationError
+
+__all__ = ["Deserializing"]
+
+
+class Deserializing:
+    def __init__(self, key: Deserializer[Any] | None, value: Deserializer[Any] | None) -> None:
+        self._key = key
+        self._value = value
+
+    def __bool__(self) -> bool:
+        return self._key is not None or self._value is not None
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        if self._key is not None:
+            self._key.configure(config, is_key=True)
+        if self._value is not None:
+            self._value.configure(config, is_key=False)
+
+    def close(self) -> None:
+        for one in (self._key, self._value):
+            if one is not None:
+                one.close()
+
+    def apply(self, records: Sequence[ConsumedRecord]) -> list[ConsumedRecord]:
+        """The records up to the first that cannot be deserialized. Raises SerializationError if that is the first."""
+        found: list[ConsumedRecord] = []
+        for record in records:
+            try:
+                found.append(self._applied(record))
+            except SerializationError as error:
+                if found:
+                    return found
+                raise error.at(
+                    topic=record.topic, partition=record.partition, offset=record.offset
+                ) from error.__cause__
+        return found
+
+    def _applied(self, record: ConsumedRecord) -> ConsumedRecord:
+        key, value, headers = record.key, record.value, record.headers
+        if self._key is not None:
+            key = self._key.deserialize(record.topic, key, headers)
+        if self._value is not None:
+            value = self._value.deserialize(record.topic, value, headers)
+        return record._replace(key=key, value=value)

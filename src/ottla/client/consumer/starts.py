@@ -1,0 +1,113 @@
+"""Finds the positions of newly assigned partitions: the committed offset, or the place of the reset policy."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+
+from ottla.client.admin.groups import CommittedOffset, Groups
+from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset, Offsets
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Starts"]
+
+# The wait of all partitions for a position that is not known at once, and the pause before its next lookup.
+_LOOK_MS = 2_000
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class Starts:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings, positions: Positions) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._positions = positions
+        self.groups = Groups(cluster)
+        self.offsets = Offsets(cluster)
+
+    async def find_due(self) -> None:
+        """Looks for the unknown positions, unless their last lookup was a moment ago."""
+        now = asyncio.get_running_loop().time()
+        unknown = [
+            partition for partition in self._positions.unknown if self._positions.get(partition).look_again <= now
+        ]
+        if unknown:
+            await self._find(unknown)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        if self._settings.group_id is None:
+            raise ClientError("Committed offsets belong to a group; set one with --group.")
+        group_id, wanted = self._settings.group_id, list(partitions)
+        # Retried while a transaction with some of these offsets is completing.
+        return await self._cluster.retry(lambda: self.groups.offsets(group_id, wanted, stable=True))
+
+    async def numbers(self, partitions: Iterable[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        """The first or last offsets of partitions."""
+        return await self.offsets.numbers(partitions, at, committed=self._settings.read_committed)
+
+    async def for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
+        """The first record from each timestamp on; None if there is none."""
+        found = await self.offsets.find(times, committed=self._settings.read_committed)
+        result: dict[TopicPartition, FoundOffset | None] = {}
+        for partition, answer in found.items():
+            if isinstance(answer, KafkaError):
+                raise KafkaError(answer.code, f"{partition}: {answer.message}")
+            result[partition] = None if answer.offset < 0 else answer
+        return result
+
+    async def _find(self, partitions: list[TopicPartition]) -> None:
+        left = partitions
+        asked = [partition for partition in partitions if not self._positions.get(partition).forgets_commits]
+        if self._settings.group_id is not None and asked:
+            committed = await self.committed(asked)
+            for partition, found in committed.items():
+                state = self._positions.states.get(partition)
+                if state is not None and state.position < 0:
+                    state.seek(found.offset, found.leader_epoch)
+            left = [partition for partition in partitions if partition not in committed]
+        if not left:
+            return
+        if self._settings.auto_offset_reset == "none":
+            raise ClientError(f"There is no committed offset for {left[0]}, and auto_offset_reset is none.")
+        times = dict.fromkeys(left, self._reset_time())
+        missing = await self._begin_at(times, timeout_ms=_LOOK_MS)
+        if missing and len(self._positions.unknown) == len(self._positions.states):
+            # There are no other partitions to read meanwhile.
+            missing = await self._begin_at({partition: times[partition] for partition in missing})
+            for partition, error in missing.items():
+                raise KafkaError(error.code, f"{partition}: {error.message}")
+
+    def _reset_time(self) -> int:
+        """The time of the first record to read without a committed offset."""
+        age_ms = self._settings.reset_age_ms
+        if age_ms is not None:
+            return max(int(time.time() * 1000) - age_ms, 0)
+        return EARLIEST if self._settings.auto_offset_reset == "earliest" else LATEST
+
+    async def _begin_at(
+        self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, KafkaError]:
+        """Sets positions by time. Returns the partitions without a leader, which the others do not wait for."""
+        found = await self.offsets.find(times, committed=self._settings.read_committed, timeout_ms=timeout_ms)
+        missing: dict[TopicPartition, KafkaError] = {}
+        for partition, answer in found.items():
+            state = self._positions.states.get(partition)
+            if state is None or state.position >= 0:
+                continue
+            if not isinstance(answer, FoundOffset):
+                state.look_again = asyncio.get_running_loop().time() + _LOOK_AGAIN_SECONDS
+                missing[partition] = answer
+            elif answer.offset >= 0:
+                state.seek(answer.offset)
+            else:
+                # No record is as young as the duration: the partition is read from its end.
+                state.seek((await self.numbers([partition], LATEST))[partition])
+        for partition, error in missing.items():
+            if not error.code.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaError(error.code, f"{partition}: {error.message}")
+        return missing
