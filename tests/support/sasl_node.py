@@ -12,12 +12,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.host.free_ports import free_ports
 from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
-from tests.support.brokers import OttlaFromFile
+from tests.support.brokers import ApacheKafka, OttlaFromFile
 from tests.support.raw_client import RawClient
 
-__all__ = ["MECHANISMS", "PASSWORD", "PLAIN", "SaslNode", "librdkafka"]
+__all__ = ["MECHANISMS", "PASSWORD", "PLAIN", "SCRAM", "SaslNode", "librdkafka"]
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PASSWORD = "alice-secret"
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
@@ -25,9 +26,15 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 class SaslNode:
     """Settings are added to those of the node, and replace them."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        *,
+        kind: type[OttlaFromFile] | type[ApacheKafka] = OttlaFromFile,
+    ) -> None:
         (self.port,) = free_ports(1)
-        self.node = OttlaFromFile(
+        self.node = kind(
             directory,
             {
                 "listeners": "",
@@ -39,10 +46,14 @@ class SaslNode:
                 "listener.name.clients.plain.sasl.jaas.config": (
                     f'{PLAIN} required username="x" password="y" user_alice="{PASSWORD}" user_bob="bob-secret";'
                 ),
+                # Apache Kafka wants a login module for every mechanism.
+                "listener.name.clients.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
+                "listener.name.clients.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
                 **(settings or {}),
             },
         )
-        inside, outside = self.node.listeners, f"CLIENTS://127.0.0.1:{self.port}"
+        inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
+        outside = f"CLIENTS://127.0.0.1:{self.port}"
         self.node.settings["listeners"] = f"{inside},{outside}"
         self.node.settings["advertised.listeners"] = f"{inside.split(',')[0]},{outside}"
         self.node.settings["listener.security.protocol.map"] = (

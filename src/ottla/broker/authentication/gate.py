@@ -30,6 +30,8 @@ from ottla.sasl.exchange import SaslError, ServerExchange
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, decode
 from ottla.wire.framing import RequestHeader, parse_request_header, response_parts
+from ottla.wire.message import Message
+from ottla.wire.messages.api_versions import ApiVersionsResponse
 from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
@@ -121,7 +123,7 @@ class SaslGate:
             return self._take_token(bytes(frame), BareReply(), connection, waiter)
         try:
             header = parse_request_header(frame)
-            if header.api_key == ApiKey.API_VERSIONS:
+            if header.api_key == ApiKey.API_VERSIONS and self._state is not _State.REQUESTS:
                 return None
             if header.api_key == ApiKey.SASL_HANDSHAKE and self._state is _State.HANDSHAKE:
                 return self._shake_hands(frame, header)
@@ -129,9 +131,7 @@ class SaslGate:
                 return self._authenticate(frame, header, connection, waiter)
         except (MalformedMessage, struct.error, IndexError):
             raise CloseConnection("a malformed request before the login") from None
-        self._count_failure()
-        name = API_SPECS[ApiKey(header.api_key)].name if header.api_key in API_SPECS else f"API key {header.api_key}"
-        raise CloseConnection(f"a {name} request before the login was complete")
+        return self._refuse_order(header)
 
     # -- the end of a session --------------------------------------------------------------------------------------
 
@@ -246,6 +246,23 @@ class SaslGate:
         return max(min(limits), 0) if limits else None
 
     # -- refusals --------------------------------------------------------------------------------------------------
+
+    def _refuse_order(self, header: RequestHeader) -> list[Part]:
+        """The last answer to a request that is not due. Only requests of a login have one: others are not decoded."""
+        self._count_failure()
+        name = API_SPECS[ApiKey(header.api_key)].name if header.api_key in API_SPECS else f"API key {header.api_key}"
+        reason = f"a {name} request before the login was complete"
+        is_begun = self._state is _State.REQUESTS
+        self._state = _State.OVER
+        response: Message | None = None
+        if is_begun and header.api_key == ApiKey.SASL_HANDSHAKE and header.api_version in (0, 1):
+            response = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        elif is_begun and header.api_key == ApiKey.API_VERSIONS and header.api_version in range(5):
+            response = ApiVersionsResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        if response is None:
+            raise CloseConnection(reason)
+        self.close_reason = reason
+        return response_parts(header.api_key, header.api_version, header.correlation_id, response)
 
     def _refuse_later(
         self, pending: PendingResponse, error: Exception, reply: Reply, waiter: GateWaiter

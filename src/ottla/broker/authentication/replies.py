@@ -49,9 +49,7 @@ class RequestReply:
         return self._header.api_version >= 1
 
     def accepted(self, token: bytes, *, session_ms: int) -> list[Part]:
-        return self._parts(
-            SaslAuthenticateResponse(error_message=None, auth_bytes=token, session_lifetime_ms=session_ms)
-        )
+        return self._parts(SaslAuthenticateResponse(error_message="", auth_bytes=token, session_lifetime_ms=session_ms))
 
     def refused(self, reason: str) -> list[Part]:
         code = ErrorCode.SASL_AUTHENTICATION_FAILED

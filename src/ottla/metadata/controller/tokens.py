@@ -29,7 +29,6 @@ __all__ = [
 
 # From 3.6-IV2 on, the log may contain tokens.
 TOKENS_LEVEL = 14
-_NO_TIME = -1
 # From this version on the response names the requester.
 _REQUESTER_VERSION = 3
 _ANONYMOUS = "User:ANONYMOUS"
@@ -42,9 +41,7 @@ def decide_create_delegation_token(
     owner = requester
     if request.owner_principal_name:
         owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
-    response = CreateDelegationTokenResponse(
-        issue_timestamp_ms=_NO_TIME, expiry_timestamp_ms=_NO_TIME, max_timestamp_ms=_NO_TIME
-    )
+    response = CreateDelegationTokenResponse()
     response.principal_type, _, response.principal_name = owner.partition(":")
     if context.api_version >= _REQUESTER_VERSION:
         response.token_requester_principal_type, _, response.token_requester_principal_name = requester.partition(":")
@@ -78,7 +75,7 @@ def decide_create_delegation_token(
 def decide_renew_delegation_token(
     request: RenewDelegationTokenRequest, context: DecisionContext
 ) -> Decision[RenewDelegationTokenResponse]:
-    refused = RenewDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME, error_code=_unavailable(context))
+    refused = RenewDelegationTokenResponse(error_code=_unavailable(context))
     if refused.error_code:
         return Decision([], refused)
     token = _find(bytes(request.hmac), context)
@@ -101,7 +98,7 @@ def decide_expire_delegation_token(
     request: ExpireDelegationTokenRequest, context: DecisionContext
 ) -> Decision[ExpireDelegationTokenResponse]:
     """A negative period removes the token at once."""
-    refused = ExpireDelegationTokenResponse(expiry_timestamp_ms=_NO_TIME, error_code=_unavailable(context))
+    refused = ExpireDelegationTokenResponse(error_code=_unavailable(context))
     if refused.error_code:
         return Decision([], refused)
     token, now_ms = _find(bytes(request.hmac), context), context.now_ms
