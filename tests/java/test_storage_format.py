@@ -23,6 +23,7 @@ from tests.support.java import ToolServer
 CLUSTER_ID = "T3R0bGFUZXN0Q2x1c3Rlcg"
 FIRST, SECOND = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 BOTH = f"1@{HOST}:9093:{FIRST},2@{HOST}:9094:{SECOND}"
+SALT = 'salt="MWx2NHBkbnc0ZndxN25vdGN4bTB5Y3kxeTE="'
 # New clusters of ours begin without these.
 WITHOUT_SHARE = ("--feature", "share.version=0", "--feature", "streams.version=0")
 
@@ -66,6 +67,24 @@ def contents(directory: Path) -> dict[str, Any]:
         (False, []),
         (True, []),
         (True, ["--standalone"]),
+        (True, ["--add-scram", f"SCRAM-SHA-256=[name=alice,{SALT},password=alice-secret]"]),
+        (
+            True,
+            [
+                "--add-scram",
+                f"SCRAM-SHA-512=[name=alice,iterations=8192,{SALT},password=alice-secret]",
+                "--add-scram",
+                f"SCRAM-SHA-256=[name=bob,{SALT},saltedpassword=mT0yyUUxnlJaC99HXgRTSYlbuqa4FSGtJCJfTMvjYCE=]",
+            ],
+        ),
+        (True, ["--add-scram", "SCRAM-SHA-256=[name=alice]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=[password=x]"]),
+        (True, ["--add-scram", "SCRAM-SHA-1=[name=alice,password=x]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=[name=alice,password=x,iterations=100]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=[name=alice,password=x,iterations=100000]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=[name=alice,password=x,what=y]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=[name=alice,saltedpassword=mT0yyUUxnlJaC99HXgRTSYlb]"]),
+        (True, ["--add-scram", "SCRAM-SHA-256=name=alice,password=x"]),
     ],
 )
 def test_both_write_the_same(java: ToolServer, tmp_path: Path, voters: bool, flags: list[str]) -> None:

@@ -71,13 +71,16 @@ class NodeLifecycle:
         config: BrokerConfig,
         world: World,
         peers: Peers,
+        controller_peers: Peers | None = None,
         listeners: Sequence[ListenerInfo],
         open_files_max: int = OPEN_FILES_MAX,
     ) -> None:
         self._config = config
         self._open_files_max = open_files_max
         self._world = world
+        # Connections to other brokers; and to controllers, whose listeners may encrypt and authenticate in other ways.
         self._peers = peers
+        self._controller_peers = controller_peers or peers
         self._listeners = listeners
         self._storage: FormattedStorage | None = None
         self._metadata_lock: Lock | None = None
@@ -99,7 +102,6 @@ class NodeLifecycle:
         """Resolves with the broker when the client listeners may open, or fails with StartError."""
         started: Deferred[Broker] = Deferred()
         try:
-            self._check_supported()
             self._check_voter_directory()
             if self._begins_cluster() or self._is_formatted():
                 self._open(None, started)
@@ -150,15 +152,6 @@ class NodeLifecycle:
         return self._close_logs()
 
     # -- starting --------------------------------------------------------------------------------------------------
-
-    def _check_supported(self) -> None:
-        config = self._config
-        for name in config.controller_listener_names:
-            if config.security_protocols[name] != "PLAINTEXT":
-                raise StartError(
-                    f"The controller listener {name} uses {config.security_protocols[name]}, "
-                    "but only PLAINTEXT is supported."
-                )
 
     def _begins_cluster(self) -> bool:
         """True if new directories mean a new cluster. A single controller begins one; all other nodes join one."""
@@ -213,7 +206,7 @@ class NodeLifecycle:
         self.waits_for_controller = True
         learn_cluster_id(
             world=self._world,
-            peers=self._peers,
+            peers=self._controller_peers,
             controllers=controller_addresses(self._config),
             timeout_ms=self._config.initial_broker_registration_timeout_ms,
         ).when_done(on_learnt)
@@ -264,7 +257,7 @@ class NodeLifecycle:
             self._metadata = ControllerRole(
                 config=self._config,
                 world=self._world,
-                peers=self._peers,
+                peers=self._controller_peers,
                 storage=self._storage,
                 metadata_directory=self._metadata_directory,
                 listeners=self._listeners,
@@ -275,7 +268,7 @@ class NodeLifecycle:
             self._metadata = RemoteMetadata(
                 config=self._config,
                 world=self._world,
-                peers=self._peers,
+                peers=self._controller_peers,
                 storage=self._storage,
                 metadata_directory=self._metadata_directory,
                 controllers=controller_addresses(self._config),

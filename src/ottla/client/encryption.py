@@ -60,7 +60,7 @@ def tls_connector(settings: TlsSettings) -> Connector:
             transport, _ = await loop.create_connection(
                 lambda: connection, host, port, ssl=context, server_hostname=host
             )
-        except (ssl.SSLError, ConnectionResetError, ConnectionAbortedError) as error:
+        except (ssl.SSLError, BrokenPipeError, ConnectionResetError, ConnectionAbortedError) as error:
             raise _failure(error, connection.endpoint) from None
         cipher = transport.get_extra_info("cipher")
         if cipher is not None and not is_allowed(cipher[0], settings.cipher_suites):

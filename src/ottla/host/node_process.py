@@ -34,6 +34,7 @@ from ottla.host.loop import new_event_loop, stop_on_signals
 from ottla.host.loop_watch import LoopWatch
 from ottla.host.metrics_endpoint import MetricsEndpoint
 from ottla.host.node_pages import NodePages
+from ottla.host.peer_security import PeerSecurity, security_between_brokers, security_of_controllers
 from ottla.host.peers import PeerConnections, PeerSettings
 from ottla.host.tls_settings import open_tls
 from ottla.host.workers import ThreadWorkers
@@ -107,21 +108,9 @@ class NodeProcess:
             files=OsFiles(),
             random=random.SystemRandom(),
         )
-        self._peers = PeerConnections(
-            self._loop,
-            client_id=f"node-{config.node_id}",
-            response_bytes_max=max(
-                RESPONSE_BYTES_MAX, config.replica_fetch_response_max_bytes + config.socket_request_max_bytes
-            ),
-            workers=self._workers,
-            settings=PeerSettings(
-                setup_timeout_ms=config.socket_connection_setup_timeout_ms,
-                setup_timeout_ms_max=config.socket_connection_setup_timeout_max_ms,
-                replica_receive_buffer_bytes=_buffer_bytes(
-                    config.replica_socket_receive_buffer_bytes, kafka_default=KAFKA_REPLICA_BUFFER_BYTES_DEFAULT
-                ),
-            ),
-        )
+        # Connections to brokers, and to controllers. They are the same where both are in plain text.
+        self._peers: PeerConnections | None = None
+        self._controller_peers: PeerConnections | None = None
         self._options = SocketOptions(
             send_buffer_bytes=_buffer_bytes(config.socket_send_buffer_bytes),
             receive_buffer_bytes=_buffer_bytes(config.socket_receive_buffer_bytes),
@@ -159,7 +148,9 @@ class NodeProcess:
             self._watch.close()
             if self._endpoint is not None:
                 self._endpoint.close()
-            self._peers.close()
+            for peers in (self._peers, self._controller_peers):
+                if peers is not None:
+                    peers.close()
             self._workers.close()
             loop.close()
             asyncio.set_event_loop(None)
@@ -216,6 +207,7 @@ class NodeProcess:
             logger.info("%s", note)
         try:
             self._tls = open_tls(self._loop, self._config)
+            self._open_peers()
             self._bind()
         except ConfigError as error:
             self._end_with(StartError(error.message))
@@ -226,10 +218,12 @@ class NodeProcess:
         except OSError as error:
             self._end_with(StartError(f"Cannot write {error.filename}: {error.strerror}."))
             return
+        assert self._peers is not None
         lifecycle = self._lifecycle = NodeLifecycle(
             config=self._config,
             world=self.world,
             peers=self._peers,
+            controller_peers=self._controller_peers,
             listeners=[info for _, info in self._bound],
             open_files_max=raise_open_files_limit() // 2,
         )
@@ -239,6 +233,33 @@ class NodeProcess:
         lifecycle.start().when_done(self._on_started)
         if self._config.server_max_startup_time_ms < LONG_MAX:
             self._loop.call_later(self._config.server_max_startup_time_ms / 1000, self._on_startup_time_over)
+
+    def _open_peers(self) -> None:
+        """Raises ConfigError if this node cannot be a client of others."""
+        between_brokers = security_between_brokers(self._config, self._workers)
+        of_controllers = security_of_controllers(self._config, self._workers)
+        self._peers = self._new_peers(between_brokers)
+        if between_brokers is not None or of_controllers is not None:
+            self._controller_peers = self._new_peers(of_controllers)
+
+    def _new_peers(self, security: PeerSecurity | None) -> PeerConnections:
+        config = self._config
+        return PeerConnections(
+            self._loop,
+            client_id=f"node-{config.node_id}",
+            response_bytes_max=max(
+                RESPONSE_BYTES_MAX, config.replica_fetch_response_max_bytes + config.socket_request_max_bytes
+            ),
+            workers=self._workers,
+            settings=PeerSettings(
+                setup_timeout_ms=config.socket_connection_setup_timeout_ms,
+                setup_timeout_ms_max=config.socket_connection_setup_timeout_max_ms,
+                replica_receive_buffer_bytes=_buffer_bytes(
+                    config.replica_socket_receive_buffer_bytes, kafka_default=KAFKA_REPLICA_BUFFER_BYTES_DEFAULT
+                ),
+            ),
+            security=security,
+        )
 
     def _bind(self) -> None:
         shown_endpoints = (*self._config.advertised_endpoints, *self._config.advertised_controller_endpoints)

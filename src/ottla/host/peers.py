@@ -7,22 +7,22 @@ server may be slow.
 
 from __future__ import annotations
 
-import errno
 import logging
-import socket
-from collections.abc import Callable, Mapping
-from typing import NamedTuple, cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, cast
 
-from ottla import __version__
 from ottla.host.loop import EventLoop
+from ottla.host.peer_connection import PeerConnection
 from ottla.model.deferred import Deferred
-from ottla.model.ports import Timer, Workers
+from ottla.model.ports import Workers
 from ottla.replica.fetcher_pool import PURPOSE as REPLICA_FETCH
 from ottla.wire.api import API_SPECS, ApiSpec
 from ottla.wire.connection.buffers import ReceiveBuffers
-from ottla.wire.connection.client import ClientConnection
 from ottla.wire.message import Message
 from ottla.wire.peers import AskedRequest, Endpoint, PeerUnreachable
+
+if TYPE_CHECKING:
+    from ottla.host.peer_security import PeerSecurity
 
 __all__ = ["PeerConnections", "PeerSettings"]
 
@@ -34,8 +34,9 @@ _LARGE_BUFFERS_MAX = 4
 # By number, because converting a number to a member of the enumeration costs more than the lookup.
 _SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
-# The most unanswered requests of a peer; more are refused. Nodes send few requests, and wait for most answers.
-REQUESTS_WAITING_MAX = 1000
+
+# Endpoints whose last failure is kept, so that it is logged once.
+FAILURES_KEPT_MAX = 1000
 
 
 class PeerSettings(NamedTuple):
@@ -46,182 +47,6 @@ class PeerSettings(NamedTuple):
     setup_timeout_ms_max: int = 30_000
     # SO_RCVBUF of followers' fetches; -1 leaves it to the operating system.
     replica_receive_buffer_bytes: int = -1
-
-
-class _PeerConnection:
-    """One socket: connecting, then open, then closed."""
-
-    def __init__(
-        self,
-        loop: EventLoop,
-        endpoint: Endpoint,
-        client_id: str,
-        response_bytes_max: int,
-        forget: Callable[[_PeerConnection], None],
-        workers: Workers | None,
-        setup_timeout_ms: int,
-        receive_buffer_bytes: int,
-        buffers: ReceiveBuffers,
-    ) -> None:
-        self._loop = loop
-        self.endpoint = endpoint
-        self._forget = forget
-        self._machine = ClientConnection(
-            str(endpoint),
-            client_id=client_id,
-            software=("ottla", __version__),
-            response_bytes_max=response_bytes_max,
-            waiting_max=REQUESTS_WAITING_MAX,
-            buffers=buffers,
-        )
-        self._receive_buffer_bytes = receive_buffer_bytes
-        self._connected = False
-        self._is_writing = False
-        self._closed = False
-        self._setup_timer: Timer | None = loop.call_later(
-            setup_timeout_ms / 1000, self.close, f"not connected within {setup_timeout_ms} ms"
-        )
-        self._socket: socket.socket | None = None
-        if workers is None or _is_address(endpoint.host):
-            self._connect(endpoint.host)
-        else:
-            workers.submit(_resolve, endpoint).when_done(self._on_resolved)
-
-    def _on_resolved(self, resolved: Deferred[str]) -> None:
-        if self._closed:
-            return
-        if resolved.error is not None:
-            self.close(f"the host name cannot be resolved: {resolved.error}")
-            return
-        try:
-            self._connect(resolved.result())
-        except OSError as error:
-            self.close(f"cannot connect: {error}")
-
-    def _connect(self, address: str) -> None:
-        connecting = self._socket = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-        connecting.setblocking(False)
-        connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._receive_buffer_bytes > 0:
-            connecting.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
-        code = connecting.connect_ex((address, self.endpoint.port))
-        if code not in (0, errno.EINPROGRESS):
-            self._loop.call_soon(self.close, f"cannot connect: {errno.errorcode.get(code, code)}")
-        else:
-            self._loop.add_writer(connecting.fileno(), self._on_connected)
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @property
-    def was_connected(self) -> bool:
-        return self._connected
-
-    def send(self, asked: AskedRequest, timeout_ms: int) -> None:
-        if self._closed:
-            asked.fail(PeerUnreachable(f"cannot connect to {self.endpoint}"))
-            return
-        asked.timer = self._loop.call_later(timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms")
-        self._machine.send(asked)
-        self._flush()
-
-    def close(self, reason: str) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        self._end_setup()
-        if self._socket is not None:
-            fileno = self._socket.fileno()
-            self._loop.remove_reader(fileno)
-            self._loop.remove_writer(fileno)
-            self._socket.close()
-        self._forget(self)
-        self._machine.fail(reason)
-
-    def _on_connected(self) -> None:
-        assert self._socket is not None
-        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            self.close(f"cannot connect: {errno.errorcode.get(code, code)}")
-            return
-        self._connected = True
-        self._end_setup()
-        self._loop.remove_writer(self._socket.fileno())
-        self._loop.add_reader(self._socket.fileno(), self._on_readable)
-        self._machine.open()
-        self._flush()
-
-    def _end_setup(self) -> None:
-        if self._setup_timer is not None:
-            self._setup_timer.cancel()
-            self._setup_timer = None
-
-    def _flush(self) -> None:
-        if self._connected and not self._is_writing and self._machine.outgoing.parts:
-            self._on_writable()
-
-    def _on_writable(self) -> None:
-        assert self._socket is not None
-        outgoing = self._machine.outgoing
-        parts = outgoing.parts
-        try:
-            while parts:
-                # A request has no regions of files.
-                data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
-                outgoing.sent(self._socket.send(data))  # type: ignore[arg-type]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError as error:
-            self.close(str(error))
-            return
-        if parts and not self._is_writing:
-            self._is_writing = True
-            self._loop.add_writer(self._socket.fileno(), self._on_writable)
-        elif not parts and self._is_writing:
-            self._is_writing = False
-            self._loop.remove_writer(self._socket.fileno())
-
-    def _on_readable(self) -> None:
-        try:
-            self._receive()
-        except Exception:
-            # A defect in the callback of a response. What was received behind it is lost: a later request would get the
-            # response to another one.
-            logger.exception("a callback of a request to %s failed", self.endpoint)
-            self.close("an internal error")
-
-    def _receive(self) -> None:
-        assert self._socket is not None
-        machine = self._machine
-        frames = machine.frames
-        while True:
-            targets = frames.targets()
-            try:
-                if len(targets) == 1:
-                    received = self._socket.recv_into(targets[0])
-                else:
-                    received = self._socket.recvmsg_into(targets)[0]
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError as error:
-                self.close(str(error))
-                return
-            # A live view would prevent the frame's buffer from being reused for the next frame.
-            del targets
-            if not received:
-                self.close("the peer closed the connection")
-                return
-            machine.received(received)
-            if machine.close_reason is not None:
-                self.close(machine.close_reason)
-                return
-            if self._closed:
-                return
-            self._flush()
-            if not frames.has_begun_frame:
-                return
-            # Only the size of a large frame was requested. The rest has arrived with it and needs no turn of its own.
 
 
 class PeerConnections:
@@ -235,14 +60,19 @@ class PeerConnections:
         response_bytes_max: int,
         workers: Workers | None = None,
         settings: PeerSettings | None = None,
+        security: PeerSecurity | None = None,
     ) -> None:
         self._settings = settings or PeerSettings()
+        # None if the listeners of the peers are PLAINTEXT.
+        self.security = security
+        # The last failure of a secured connection by endpoint, which is logged once.
+        self._failures: dict[Endpoint, str] = {}
         self._loop = loop
         # Without workers, hosts must be given as addresses.
         self._workers = workers
         self._client_id = client_id
         self._response_bytes_max = response_bytes_max
-        self._connections: dict[tuple[Endpoint, str], _PeerConnection] = {}
+        self._connections: dict[tuple[Endpoint, str], PeerConnection] = {}
         # The timeout of the next attempt, by endpoint and purpose, if the last attempt has failed.
         self._setup_timeouts_ms: dict[tuple[Endpoint, str], int] = {}
         self._buffers = ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX)
@@ -269,21 +99,25 @@ class PeerConnections:
         for connection in list(self._connections.values()):
             connection.close("this node is stopping")
 
-    def _open(self, endpoint: Endpoint, purpose: str) -> _PeerConnection:
+    def _open(self, endpoint: Endpoint, purpose: str) -> PeerConnection:
         key = (endpoint, purpose)
         settings = self._settings
         timeout_ms = self._setup_timeouts_ms.get(key, settings.setup_timeout_ms)
 
-        def forget(connection: _PeerConnection) -> None:
+        def forget(connection: PeerConnection) -> None:
             if self._connections.get(key) is connection:
                 del self._connections[key]
+            if connection.failure is not None:
+                self._tell_failure(endpoint, connection.failure)
+            elif connection.was_connected:
+                self._failures.pop(endpoint, None)
             if connection.was_connected:
                 self._setup_timeouts_ms.pop(key, None)
             else:
                 longer_ms = min(2 * timeout_ms, settings.setup_timeout_ms_max)
                 self._setup_timeouts_ms[key] = max(longer_ms, timeout_ms)
 
-        connection = _PeerConnection(
+        connection = PeerConnection(
             self._loop,
             endpoint,
             f"{self._client_id}-{purpose}",
@@ -293,22 +127,16 @@ class PeerConnections:
             timeout_ms,
             settings.replica_receive_buffer_bytes if purpose.startswith(REPLICA_FETCH) else -1,
             self._buffers,
+            self.security,
         )
         if not connection.closed:
             self._connections[key] = connection
         return connection
 
-
-def _is_address(host: str) -> bool:
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return True
-    return False
-
-
-def _resolve(endpoint: Endpoint) -> str:
-    """The first address of a host name; blocks."""
-    return str(socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)[0][4][0])
+    def _tell_failure(self, endpoint: Endpoint, reason: str) -> None:
+        """A handshake or a login has failed: an error of the configuration, which the operator has to see."""
+        if self._failures.get(endpoint) != reason:
+            if len(self._failures) >= FAILURES_KEPT_MAX:
+                self._failures.clear()
+            self._failures[endpoint] = reason
+            logger.warning("no connection to the node at %s: %s", endpoint, reason)

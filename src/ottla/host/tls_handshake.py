@@ -28,7 +28,7 @@ HANDSHAKE_SECONDS_MAX: Final = 10.0
 STEPS_PER_TURN: Final = 4
 
 OnDone = Callable[[ssl.SSLSocket], object]
-# Called with a sentence for the log; None if the client has closed the connection before it sent anything.
+# Called with a sentence for the log; None if the client has closed the connection.
 OnFailed = Callable[[str | None], object]
 
 
@@ -103,6 +103,8 @@ class _Handshake:
             if not self._is_writing:
                 self._is_writing = True
                 self._loop.add_writer(self._socket.fileno(), self._step)
+        except (ssl.SSLEOFError, ConnectionError):
+            self.fail(None)
         except OSError as error:
             self._read_rest()
             self.fail(explain_server_failure(error))

@@ -1,13 +1,13 @@
 """The first records of a new cluster: `bootstrap.checkpoint` and the records made from it.
 
-Formatting a directory writes the feature levels to `bootstrap.checkpoint`. The first leader of an empty log copies them
-into the log as one transaction, followed by the default `min.insync.replicas` that eligible leader replicas require
-(KIP-966). After that only the log matters.
+Formatting a directory writes the feature levels, and the first SCRAM credentials, to `bootstrap.checkpoint`. The first
+leader of an empty log copies them into the log as one transaction, followed by the default `min.insync.replicas` that
+eligible leader replicas require (KIP-966). After that only the log matters.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.metadata.image import ResourceType
@@ -44,10 +44,15 @@ def feature_records(levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS) -> list[
 
 
 def write_bootstrap(
-    files: Files, directory: str, *, now_ms: int, levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS
+    files: Files,
+    directory: str,
+    *,
+    now_ms: int,
+    levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS,
+    credentials: Sequence[Message] = (),
 ) -> None:
-    """Writes `bootstrap.checkpoint` with the feature levels; by default with the levels of this release."""
-    values = [encode_record(record) for record in feature_records(levels)]
+    """Writes `bootstrap.checkpoint` with the feature levels, by default those of this release, and credentials."""
+    values = [encode_record(record) for record in (*feature_records(levels), *credentials)]
     batches = snapshot_bytes(values, epoch=0, timestamp_ms=now_ms, last_contained_timestamp_ms=0)
     files.write_atomically(f"{directory}/{BOOTSTRAP_FILE}", b"".join(batches))
 

@@ -28,6 +28,7 @@ from ottla.storage.directories import lock_directory
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.names import LOG_SUFFIX
+from ottla.wire.message import Message
 
 __all__ = ["FormattedStorage", "StorageNotFormattedError", "format_storage"]
 
@@ -57,13 +58,14 @@ def format_storage(
     first_voters: Callable[[Uuid], VoterSet] | None = None,
     metadata_directory_id: Uuid | None = None,
     feature_levels: Mapping[str, int] = DEFAULT_FEATURE_LEVELS,
+    credentials: Sequence[Message] = (),
 ) -> FormattedStorage:
     """Formats new directories and returns the ids of all of them.
 
     `cluster_id` is the id of a new cluster (random if None); it must match the id of formatted directories.
     `first_voters` gives the first voters of a new cluster for the id of the metadata directory, where the configuration
     does not name the voters (KIP-853). `metadata_directory_id` is that id if other nodes already know it.
-    `feature_levels` are the levels of a new cluster.
+    `feature_levels` are the levels of a new cluster, `credentials` the first records of its users.
     """
     directories = list(dict.fromkeys((*log_dirs, metadata_log_dir)))
     with ExitStack() as locks:
@@ -80,6 +82,7 @@ def format_storage(
             first_voters=first_voters,
             metadata_directory_id=metadata_directory_id or Uuid.random(random),
             feature_levels=feature_levels,
+            credentials=credentials,
         )
 
 
@@ -97,6 +100,7 @@ def _format(
     first_voters: Callable[[Uuid], VoterSet] | None,
     metadata_directory_id: Uuid,
     feature_levels: Mapping[str, int],
+    credentials: Sequence[Message],
 ) -> FormattedStorage:
     formatted: dict[str, MetaProperties] = {}
     offline: set[str] = set()
@@ -121,7 +125,7 @@ def _format(
     known = next((meta.cluster_id for meta in formatted.values() if meta.cluster_id is not None), cluster_id)
     cluster_id = known or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
-        write_bootstrap(files, metadata_log_dir, now_ms=now_ms, levels=feature_levels)
+        write_bootstrap(files, metadata_log_dir, now_ms=now_ms, levels=feature_levels, credentials=credentials)
     if is_new and first_voters:
         write_first_voters(files, metadata_log_dir, first_voters(metadata_directory_id), now_ms=now_ms)
     for directory in directories:

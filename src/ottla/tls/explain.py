@@ -61,8 +61,6 @@ def explain_server_failure(error: OSError) -> str:
         return "the client does not accept the certificate of this listener; check its trust store and the host name"
     if "CERTIFICATE_EXPIRED" in reason:
         return "the client says that the certificate of this listener has expired"
-    if _is_end(error):
-        return "the client ended the TLS handshake"
     return f"the TLS handshake failed ({reason.lower().replace('_', ' ') or error.strerror or error})"
 
 

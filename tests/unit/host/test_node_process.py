@@ -94,7 +94,7 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
         }
     )
     with unstarted(config) as node:
-        assert node._peers._settings == PeerSettings(
+        assert node._new_peers(None)._settings == PeerSettings(
             setup_timeout_ms=1100, setup_timeout_ms_max=2200, replica_receive_buffer_bytes=70_000
         )
         options = node._options
@@ -112,4 +112,4 @@ def test_what_is_set_for_sockets_reaches_them() -> None:
 def test_kafkas_default_buffers_are_left_to_the_kernel() -> None:
     with unstarted(BrokerConfig.embedded()) as node:
         assert (node._options.send_buffer_bytes, node._options.receive_buffer_bytes) == (-1, -1)
-        assert node._peers._settings.replica_receive_buffer_bytes == -1
+        assert node._new_peers(None)._settings.replica_receive_buffer_bytes == -1

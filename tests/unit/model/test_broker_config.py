@@ -201,12 +201,11 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"listener.security.protocol.map": "A:TLS"}, "must look like NAME:PROTOCOL"),
         ({"listener.security.protocol.map": "A:SSL,a:PLAINTEXT"}, "maps the listener A twice"),
         (
-            {"listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"},
-            "uses SSL, which is not available between nodes yet",
-        ),
-        (
-            {"listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT"},
-            "not available between nodes yet",
+            {
+                "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            },
+            "the listener PLAINTEXT offers GSSAPI",
         ),
         ({"controller.quorum.voters": "2@host:1"}, "controller.quorum.voters has no 1"),
         ({"controller.quorum.voters": "1@a:1,1@b:2"}, "names the voter 1 twice"),
@@ -238,7 +237,10 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
         ({"connections.max.idle.ms": "50"}, "must be less than connections.max.idle.ms"),
         ({"host.name": "a"}, "host.name cannot be used: removed in 3.0"),
         ({"quota.producer.default": "1"}, "set producer_byte_rate"),
-        ({"sasl.jaas.config": "secret"}, "sasl.jaas.config cannot be set to [hidden]"),
+        (
+            {"sasl.oauthbearer.assertion.private.key.passphrase": "secret"},
+            "sasl.oauthbearer.assertion.private.key.passphrase cannot be set to [hidden]",
+        ),
         ({"listener.name.a.sasl.login.refresh.buffer.seconds": "1"}, "this part of TLS and SASL is not available yet"),
         ({"listener.name.a.nonsense": "f"}, "does not end in the name of a broker configuration"),
         ({"replica.selector.class": "a.b.C"}, "replica.selector.class is a.b.C, but classes cannot be loaded"),

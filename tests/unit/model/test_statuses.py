@@ -29,6 +29,7 @@ READ_THROUGH = {
     "log.dir": "log_dirs",
     "max.connections.per.ip.overrides": "connections_per_ip",
     "process.roles": "is_controller",
+    "security.inter.broker.protocol": "inter_broker_listener_name",
 }
 # Keys that no test beyond those of this package names, by the module that reads them: from there one can follow what
 # becomes of the value. What a test names may be taken out.

@@ -14,6 +14,7 @@ from ottla.cli.node import keep_files_private
 from ottla.cli.output import Output
 from ottla.cli.verbs import VerbGroup
 from ottla.host.files import OsFiles
+from ottla.metadata.first_credentials import CredentialError, parse_credential
 from ottla.metadata.format import format_storage
 from ottla.metadata.new_quorum import QuorumPlanError, plan_features, plan_quorum
 from ottla.model.ids import Uuid
@@ -81,12 +82,21 @@ def info(config: str, as_json: bool) -> int:
     "-r", "--release-version", metavar="RELEASE", help="Begin with the features of this release, such as 4.2."
 )
 @click.option("-f", "--feature", "features", multiple=True, metavar="NAME=LEVEL", help="Begin with this level.")
+@click.option(
+    "-S",
+    "--add-scram",
+    "credentials",
+    multiple=True,
+    metavar="CREDENTIAL",
+    help="Begin with this user, as SCRAM-SHA-256=[name=alice,password=...]; for nodes that log in with SCRAM.",
+)
 def format_command(
     config: str,
     cluster_id: str,
     ignore_formatted: bool,
     release_version: str | None,
     features: tuple[str, ...],
+    credentials: tuple[str, ...],
     **voters: Any,
 ) -> int:
     Uuid.parse(cluster_id)
@@ -115,8 +125,9 @@ def format_command(
             first_voters=None if first_voters is None else lambda _: first_voters,
             metadata_directory_id=quorum.directory_id,
             feature_levels=levels,
+            credentials=[parse_credential(text, chance.randbytes) for text in credentials],
         )
-    except (DirectoryRefused, QuorumPlanError) as error:
+    except (CredentialError, DirectoryRefused, QuorumPlanError) as error:
         raise Failure(str(error)) from None
     for directory in places:
         click.echo(f"{directory} was {'formatted before' if directory in done else 'formatted'}.")

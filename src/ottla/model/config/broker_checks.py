@@ -30,6 +30,7 @@ def check_together(config: BrokerConfig) -> None:
     _check_node(config)
     _check_quorum(config)
     _check_listeners(config)
+    _check_between_nodes(config)
     _check_log(config)
     _check_replication(config)
     _check_connections(config)
@@ -94,14 +95,6 @@ def _check_quorum(config: BrokerConfig) -> None:
 
 def _check_listeners(config: BrokerConfig) -> None:
     _check_ports(config)
-    for endpoint in config.endpoints:
-        between_nodes = (config.inter_broker_listener_name, *config.controller_listener_names)
-        _require(
-            endpoint.security_protocol == "PLAINTEXT" or endpoint.listener_name not in between_nodes,
-            f"{endpoint} uses {endpoint.security_protocol}, which is not available between nodes yet: "
-            "inter.broker.listener.name and controller.listener.names must name PLAINTEXT listeners.",
-            "listeners",
-        )
     for endpoint in (*config.advertised_endpoints, *config.advertised_controller_endpoints):
         _require(
             endpoint.host != "0.0.0.0",
@@ -134,6 +127,22 @@ def _check_listeners(config: BrokerConfig) -> None:
         f"inter.broker.listener.name is {config.inter_broker_listener_name}, but it must be one of the advertised "
         f"listeners: {shown}.",
         "inter.broker.listener.name",
+    )
+
+
+def _check_between_nodes(config: BrokerConfig) -> None:
+    """Brokers log in at each other with a mechanism that their listener offers."""
+    name = config.inter_broker_listener_name
+    if not config.is_broker or not config.security_protocols.get(name, "").startswith("SASL_"):
+        return
+    own = config.listener_overrides.get(name, {}).get("sasl.enabled.mechanisms")
+    offered = config.sasl_enabled_mechanisms if own is None else [part.strip() for part in own.split(",")]
+    mechanism = config.sasl_mechanism_inter_broker_protocol
+    _require(
+        mechanism in offered,
+        f"sasl.mechanism.inter.broker.protocol is {mechanism}, but the listener {name} offers {', '.join(offered)} "
+        "(sasl.enabled.mechanisms).",
+        "sasl.mechanism.inter.broker.protocol",
     )
 
 

@@ -22,7 +22,6 @@ from ottla.model.config.statuses import (
     LISTENERS_TOGETHER,
     ONE_LOOP,
     PARKED,
-    SECURITY,
 )
 from ottla.model.config.validators import AnyList, OneOf, at_least
 
@@ -42,7 +41,7 @@ NETWORK_KEYS: Final = (
     ConfigKey("inter.broker.listener.name", STRING, None, None, MEDIUM, READ_ONLY, HONOURED,
               "Listener for connections between brokers."),
     ConfigKey("security.inter.broker.protocol", STRING,
-              "PLAINTEXT", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY, SECURITY,
+              "PLAINTEXT", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), MEDIUM, READ_ONLY, HONOURED,
               "Security protocol between brokers, when inter.broker.listener.name is not set."),
     ConfigKey("early.start.listeners", LIST, None, AnyList(), HIGH, READ_ONLY, LISTENERS_TOGETHER,
               "Listeners that open before the node has its metadata."),

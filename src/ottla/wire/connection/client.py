@@ -4,6 +4,8 @@ The first request is ApiVersions, so that both ends may be of different releases
 sent before its response has come wait for it. Requests are pipelined; Kafka answers in request order, so a response
 belongs to the oldest unanswered request, and its correlation id must say so.
 
+Where the other end expects a login, the login follows (`client_login`), and requests wait for it as well.
+
 When anything goes wrong, `fail` ends every request that waits. There is no retry here: only the asker knows whether a
 request may be repeated.
 
@@ -15,8 +17,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Callable
 from struct import Struct
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.model.errors import ErrorCode
 from ottla.wire.api import API_SPECS, ApiKey, ApiSpec
@@ -29,6 +32,9 @@ from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.peers import PeerUnreachable, PeerUnsupported
 from ottla.wire.primitives import skip_tags
+
+if TYPE_CHECKING:
+    from ottla.wire.connection.client_login import ConnectionLogin, Login
 
 __all__ = ["VERSION_MAX", "Asked", "ClientConnection"]
 
@@ -71,6 +77,8 @@ class ClientConnection:
     __slots__ = (
         "_client_id",
         "_correlation_id",
+        "_is_logging_in",
+        "_login",
         "_name",
         "_software",
         "_unanswered",
@@ -93,6 +101,9 @@ class ClientConnection:
         waiting_max: int,
         buffers: ReceiveBuffers,
     ) -> None:
+        # Set by `log_in_as`; None where the other end expects no login.
+        self._login: ConnectionLogin | None = None
+        self._is_logging_in = False
         self._name = name
         self._client_id = client_id
         # Name and version that the other end may show to its operators.
@@ -111,10 +122,28 @@ class ClientConnection:
         # Why the driver must close the connection, once it must.
         self.close_reason: str | None = None
 
+    def log_in_as(self, login: Login, *, wake: Callable[[], object]) -> None:
+        """Before `open`: requests wait for this login. `wake` is called when bytes wait to be sent."""
+        # Most connections have no login.
+        from ottla.wire.connection.client_login import ConnectionLogin
+
+        self._login = ConnectionLogin(self, login, on_done=self._on_logged_in, wake=wake)
+
     @property
     def is_open(self) -> bool:
-        """True once the versions are known: requests leave at once."""
-        return self.versions is not None
+        """True once the versions are known, and the login is done: requests leave at once."""
+        return self.versions is not None and not self._is_logging_in
+
+    @property
+    def session_ms(self) -> int:
+        """For how long the login is valid; 0 without a login, or for one without an end."""
+        return 0 if self._login is None else self._login.session_ms
+
+    def log_in_again(self) -> None:
+        """The login ends soon (KIP-368)."""
+        assert self._login is not None
+        self._is_logging_in = True
+        self._login.begin()
 
     @property
     def waiting(self) -> int:
@@ -132,7 +161,7 @@ class ClientConnection:
         """Queues a request for sending, or fails it. What failed before this call must not be sent."""
         if self.waiting >= self._waiting_max:
             asked.fail(PeerUnreachable(f"{self._name} has {self._waiting_max} unanswered requests"))
-        elif self.versions is None:
+        elif self.versions is None or self._is_logging_in:
             self._unsent.append(asked)
         else:
             self._send(asked)
@@ -169,13 +198,14 @@ class ClientConnection:
     def _send(self, asked: Asked) -> None:
         try:
             asked.api_version = self.version_for(asked.spec, asked.version_max)
-            self._write(asked)
+            self.write(asked)
         except PeerUnsupported as error:
             asked.fail(error)
         except UnsupportedVersion as error:
             asked.fail(PeerUnsupported(f"{self._name} speaks an older {asked.spec.name}: {error}"))
 
-    def _write(self, asked: Asked) -> None:
+    def write(self, asked: Asked) -> None:
+        """Writes a request whose version is chosen. For `send`, and for the login."""
         correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         parts = request_parts(asked.spec.key, asked.api_version, correlation_id, self._client_id, asked.request)
         asked.correlation_id = self._correlation_id = correlation_id
@@ -186,7 +216,7 @@ class ClientConnection:
     def _negotiate(self, spec: ApiSpec, version: int) -> None:
         name, software_version = self._software
         request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-        self._write(_Negotiation(self, request, spec, version))
+        self.write(_Negotiation(self, request, spec, version))
 
     def negotiated(self, response: ApiVersionsResponse, spec: ApiSpec) -> None:
         """ApiVersions was answered. An end that knows only older versions is asked again in one of these."""
@@ -200,6 +230,17 @@ class ClientConnection:
             return
         self.api_versions = response
         self.versions = theirs
+        if self._login is not None:
+            self._is_logging_in = True
+            self._login.begin()
+        else:
+            self._send_unsent()
+
+    def _on_logged_in(self) -> None:
+        self._is_logging_in = False
+        self._send_unsent()
+
+    def _send_unsent(self) -> None:
         while self._unsent and self.close_reason is None:
             self._send(self._unsent.popleft())
 
