@@ -4,6 +4,8 @@ ARG PYTHON=python:3.11-slim-bookworm
 
 FROM ${PYTHON} AS build
 # A compiler for the two C modules of the Spark source; they are optional, and the final images have none.
+# The versions of the operating system's packages are those of the base image's release.
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
 COPY requirements/cli.lock requirements/
@@ -21,17 +23,19 @@ RUN /opt/ottla/bin/pip install --no-cache-dir --require-hashes -r requirements/d
 FROM ${PYTHON} AS base
 RUN useradd --system --uid 10001 --home-dir /var/lib/ottla --create-home ottla
 ENV PATH=/opt/ottla/bin:$PATH
-USER ottla
+# By number, so that Kubernetes can see that it is not root.
+USER 10001
 WORKDIR /var/lib/ottla
 VOLUME /var/lib/ottla
 STOPSIGNAL SIGTERM
 
 FROM base AS connect
-USER root
+USER 0
+# hadolint ignore=DL3008
 RUN apt-get update && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build-connect /opt/ottla /opt/ottla
-USER ottla
+USER 10001
 EXPOSE 8083
 ENTRYPOINT ["ottla", "connect", "distributed"]
 
