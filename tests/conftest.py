@@ -15,6 +15,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# No test starts a second Spark in the background.
+os.environ.setdefault("OTTLA_CLASS_ARCHIVE", "off")
+
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("wander", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))

@@ -1,17 +1,25 @@
 """An archive of the classes that Spark loads at its start, which Java maps into memory instead of loading them.
 
-`python -m ottla.spark.class_archive` makes it, once for each environment, in about a minute of CPU time. Sessions use
-it if it is there: their JVM then takes half of the CPU time to start, and two thirds from there to the first batch.
-Java ignores an archive that does not belong to its version or its jars.
+With it the JVM of a session takes half of the CPU time to start, and two thirds from there to the first batch. The
+first session of an environment has it made for later ones: by a process of the lowest priority, which starts a small
+Spark of its own, takes about a minute of CPU time and writes 200 MB beside the installed packages. It is made once for
+each Java and PySpark, under a lock, and appears as a whole; a failure is not repeated. `OTTLA_CLASS_ARCHIVE=off`
+prevents it, `python -m ottla.spark.class_archive` makes it at once. Java ignores an archive that does not belong to its
+version or its jars.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import logging
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +32,16 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-__all__ = ["archive_options", "archive_path", "main"]
+__all__ = ["archive_options", "archive_path", "main", "make_for_later"]
 
+log = logging.getLogger(__name__)
+
+SWITCH = "OTTLA_CLASS_ARCHIVE"
+# A disk with less space than this is left alone.
+FREE_BYTES_MIN = 2 * 1024**3
+_LOWEST_PRIORITY = 19
+_COMMAND = (sys.executable, "-m", "ottla.spark.class_archive", "--background")
+_SHELL_SECONDS_MAX = 30
 # An archive that does not fit is no reason for a warning.
 _QUIET = "-Xlog:cds=off,cds+dynamic=off,class+path=off"
 _EXIT_SECONDS_MAX = 300
@@ -51,16 +67,81 @@ def archive_options(java: str) -> str:
         return ""
 
 
-def main() -> int:
+def make_for_later(java: str) -> None:
+    """Starts a process that makes the archive, unless it exists, is not wanted or cannot be made here."""
+    try:
+        path = archive_path(java)
+        if path.exists() or _failed(path).exists():
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        reason = _reason_against(path.parent)
+    except OSError as error:
+        reason = str(error)
+    if reason is not None:
+        log.debug("No archive of Spark's classes is made: %s.", reason)
+        return
+    log.debug("An archive of Spark's classes is made in the background for later sessions: %s", path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        # A shell in between, so that the process belongs to nobody who would have to wait for it.
+        subprocess.run(
+            ["/bin/sh", "-c", '"$@" > /dev/null 2>&1 < /dev/null &', "sh", *_COMMAND],
+            start_new_session=True,
+            env=environment,
+            timeout=_SHELL_SECONDS_MAX,
+            check=True,
+        )
+
+
+def _reason_against(directory: Path) -> str | None:
+    if os.environ.get(SWITCH, "").lower() in ("off", "0", "false", "no"):
+        return f"{SWITCH} is off"
+    if not os.access(directory, os.W_OK):
+        return f"{directory} is read-only"
+    if shutil.disk_usage(directory).free < FREE_BYTES_MIN:
+        return f"{directory} has too little space"
+    if (os.cpu_count() or 1) < 2:
+        return "there is one core only"
+    return None
+
+
+def main(arguments: Sequence[str] = ()) -> int:
     """Makes the archive, unless it exists: Java writes it when a session ends that did a little of everything."""
     from ottla.spark.java import find_java
+
+    in_background = "--background" in arguments
+    path = archive_path(find_java())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if in_background else 0))
+        except BlockingIOError:
+            return 0
+        if path.exists():
+            return 0
+        if in_background:
+            os.nice(_LOWEST_PRIORITY)
+        for left_behind in path.parent.glob("spark-classes-*.making"):
+            shutil.rmtree(left_behind, ignore_errors=True)
+        try:
+            _make(path)
+        except Exception:
+            if in_background:
+                # Not tried again by every session.
+                _failed(path).touch()
+            raise
+    return 0
+
+
+def _failed(path: Path) -> Path:
+    return path.with_suffix(".failed")
+
+
+def _make(path: Path) -> None:
     from ottla.spark.sessions import JAVA_OPTIONS, session
 
-    path = archive_path(find_java())
-    if path.exists():
-        return 0
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix="spark-classes-"))
+    os.environ[SWITCH] = "off"
+    scratch = Path(tempfile.mkdtemp(dir=path.parent, prefix="spark-classes-", suffix=".making"))
     try:
         written = scratch / "archive.jsa"
         options = f"{JAVA_OPTIONS} -XX:ArchiveClassesAtExit={written} {_QUIET}"
@@ -71,10 +152,10 @@ def main() -> int:
         spark.stop()
         process.stdin.close()
         process.wait(_EXIT_SECONDS_MAX)
+        # Renamed when Java has ended: no other process sees a part of it.
         written.replace(path)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return 0
 
 
 def _practise(spark: Any, scratch: Path) -> None:
@@ -158,4 +239,4 @@ class _PracticeSource(DataSource):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

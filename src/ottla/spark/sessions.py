@@ -107,7 +107,7 @@ def session(
         from ottla.spark.jvm_connector import connector_jars
 
         given["spark.jars"] = ",".join([*filter(None, [given.get("spark.jars")]), *map(str, connector_jars())])
-    python, environment = sys.executable, {}
+    python, java, environment = sys.executable, "", {}
     builder: Any = SparkSession.builder.appName(app_name)
     if remote is not None and remote.startswith("sc://"):
         builder = builder.remote(remote)
@@ -131,6 +131,10 @@ def session(
         warnings.filterwarnings("ignore", message="Failed to set spark", category=UserWarning)
         spark: SparkSession = builder.getOrCreate()
     register(spark)
+    if environment and "spark.jars" not in values:
+        from ottla.spark.class_archive import make_for_later
+
+        make_for_later(java)
     return spark
 
 
