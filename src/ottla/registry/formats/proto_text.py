@@ -245,7 +245,7 @@ def _set_option_value(option: pb.UninterpretedOption, value: Any) -> None:
         case float():
             option.double_value = value
         case str():
-            option.string_value = value.encode()
+            option.string_value = _unescaped(value)
         case ast.Identifier():
             option.identifier_value = value.name
         case _:
@@ -271,11 +271,24 @@ def _nested_literal(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            text = _unescaped(value).decode("utf-8", "replace")
+            return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
         case ast.Identifier():
             return value.name
         case _:
             return str(value)
+
+
+def _unescaped(text: str) -> bytes:
+    """The bytes of a string literal: the parser leaves escapes as they are written."""
+
+    def replaced(match: re.Match[str]) -> str:
+        octal, hexadecimal, letter = match.groups()
+        if octal or hexadecimal:
+            return chr(int(octal, 8) if octal else int(hexadecimal, 16))
+        return {"n": "\n", "r": "\r", "t": "\t", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}.get(letter, letter)
+
+    return re.sub(r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|(.))", replaced, text).encode()
 
 
 def _ranges(texts: Iterable[str], highest: int) -> Iterable[tuple[int, int]]:

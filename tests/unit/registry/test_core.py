@@ -1,0 +1,189 @@
+"""Decisions and replay: a log and its compacted form give the same registry, and no id is given twice."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from ottla.registry.core.contexts import context_of
+from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.identity import guid_of
+from ottla.registry.core.records import Record
+from ottla.registry.core.registration import decide_register
+from ottla.registry.core.registry import Registry
+from ottla.registry.core.requests import schema_request
+from ottla.registry.core.settings import decide_config, decide_mode
+from ottla.registry.core.values import Reference, SchemaContent
+from ottla.registry.node.election import choose_writer
+
+SUBJECTS = st.sampled_from(["a", "b", ":.x:a"])
+SCHEMAS = st.sampled_from(['"int"', '"string"', '"bytes"', '{"type":"fixed","name":"f","size":2}', '["null","int"]'])
+
+
+def register(registry: Registry, subject: str, **body: Any) -> tuple[list[Record], dict[str, Any]]:
+    return decide_register(registry.state, registry.schemas, subject, schema_request(body, subject))
+
+
+class RegistryModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.registry = Registry()
+        self.log: list[tuple[bytes, bytes | None]] = []
+        # Context and id to the content that it was given for.
+        self.given: dict[tuple[str, int], str] = {}
+        self.write(lambda: decide_config(self.registry.state, None, {"compatibility": "NONE"}))
+
+    def write(self, decide: Callable[[], tuple[list[Record], Any]]) -> Any:
+        try:
+            records, answer = decide()
+        except RegistryError:
+            return None
+        for record in records:
+            self.log.append(record.encoded())
+            self.registry.state.replay(record)
+        return answer
+
+    @rule(subject=SUBJECTS, schema=SCHEMAS)
+    def register(self, subject: str, schema: str) -> None:
+        answer = self.write(lambda: register(self.registry, subject, schema=schema))
+        if answer is not None:
+            former = self.given.setdefault((context_of(subject), answer["id"]), answer["guid"])
+            assert former == answer["guid"], "an id was given twice"
+            assert self.registry.content_by_id(answer["id"], subject)[1] == answer["guid"]
+
+    @rule(subject=SUBJECTS, is_permanent=st.booleans())
+    def delete_subject(self, subject: str, is_permanent: bool) -> None:
+        self.write(lambda: decide_delete_subject(self.registry.state, subject, is_permanent=is_permanent))
+
+    @rule(subject=SUBJECTS, number=st.integers(1, 3), is_permanent=st.booleans())
+    def delete_version(self, subject: str, number: int, is_permanent: bool) -> None:
+        def decide() -> Any:
+            version = self.registry.version(subject, str(number), with_deleted=True)
+            return decide_delete_version(self.registry.state, version, is_permanent=is_permanent)
+
+        self.write(decide)
+
+    @rule(subject=SUBJECTS, level=st.sampled_from(["NONE", "FULL_TRANSITIVE"]))
+    def configure(self, subject: str, level: str) -> None:
+        self.write(lambda: decide_config(self.registry.state, subject, {"compatibility": level}))
+
+    @rule(subject=SUBJECTS, mode=st.sampled_from(["READONLY", "READWRITE"]))
+    def set_mode(self, subject: str, mode: str) -> None:
+        self.write(lambda: decide_mode(self.registry.state, subject, mode, is_forced=False))
+
+    @rule()
+    def restart_from_the_compacted_topic(self) -> None:
+        """Tombstones are gone, too: the cleaner removes them after a day."""
+        last = {key: index for index, (key, _) in enumerate(self.log)}
+        self.log = [
+            record for index, record in enumerate(self.log) if last[record[0]] == index and record[1] is not None
+        ]
+        self.registry = replayed(self.log)
+
+    @invariant()
+    def a_restart_changes_nothing(self) -> None:
+        assert view(replayed(self.log)) == view(self.registry)
+
+
+def replayed(log: list[tuple[bytes, bytes | None]]) -> Registry:
+    registry = Registry()
+    for key, value in log:
+        record = Record.decode(key, value)
+        assert record is not None
+        registry.state.replay(record)
+    return registry
+
+
+def view(registry: Registry) -> Any:
+    state = registry.state
+    versions = list(state.all_versions())
+    ids = {(context, version.id) for version in versions for context in [context_of(version.subject)]}
+    return (
+        versions,
+        {key: sorted(holder.version for holder in state.with_id(*key)) for key in ids},
+        {context: state.highest_id(context) for context in state.contexts()},
+        state.configs,
+        state.modes,
+    )
+
+
+TestRegistryModel = RegistryModel.TestCase
+TestRegistryModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+def test_a_guid_is_the_md5_of_the_content() -> None:
+    text = '"string"'
+    expected = str(uuid.UUID(bytes=hashlib.md5(text.encode()).digest()))
+    assert guid_of(SchemaContent("AVRO", text)) == expected
+    others = [
+        SchemaContent("AVRO", text, (Reference("n", "s", 1),)),
+        SchemaContent("AVRO", text, metadata={"properties": {"a": "b"}}),
+        SchemaContent("AVRO", text, rule_set={"domainRules": [{"name": "r", "type": "CEL"}]}),
+    ]
+    assert len({expected, *(guid_of(each) for each in others)}) == 4
+
+
+def test_records_of_other_registries_are_understood() -> None:
+    """Older registries leave the type of Avro out; fields and kinds of newer ones are ignored."""
+    registry = replayed(
+        [
+            (
+                b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}',
+                b'{"subject":"s","version":1,"id":7,"schema":"\\"int\\"","deleted":false,"new":1}',
+            ),
+            (b'{"keytype":"NOOP","magic":0}', None),
+            (b'{"keytype":"UNKNOWN","magic":9}', b"{}"),
+            (b'{"keytype":"SCHEMA","subject":"d","version":1,"magic":1}', b'{"subject":"d"}'),
+            (b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}', b'{"subject":"s","version":1}'),
+        ]
+    )
+    assert registry.state.highest_id(".") == 7
+    assert registry.state.subjects() == []
+    assert registry.state.subjects(with_deleted=True) == ["s"]
+    assert Record.decode(b"no json", None) is None
+
+
+def test_metadata_and_rules_are_taken_over_from_the_last_version() -> None:
+    registry = Registry()
+    rules = {"domainRules": [{"name": "r", "kind": "CONDITION", "mode": "WRITE", "type": "CEL", "expr": "true"}]}
+    records, first = register(registry, "s", schema='"int"', metadata={"properties": {"a": "1"}}, ruleSet=rules)
+    registry.state.replay(records[0])
+    again, same = register(registry, "s", schema='"int"')
+    assert (again, same["id"]) == ([], first["id"])
+    records, second = register(registry, "s", schema='["int","string"]')
+    assert second["metadata"] == {"properties": {"a": "1"}}
+    assert second["ruleSet"] == rules
+
+
+@pytest.mark.parametrize(
+    "rule_set",
+    [
+        {"domainRules": [{"name": ""}]},
+        {"domainRules": [{"name": "a"}, {"name": "a"}]},
+        {"domainRules": [{"name": "a", "mode": "UPGRADE"}]},
+        {"migrationRules": [{"name": "a", "kind": "OTHER"}]},
+    ],
+)
+def test_wrong_rules_are_refused(rule_set: dict[str, Any]) -> None:
+    with pytest.raises(RegistryError) as caught:
+        register(Registry(), "s", schema='"int"', ruleSet=rule_set)
+    assert caught.value.code == 42210
+
+
+def test_the_writer_stays_and_the_lowest_address_comes_first() -> None:
+    def member(port: int, **more: Any) -> dict[str, Any]:
+        return {"version": 1, "host": "h", "port": port, "master_eligibility": True, "scheme": "http"} | more
+
+    assert choose_writer({"m": member(2), "n": member(1)})[0] == "n"
+    assert choose_writer({"m": member(2, leader=True), "n": member(1)})[0] == "m"
+    assert choose_writer({"m": member(2), "n": member(1, master_eligibility=False)})[0] == "m"
+    assert choose_writer({"n": member(1, master_eligibility=False)}) == (None, None, 0)
+    assert choose_writer({"m": member(1), "n": member(1)})[2] == 1
