@@ -61,7 +61,9 @@ class RegistryModel(RuleBasedStateMachine):
 
     @rule(subject=SUBJECTS, is_permanent=st.booleans())
     def delete_subject(self, subject: str, is_permanent: bool) -> None:
-        self.write(lambda: decide_delete_subject(self.registry.state, subject, is_permanent=is_permanent))
+        self.write(lambda: decide_delete_subject(self.registry.state, subject, is_permanent=False))
+        if is_permanent:
+            self.write(lambda: decide_delete_subject(self.registry.state, subject, is_permanent=True))
 
     @rule(subject=SUBJECTS, number=st.integers(1, 3), is_permanent=st.booleans())
     def delete_version(self, subject: str, number: int, is_permanent: bool) -> None:
@@ -117,6 +119,20 @@ def view(registry: Registry) -> Any:
 
 TestRegistryModel = RegistryModel.TestCase
 TestRegistryModel.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+
+
+@pytest.mark.parametrize("by_version", [False, True])
+def test_the_ids_of_deleted_schemas_are_not_used_again(by_version: bool) -> None:
+    model = RegistryModel()
+    model.register("a", '"int"')
+    if by_version:
+        model.delete_version("a", 1, False)
+        model.delete_version("a", 1, True)
+    else:
+        model.delete_subject("a", True)
+    model.restart_from_the_compacted_topic()
+    model.register("b", '"string"')
+    assert sorted(number for _, number in model.given) == [1, 2]
 
 
 def test_a_guid_is_the_md5_of_the_content() -> None:
