@@ -1,0 +1,101 @@
+"""Registries are killed and frozen, and brokers killed, while clients register schemas.
+
+No id is given twice, and nothing that was answered is lost.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+import ottla.testing
+from tests.support.registries import RegistryProcess
+
+pytestmark = pytest.mark.faults
+
+SECONDS = float(os.environ.get("FAULTS_SECONDS", "60"))
+INSTANCES, CLIENTS = 3, 4
+FROZEN_SECONDS = 13.0
+
+
+class Registrations:
+    """What clients were told: ids to schemas, and schemas that must be found."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[int, str] = {}
+        self.lock = threading.Lock()
+        self.failures: list[str] = []
+
+    def add(self, schema_id: int, schema: str) -> None:
+        with self.lock:
+            former = self.by_id.setdefault(schema_id, schema)
+            if former != schema:
+                self.failures.append(f"id {schema_id} was given for {former} and for {schema}")
+
+
+def register_for_long(number: int, ports: list[int], done: threading.Event, found: Registrations) -> None:
+    choice, count = random.Random(number), 0
+    while not done.is_set():
+        count += 1
+        schema = f'{{"type":"fixed","name":"f{number}_{count}","size":1}}'
+        while not done.is_set():
+            registry = RegistryProcess.__new__(RegistryProcess)
+            registry.url = f"http://127.0.0.1:{choice.choice(ports)}"
+            try:
+                status, body = registry.ask("POST", f"/subjects/s{number}-{count}/versions", {"schema": schema})
+            except OSError:
+                time.sleep(0.05)
+                continue
+            if status == 200:
+                found.add(body["id"], schema)
+                break
+            assert status >= 500, body
+
+
+def test_kills_of_writers_and_brokers() -> None:
+    chance, found, done = random.Random(7), Registrations(), threading.Event()
+    with ottla.testing.cluster(nodes=3) as cluster:
+        registries = [RegistryProcess(cluster.bootstrap) for _ in range(INSTANCES)]
+        ports = [registry.port for registry in registries]
+        threads = [
+            threading.Thread(target=register_for_long, args=(number, ports, done, found)) for number in range(CLIENTS)
+        ]
+        for thread in threads:
+            thread.start()
+        kills, end = 0, time.monotonic() + SECONDS
+        try:
+            while time.monotonic() < end:
+                time.sleep(chance.uniform(1, 3))
+                index = chance.randrange(INSTANCES)
+                if kills % 3 == 2:
+                    node = chance.choice(cluster.nodes)
+                    node.kill()
+                    node.start()
+                elif kills % 3 == 1:
+                    # Longer than a session: another instance writes when this one wakes up.
+                    registries[index].process.send_signal(signal.SIGSTOP)
+                    time.sleep(FROZEN_SECONDS)
+                    registries[index].process.send_signal(signal.SIGCONT)
+                else:
+                    registries[index].kill()
+                    registries[index] = RegistryProcess(cluster.bootstrap, "--port", str(ports[index]))
+                kills += 1
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        print(f"{len(found.by_id)} schemas registered, {kills} kills")
+        assert found.failures == []
+        assert len(found.by_id) > kills
+        fresh = RegistryProcess(cluster.bootstrap)
+        try:
+            for schema_id, schema in found.by_id.items():
+                assert fresh.get(f"/schemas/ids/{schema_id}")["schema"] == schema
+        finally:
+            for registry in (*registries, fresh):
+                registry.kill()
