@@ -45,6 +45,7 @@ class Broker:
         "authorizer",
         "cluster_id",
         "config",
+        "config_checks",
         "controller",
         "controller_dispatcher",
         "group_coordination",
@@ -111,7 +112,6 @@ class Broker:
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.principal_builder = principal_builder
-        # The client quotas. They follow the metadata.
         self.quota = Quotas(config, world.clock)
         self.statistics = NodeStatistics()
         # The level of the feature `kraft.version`. It is kept in the log of the quorum, not in the metadata image.
@@ -120,7 +120,8 @@ class Broker:
         self.may_be_replaced: Callable[[], bool] = lambda: False
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
-        # Called with the new configuration when dynamic settings have changed it.
+        # Called with a new configuration before a dynamic change is written, to raise KafkaError, and after it.
+        self.config_checks: list[Callable[[BrokerConfig], object]] = []
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         # Topics for which an automatic creation is pending.
         self.topics_in_creation: set[str] = set()

@@ -91,7 +91,10 @@ def check_on_this_broker(
     """
     target = ConfigResource(resource.resource_type, resource.resource_name)
     present = broker.metadata.image.configs.by_resource.get(target) or {}
-    check_broker_values(target, present, change(target, dict(present)), broker.config)
+    changed = check_broker_values(target, present, change(target, dict(present)), broker.config)
+    if changed is not None:
+        for check in broker.config_checks:
+            check(changed)
 
 
 R = TypeVar("R", bound=_Resource)

@@ -48,6 +48,7 @@ from ottla.wire.connection.server import ConnectionLimits
 
 if TYPE_CHECKING:
     from ottla.host.tls_listener import TlsListener
+    from ottla.host.tls_reload import TlsReload
 
 __all__ = ["NodeProcess", "StartError", "address"]
 
@@ -120,6 +121,7 @@ class NodeProcess:
         self._listeners: list[Listener] = []
         # By the name of the listener; without those that do not encrypt.
         self._tls: dict[str, TlsListener] = {}
+        self._tls_reload: TlsReload | None = None
         memory = RequestMemory(
             request_bytes_max=config.socket_request_max_bytes, limit_bytes=config.queued_max_request_bytes
         )
@@ -148,6 +150,8 @@ class NodeProcess:
             self._watch.close()
             if self._endpoint is not None:
                 self._endpoint.close()
+            if self._tls_reload is not None:
+                self._tls_reload.stop()
             for peers in (self._peers, self._controller_peers):
                 if peers is not None:
                     peers.close()
@@ -347,6 +351,7 @@ class NodeProcess:
         if limits is None:
             limits = self._limits = FollowedLimits(broker.config, self._workers)
             broker.on_config_changed.append(self._on_config_changed)
+            self._follow_tls(broker)
             # The value may have been changed in an earlier run.
             self._workers.threads_max = broker.config.num_io_threads
         admission = Admission(limits.limits, protected_listener=between_brokers if is_protected else None)
@@ -366,6 +371,24 @@ class NodeProcess:
         silent = min(filter(None, candidates), key=lambda connection: connection.last_active, default=None)
         if silent is not None:
             silent.close("max.connections is reached and a broker needs a connection")
+
+    def _follow_tls(self, broker: Broker) -> None:
+        if not self._tls:
+            return
+        from ottla.host.tls_reload import TlsReload
+
+        peers = [peers.security for peers in (self._peers, self._controller_peers) if peers is not None]
+        reload = self._tls_reload = TlsReload(
+            loop=self._loop,
+            workers=self._workers,
+            config=broker.config,
+            listeners=self._tls,
+            peers=[security for security in peers if security is not None],
+        )
+        broker.config_checks.append(reload.check)
+        broker.on_config_changed.append(reload.follow)
+        # Settings may have been changed in an earlier run.
+        reload.follow(broker.config)
 
     def _on_config_changed(self, config: BrokerConfig) -> None:
         assert self._limits is not None

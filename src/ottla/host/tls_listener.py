@@ -5,33 +5,45 @@ New handshakes use the newest context. Connections that are open keep theirs, so
 
 from __future__ import annotations
 
-import logging
+import os
+import ssl
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.context import ANONYMOUS, Principal
 from ottla.host.tls_handshake import Handshakes
 from ottla.host.tls_settings import listener_properties, listener_tls_settings
 from ottla.host.tls_stream import TlsStream
-from ottla.tls.certificates import DerError, parse_certificate
+from ottla.tls.certificates import Certificate, DerError, parse_certificate
 from ottla.tls.ciphers import is_allowed
 from ottla.tls.contexts import server_context
-from ottla.tls.names import subject_name
+from ottla.tls.errors import TlsError
+from ottla.tls.names import canonical_name, subject_name
 from ottla.tls.principals import NoMatchingRule, PrincipalRules
+from ottla.tls.settings import TlsSettings
+from ottla.tls.stores import certificates_in_pem, read_key
 
 if TYPE_CHECKING:
     import socket
-    import ssl
 
     from ottla.host.loop import EventLoop
     from ottla.model.config import BrokerConfig
 
-__all__ = ["TlsListener"]
-
-logger = logging.getLogger("ottla.host.tls_listener")
+__all__ = ["LoadedTls", "TlsListener"]
 
 OnOpen = Callable[[TlsStream, Principal], object]
 OnFailed = Callable[[str | None], object]
+
+
+class LoadedTls(NamedTuple):
+    """The settings of a listener, and what was read from its stores."""
+
+    settings: TlsSettings
+    context: ssl.SSLContext
+    # The listener's own.
+    certificate: Certificate
+    # Of the files at the time of reading.
+    stamps: tuple[object, ...]
 
 
 class TlsListener:
@@ -39,11 +51,52 @@ class TlsListener:
 
     def __init__(self, loop: EventLoop, config: BrokerConfig, listener_name: str) -> None:
         self.name = listener_name
-        self._settings = listener_tls_settings(config, listener_name)
-        self._context = server_context(self._settings)
-        rules = listener_properties(config, listener_name).get("ssl.principal.mapping.rules", "DEFAULT")
-        self._rules = PrincipalRules(rules)
+        self._loaded = self.load(config)
+        self._rules = PrincipalRules(
+            listener_properties(config, listener_name).get("ssl.principal.mapping.rules", "DEFAULT")
+        )
         self._handshakes = Handshakes(loop)
+
+    def load(self, config: BrokerConfig) -> LoadedTls:
+        """Reads the stores of a configuration; blocks. Raises TlsError."""
+        settings = listener_tls_settings(config, self.name)
+        # Before the files are read: a file that changes meanwhile is read again.
+        stamps = _stamps(settings)
+        context = server_context(settings)
+        material = read_key(settings)
+        assert material is not None, "checked with the context"
+        return LoadedTls(settings, context, parse_certificate(_first_certificate(material.chain)), stamps)
+
+    def differs(self, config: BrokerConfig) -> bool:
+        """True if the settings are others, or one of their files has changed."""
+        settings = listener_tls_settings(config, self.name)
+        return settings != self._loaded.settings or _stamps(settings) != self._loaded.stamps
+
+    def check(self, loaded: LoadedTls, config: BrokerConfig) -> None:
+        """Raises TlsError if clients that know the present certificate may refuse the new one (KIP-226)."""
+        old, new = self._loaded.certificate, loaded.certificate
+        if not config.ssl_allow_dn_changes and canonical_name(new) != canonical_name(old):
+            raise TlsError(
+                f"The new certificate is for {subject_name(new)}, but the present one is for {subject_name(old)}; set "
+                "ssl.allow.dn.changes=true to allow that.",
+                key="ssl.keystore.location",
+            )
+        missing = old.alternative_names - new.alternative_names
+        if missing and not config.ssl_allow_san_changes:
+            raise TlsError(
+                f"The new certificate lacks {len(missing)} alternative names of the present one; set "
+                "ssl.allow.san.changes=true to allow that.",
+                key="ssl.keystore.location",
+            )
+
+    def use(self, loaded: LoadedTls) -> None:
+        """New connections have these settings."""
+        self._loaded = loaded
+
+    @property
+    def expires(self) -> str:
+        """When the certificate expires, as YYYYMMDDHHMMSSZ."""
+        return self._loaded.certificate.not_after
 
     @property
     def handshakes(self) -> int:
@@ -62,13 +115,13 @@ class TlsListener:
             else:
                 on_open(TlsStream(connected), principal)
 
-        self._handshakes.begin(accepted, self._context, on_done, on_failed)
+        self._handshakes.begin(accepted, self._loaded.context, on_done, on_failed)
 
     def close(self) -> None:
         self._handshakes.close()
 
     def _principal(self, connected: ssl.SSLSocket) -> Principal:
-        suites = self._settings.cipher_suites
+        suites = self._loaded.settings.cipher_suites
         cipher = connected.cipher()
         if cipher is not None and not is_allowed(cipher[0], suites):
             raise _Refused(f"the cipher suite {cipher[0]} is not one of ssl.cipher.suites")
@@ -83,3 +136,19 @@ class TlsListener:
 
 class _Refused(Exception):
     """The handshake is complete, but the connection is not accepted."""
+
+
+def _stamps(settings: TlsSettings) -> tuple[object, ...]:
+    return tuple(_stamp(path) for path in settings.files)
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _first_certificate(chain: bytes) -> bytes:
+    return ssl.PEM_cert_to_DER_cert(certificates_in_pem(chain)[0].decode())

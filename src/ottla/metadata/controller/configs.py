@@ -234,15 +234,19 @@ def _check_values(
 
 def check_broker_values(
     target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], config: BrokerConfig
-) -> None:
-    """Checks a change of broker configurations as far as this node can; only the named broker can check everything."""
+) -> BrokerConfig | None:
+    """Checks a change of broker configurations as far as this node can; only the named broker can check everything.
+
+    Returns the resulting configuration of this node, where the change concerns it.
+    """
     changed = {name: text for name, text in wanted.items() if present.get(name) != text}
     check_dynamic_names(changed, for_all_brokers=not target.name)
     check_dynamic_values(changed)
     if not target.name:
-        check_dynamic_change(config, dynamic_defaults=wanted)
-    elif target.name == str(config.node_id):
-        check_dynamic_change(config, dynamic=wanted)
+        return check_dynamic_change(config, dynamic_defaults=wanted)
+    if target.name == str(config.node_id):
+        return check_dynamic_change(config, dynamic=wanted)
+    return None
 
 
 def replacement(configs: list[alter_configs.AlterableConfig]) -> dict[str, str]:

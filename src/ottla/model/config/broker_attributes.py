@@ -217,6 +217,7 @@ class BrokerAttributes:
     ottla_log_scrub_bytes_per_second: int
     ottla_log_scrub_interval_ms: int
     ottla_metrics_listener: str
+    ottla_tls_reload_interval_ms: int
     principal_builder_class: str
     process_roles: tuple[str, ...]
     producer_id_expiration_check_interval_ms: int

@@ -21,6 +21,8 @@ OWN_KEYS: Final = {
         ConfigKey("ottla.metrics.listener", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Address (host:port) of the HTTP endpoint for metrics and health; port 0 is a free port, empty means "
                   "no endpoint."),
+        ConfigKey("ottla.tls.reload.interval.ms", LONG, 10_000, at_least(50), LOW, READ_ONLY, HONOURED,
+                  "Time between two looks at the files of key stores; a file that has changed is read again."),
         ConfigKey("ottla.log.scrub.bytes.per.second", LONG, 0, at_least(0), LOW, CLUSTER_WIDE, HONOURED,
                   "Rate at which closed segments are read and checked in the background; 0 means that they are not."),
         ConfigKey("ottla.log.scrub.interval.ms", LONG, 86_400_000, at_least(1000), LOW, CLUSTER_WIDE, HONOURED,

@@ -1,0 +1,134 @@
+"""Exchanges the certificates of a running node: after a change of its settings, and when a file of a store has changed.
+
+The files are looked at and read by a worker. A new certificate that clients may refuse, or a store that cannot be read,
+leaves the present one in place, with a line in the log. Open connections go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ottla.model.config.keys import ConfigError
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.tls.errors import TlsError
+
+if TYPE_CHECKING:
+    from ottla.host.loop import EventLoop
+    from ottla.host.peer_security import PeerSecurity
+    from ottla.host.tls_listener import LoadedTls, TlsListener
+    from ottla.model.config import BrokerConfig
+    from ottla.model.deferred import Deferred
+    from ottla.model.ports import Timer, Workers
+
+__all__ = ["TlsReload"]
+
+logger = logging.getLogger("ottla.host.tls_reload")
+
+
+class TlsReload:
+    """Owns no connection: it gives new contexts to the listeners, and to the client's side of this node."""
+
+    def __init__(
+        self,
+        *,
+        loop: EventLoop,
+        workers: Workers,
+        config: BrokerConfig,
+        listeners: Mapping[str, TlsListener],
+        peers: Sequence[PeerSecurity],
+    ) -> None:
+        self._loop = loop
+        self._workers = workers
+        self._config = config
+        self._listeners = listeners
+        self._peers = peers
+        self._seconds = config.ottla_tls_reload_interval_ms / 1000
+        self._timer: Timer | None = None
+        self._is_looking = False
+        self._is_stopped = False
+        # The last complaint by listener, which is logged once.
+        self._complaints: dict[str, str] = {}
+        self._plan()
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def check(self, config: BrokerConfig) -> None:
+        """Raises KafkaError if a listener cannot have the settings of this configuration. Reads their stores."""
+        for listener in self._listeners.values():
+            try:
+                if listener.differs(config):
+                    listener.check(listener.load(config), config)
+            except TlsError as error:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST, f"The listener {listener.name} cannot use this. {error.message}"
+                ) from None
+
+    def follow(self, config: BrokerConfig) -> None:
+        """The settings may have changed. They were checked, but perhaps by another node."""
+        self._config = config
+        self._look()
+
+    def _plan(self) -> None:
+        if not self._is_stopped:
+            self._timer = self._loop.call_later(self._seconds, self._on_time)
+
+    def _on_time(self) -> None:
+        self._look()
+        self._plan()
+
+    def _look(self) -> None:
+        if self._is_looking or self._is_stopped:
+            return
+        self._is_looking = True
+        config = self._config
+        self._workers.submit(self._load_changed, config).when_done(lambda done: self._on_loaded(done, config))
+
+    def _load_changed(self, config: BrokerConfig) -> list[tuple[TlsListener, LoadedTls | TlsError]]:
+        """On a worker: what has changed, read anew."""
+        found: list[tuple[TlsListener, LoadedTls | TlsError]] = []
+        for listener in self._listeners.values():
+            try:
+                if listener.differs(config):
+                    loaded = listener.load(config)
+                    listener.check(loaded, config)
+                    found.append((listener, loaded))
+            except TlsError as error:
+                found.append((listener, error))
+        return found
+
+    def _on_loaded(self, done: Deferred[list[tuple[TlsListener, LoadedTls | TlsError]]], config: BrokerConfig) -> None:
+        self._is_looking = False
+        if self._is_stopped:
+            return
+        is_new = False
+        for listener, loaded in done.result():
+            if isinstance(loaded, TlsError):
+                self._complain(listener.name, loaded.message)
+                continue
+            listener.use(loaded)
+            is_new = True
+            self._complaints.pop(listener.name, None)
+            logger.info(
+                "the listener %s has new TLS settings; its certificate expires %s", listener.name, listener.expires
+            )
+        if is_new:
+            self._renew_peers(config)
+        if config is not self._config:
+            self._look()
+
+    def _renew_peers(self, config: BrokerConfig) -> None:
+        for security in self._peers:
+            try:
+                security.follow(config)
+            except ConfigError as error:
+                self._complain(f"{security.listener_name} as a client", error.message)
+
+    def _complain(self, name: str, message: str) -> None:
+        if self._complaints.get(name) != message:
+            self._complaints[name] = message
+            logger.error("the TLS settings of the listener %s stay as they were. %s", name, message)
