@@ -129,7 +129,7 @@ class Watch:
     async def _look_at_topics(self, consumer: Consumer) -> None:
         oldest: dict[str, float | None] = {}
         counts: dict[str, int] = {}
-        batches = await consumer.batches(timeout_ms=int(LOOK_SECONDS * 1000))
+        batches = await consumer.raw_batches(timeout_ms=int(LOOK_SECONDS * 1000))
         now_ms = time.time() * 1000
         for batch in batches:
             topic = batch.partition.topic

@@ -198,9 +198,9 @@ def test_batches_are_handed_out_unopened(settings: ClientSettings, topic: str) -
         async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
             one = TopicPartition(topic, 1)
             await consumer.assign([one])
-            batches = await consumer.batches(5_000)
+            batches = await consumer.raw_batches(5_000)
             while consumer.position(one) < 50:
-                batches += await consumer.batches(5_000)
+                batches += await consumer.raw_batches(5_000)
             values = [record.value for batch in batches for record in batch.records()]
             assert values == [b"%d" % number for number in range(50)]
 

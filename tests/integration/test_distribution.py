@@ -17,7 +17,12 @@ import ottla
 from tests.support.distribution import Environment, build_wheel, new_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-TYPES = ("py.typed", "spark/decode/_native.pyi", "spark/encode/_native.pyi")
+TYPES = (
+    "py.typed",
+    "client/columns/decode/_native.pyi",
+    "client/columns/encode/_native.pyi",
+    "client/fast/_native.pyi",
+)
 
 CLIENT = """
 import asyncio, sys
@@ -60,8 +65,8 @@ def test_the_wheel_has_every_file_of_the_package(wheel: Path) -> None:
         if path.suffix in suffixes or path.name == "py.typed":
             assert f"ottla/{path.relative_to(package)}" in names
     assert {f"ottla/{name}" for name in TYPES} <= names
-    for part in ("decode", "encode"):
-        assert any(name.startswith(f"ottla/spark/{part}/_native.") and name.endswith(".so") for name in names)
+    for part in ("columns/decode", "columns/encode", "fast"):
+        assert any(name.startswith(f"ottla/client/{part}/_native.") and name.endswith(".so") for name in names)
     assert not any("tests" in name or "__pycache__" in name for name in names)
 
 
@@ -70,7 +75,10 @@ def test_the_archive_has_what_a_build_needs(wheel: Path) -> None:
     with tarfile.open(archive) as content:
         names = {name.partition("/")[2] for name in content.getnames()}
     sources = {"pyproject.toml", "setup.py", "README.md", "CHANGELOG.md", "LICENSE"}
-    assert sources | {f"src/ottla/spark/{part}/_native.c" for part in ("decode", "encode")} <= names
+    assert (
+        sources | {f"src/ottla/client/{part}/_native.c" for part in ("columns/decode", "columns/encode", "fast")}
+        <= names
+    )
 
 
 def test_the_metadata_says_what_it_is(wheel: Path) -> None:

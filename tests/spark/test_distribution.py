@@ -16,8 +16,8 @@ pytestmark = pytest.mark.spark
 PROGRAM = """
 import json, os, sys, time
 import ottla.spark
-from ottla.spark.decode import _native as decode
-from ottla.spark.encode import _native as encode
+from ottla.client.columns.decode import _native as decode
+from ottla.client.columns.encode import _native as encode
 from pyspark.sql.functions import udf
 
 bootstrap, scratch = sys.argv[1:]

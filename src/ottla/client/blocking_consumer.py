@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import FoundOffset
@@ -23,6 +23,9 @@ from ottla.client.errors import ClientError
 from ottla.client.loop_thread import Blocking, made
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 __all__ = ["BlockingConsumer"]
 
@@ -83,8 +86,11 @@ class BlockingConsumer(Blocking):
                 yield record
             self._call(self._consumer.fill_waiting())
 
-    def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
-        return self._call(self._consumer.batches(timeout_ms))
+    def batches(self, timeout_ms: int = 1_000, *, headers: bool = True) -> list[RecordBatch]:
+        return self._call(self._consumer.batches(timeout_ms, headers=headers))
+
+    def raw_batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
+        return self._call(self._consumer.raw_batches(timeout_ms))
 
     def wakeup(self) -> None:
         """Makes the present or the next poll raise WokenUp, from any thread."""

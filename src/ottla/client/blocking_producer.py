@@ -11,7 +11,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.errors import BufferExhausted, ClientClosed
@@ -19,6 +19,9 @@ from ottla.client.loop_thread import Blocking, made
 from ottla.client.producer import OnDelivery, Producer, ProducerSettings, RecordMetadata
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.client.columns.sending import WrittenBatch
 
 __all__ = ["BlockingProducer", "DeliveryFuture"]
 
@@ -121,6 +124,15 @@ class BlockingProducer(Blocking):
         if wakes:
             self._thread.call_soon(self._wake)
         return future
+
+    def send_table(self, topic: str, table: Any) -> list[WrittenBatch]:
+        """Sends a table and waits for its acknowledgement."""
+
+        async def whole() -> list[WrittenBatch]:
+            await self._taken()
+            return await (await self._producer.send_table(topic, table))
+
+        return self._thread.call(whole())
 
     def flush(self) -> None:
         self._thread.call(self._flush())

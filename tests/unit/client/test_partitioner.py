@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from ottla.client.fast import twin
 from ottla.client.metadata import PartitionInfo
-from ottla.client.producer.partitioner import RoundRobinPartitioner, StickyPartitioner, murmur2, partition_of_key
+from ottla.client.producer.partitioner import RoundRobinPartitioner, StickyPartitioner, partition_of_key
 
 # What Java's Utils.murmur2 answers, as signed numbers.
 JAVA = {
@@ -22,8 +23,9 @@ JAVA = {
 
 @pytest.mark.parametrize(("key", "expected"), JAVA.items())
 def test_the_hash_is_javas(key: bytes, expected: int) -> None:
-    assert murmur2(key) == expected & 0xFFFFFFFF
-    assert partition_of_key(key, 7) == (expected & 0x7FFFFFFF) % 7
+    assert twin.murmur2(key) == expected & 0xFFFFFFFF
+    for choose in (partition_of_key, twin.partition_of_key):
+        assert choose(key, 7) == (expected & 0x7FFFFFFF) % 7
 
 
 def partitions(*leaders: int) -> dict[int, PartitionInfo]:

@@ -222,7 +222,7 @@ def consume(
             with session.output.progress("consuming", messages) as advance:
                 while count < messages:
                     if batches:
-                        some = await consumer.batches(idle_ms)
+                        some = await consumer.raw_batches(idle_ms)
                         new = sum(batch.header.record_count for batch in some)
                         size += sum(len(batch.view) for batch in some)
                     else:

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset
@@ -36,6 +36,9 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.errors import CorruptRecords
 from ottla.serdes.protocol import SerializationError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
 
 __all__ = ["Consumer"]
 
@@ -244,20 +247,35 @@ class Consumer:
         """Polls records for `next_waiting`."""
         self._waiting.extend(await self.poll())
 
-    async def batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
+    async def batches(self, timeout_ms: int = 1_000, *, headers: bool = True) -> list[RecordBatch]:
+        """All fetched records as Arrow record batches, in order, each of one partition. Needs pyarrow.
+
+        The columns are key, value, topic, partition, offset, timestamp, timestampType and, unless switched off,
+        headers. With a deserializer, key or value are what it makes of the bytes.
+        """
+        # Imported with the first batch: a consumer of records needs no Arrow.
+        from ottla.client.columns.reading import columns_of
+
+        return columns_of(await self._take_batches(timeout_ms), self._deserializing, headers=headers)
+
+    async def raw_batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position."""
+        return [batch for batch, _ in await self._take_batches(timeout_ms)]
+
+    async def _take_batches(self, timeout_ms: int) -> list[tuple[ConsumedBatch, int]]:
+        """All fetched batches, each with the position before it."""
         end = self._cluster.deadline(timeout_ms)
         while True:
             await self._work(end)
             found = []
             while (batch := self._fetcher.take()) is not None:
                 state = self._positions.get(batch.partition)
-                state.position = batch.header.next_offset
+                position, state.position = state.position, batch.header.next_offset
                 state.leader_epoch = batch.header.leader_epoch
                 if len(batch.view):
-                    found.append(batch)
+                    found.append((batch, position))
             if found or not await self._wait(end):
-                self.measures.records += sum(batch.header.record_count for batch in found)
+                self.measures.records += sum(batch.header.record_count for batch, _ in found)
                 return found
 
     def wakeup(self) -> None:

@@ -13,20 +13,20 @@ __all__ = ["Deserializing"]
 
 class Deserializing:
     def __init__(self, key: Deserializer[Any] | None, value: Deserializer[Any] | None) -> None:
-        self._key = key
-        self._value = value
+        self.key = key
+        self.value = value
 
     def __bool__(self) -> bool:
-        return self._key is not None or self._value is not None
+        return self.key is not None or self.value is not None
 
     def configure(self, config: Mapping[str, Any]) -> None:
-        if self._key is not None:
-            self._key.configure(config, is_key=True)
-        if self._value is not None:
-            self._value.configure(config, is_key=False)
+        if self.key is not None:
+            self.key.configure(config, is_key=True)
+        if self.value is not None:
+            self.value.configure(config, is_key=False)
 
     def close(self) -> None:
-        for one in (self._key, self._value):
+        for one in (self.key, self.value):
             if one is not None:
                 one.close()
 
@@ -46,8 +46,8 @@ class Deserializing:
 
     def _applied(self, record: ConsumedRecord) -> ConsumedRecord:
         key, value, headers = record.key, record.value, record.headers
-        if self._key is not None:
-            key = self._key.deserialize(record.topic, key, headers)
-        if self._value is not None:
-            value = self._value.deserialize(record.topic, value, headers)
+        if self.key is not None:
+            key = self.key.deserialize(record.topic, key, headers)
+        if self.value is not None:
+            value = self.value.deserialize(record.topic, value, headers)
         return record._replace(key=key, value=value)

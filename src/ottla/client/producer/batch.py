@@ -1,7 +1,6 @@
 """An open batch: records are encoded when they are added, so that sending it takes a header and a checksum.
 
-A record costs one `join` over pieces. Most pieces are looked up: varints below a few thousand are in a table, and only
-larger ones are encoded.
+`ottla.client.fast` encodes a record, in C where it was compiled.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from collections.abc import Callable, Generator, Sequence
 from itertools import count
 from typing import NamedTuple
 
+from ottla.client.fast import append_record
 from ottla.client.producer.interceptors import RecordMetadata
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.build import assemble_batch, batch_attributes
 from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
-from ottla.records.varint import append_varint
 
 __all__ = [
     "Delivery",
@@ -35,21 +34,10 @@ logger = logging.getLogger(__name__)
 OnDelivery = Callable[[RecordMetadata, Exception | None], object]
 """Gets the position of a record, or its error together with the offset -1."""
 
-_TABLE_SIZE = 8192
 # The largest size of a record without key, value and headers.
 _RECORD_OVERHEAD = 24
 
-
-def _encoded(value: int) -> bytes:
-    target = bytearray()
-    append_varint(target, value)
-    return bytes(target)
-
-
-_VARINTS = tuple(_encoded(value) for value in range(_TABLE_SIZE))
 _numbers = count()
-_NULL = b"\x01"
-_NO_HEADERS = b"\0"
 
 
 class EncodedRecords(NamedTuple):
@@ -132,7 +120,7 @@ class ProducerBatch:
         self.done = done
         # Index, timestamp and callback of records with a callback.
         self.callbacks: list[tuple[int, int, OnDelivery]] = []
-        self.payload: bytearray | bytes = bytearray()
+        self.payload = bytearray()
         # The bytes of the producer's buffer that the batch uses.
         self.buffered = 0
         self.count = 0
@@ -166,7 +154,9 @@ class ProducerBatch:
     def fill(self, records: EncodedRecords) -> None:
         """Sets encoded records as the content of the batch."""
         assert not self.count
-        self.payload, self.count, self.base_timestamp, self.max_timestamp = records
+        # No record is appended to it, so it may be bytes.
+        self.payload = records.payload  # type: ignore[assignment]
+        self.count, self.base_timestamp, self.max_timestamp = records[1:]
         self.buffered = len(records.payload)
 
     def append(
@@ -182,22 +172,7 @@ class ProducerBatch:
             self.base_timestamp = self.max_timestamp = timestamp
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        table = _VARINTS
-        size = _TABLE_SIZE
-        delta = timestamp - self.base_timestamp
-        body = b"".join(
-            (
-                b"\0",
-                table[delta] if 0 <= delta < size else _encoded(delta),
-                table[count] if count < size else _encoded(count),
-                _NULL if key is None else _length(key) + key,
-                _NULL if value is None else _length(value) + value,
-                _NO_HEADERS if not headers else _headers(headers),
-            )
-        )
-        length = len(body)
-        self.payload += table[length] if length < size else _encoded(length)
-        self.payload += body
+        append_record(self.payload, timestamp - self.base_timestamp, count, key, value, headers)
         self.count = count + 1
         return count
 
@@ -233,20 +208,6 @@ class ProducerBatch:
             producer_epoch=self.epoch,
             base_sequence=self.base_sequence,
         )
-
-
-def _length(content: bytes) -> bytes:
-    length = len(content)
-    return _VARINTS[length] if length < _TABLE_SIZE else _encoded(length)
-
-
-def _headers(headers: Sequence[tuple[str, bytes | None]]) -> bytes:
-    pieces = [_encoded(len(headers))]
-    for name, content in headers:
-        encoded = name.encode()
-        pieces += (_length(encoded), encoded)
-        pieces.append(_NULL if content is None else _length(content) + content)
-    return b"".join(pieces)
 
 
 def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:

@@ -15,6 +15,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from ottla.client.fast import partition_of_key
 from ottla.client.metadata import PartitionInfo
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "RoundRobinPartitioner",
     "StickyPartitioner",
     "TopicPartitioner",
-    "murmur2",
     "partition_of_key",
 ]
 
@@ -43,30 +43,6 @@ Partitioner = KeyPartitioner | TopicPartitioner
 
 # The number of batches that wait for a partition; None if its broker takes no batches at the moment.
 Load = Callable[[PartitionInfo], int | None]
-
-_SEED = 0x9747B28C
-_MULTIPLIER = 0x5BD1E995
-_MASK = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """The 32-bit hash of Java clients, as an unsigned number."""
-    length = len(data)
-    value = _SEED ^ length
-    whole = length & ~3
-    for position in range(0, whole, 4):
-        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        value = value * _MULTIPLIER & _MASK ^ word
-    rest = data[whole:]
-    if rest:
-        value = (value ^ int.from_bytes(rest, "little")) * _MULTIPLIER & _MASK
-    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
-    return value ^ value >> 15
-
-
-def partition_of_key(key: bytes, partitions: int) -> int:
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 class StickyPartitioner:

@@ -8,8 +8,10 @@ public interface. Interceptors come first, then the partitioner; a record with a
 from __future__ import annotations
 
 import asyncio
+import random
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
@@ -29,7 +31,13 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.serdes.protocol import SerializationError
 
+if TYPE_CHECKING:
+    from ottla.client.columns.sending import TableDelivery
+
 __all__ = ["Producer"]
+
+# Large enough for good compression and few requests, and below the size that brokers accept by default.
+TABLE_BATCH_BYTES = 256 * 1024
 
 
 class Producer:
@@ -124,6 +132,33 @@ class Producer:
         async with self._turns.turn(partition.topic):
             await self._prepare(partition.topic)
             return self._batches.append_encoded(partition, records)
+
+    async def send_table(self, topic: str, table: Any, *, batch_bytes: int = TABLE_BATCH_BYTES) -> TableDelivery:
+        """Sends the rows of an Arrow table or batch, or of a pandas or Polars frame. Needs pyarrow.
+
+        The columns are value and, if wanted, key, headers, timestamp and partition. Rows of a partition keep their
+        order, and follow all records sent before. Batches have up to `batch_bytes`, or `batch_size` if it is larger.
+        Await the result for the offsets. Interceptors, serializers and own partitioners do not see the rows.
+        """
+        # Imported with the first table: a producer of records needs no Arrow.
+        from ottla.client.columns.encode import TopicEncoder
+        from ottla.client.columns.sending import TableDelivery, record_batches
+
+        rows = record_batches(table)
+        info = await self._cluster.topic(topic, create=True)
+        encoder = TopicEncoder(
+            partitions=len(info.partitions),
+            available=[number for number, one in info.partitions.items() if one.leader >= 0],
+            batch_bytes=min(max(batch_bytes, self.settings.batch_size), self.settings.request_bytes_max),
+            seed=random.getrandbits(63) or 1,
+        )
+        sent = []
+        now_ms = int(time.time() * 1000)
+        for full in (*(encoder.encode(batch, now_ms=now_ms) for batch in rows), None):
+            for partition, records in encoder.finish() if full is None else full:
+                done = await self.send_encoded(TopicPartition(topic, partition), records)
+                sent.append((partition, records.record_count, done))
+        return TableDelivery(sent)
 
     async def flush(self) -> None:
         """Waits until all records sent so far are acknowledged or have failed. Deliveries carry the failures."""

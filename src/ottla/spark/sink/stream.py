@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ottla.client.columns.encode import EncodedBatch, TopicEncoder
 from ottla.client.producer import Producer
 from ottla.model.ids import TopicPartition
-from ottla.spark.encode import EncodedBatch, TopicEncoder
 from ottla.spark.sink.client import SinkClient
 from ottla.spark.sink.options import ExtraRecord, SinkOptions
 

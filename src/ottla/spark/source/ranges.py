@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from ottla.client.columns.decode import ArrowDecoder
 from ottla.model.ids import TopicPartition
 from ottla.spark.client import client_of
-from ottla.spark.decode import ArrowDecoder
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.fetch import RangeReader
 from ottla.spark.source.limits import Lag, split

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.client.columns.encode import COMPILED, EncodedBatch, TopicEncoder
 from ottla.client.producer.partitioner import partition_of_key
 from ottla.records.build import assemble_batch
 from ottla.records.header import HEADER_SIZE
 from ottla.records.iterate import iterate_batches, iterate_records
-from ottla.spark.encode import COMPILED, EncodedBatch, TopicEncoder
 
 HEADERS = pyarrow.list_(pyarrow.struct([("key", pyarrow.string()), ("value", pyarrow.binary())]))
 SCHEMA = pyarrow.schema(

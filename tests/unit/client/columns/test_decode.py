@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.client.columns.decode import ArrowDecoder, columns_type, is_native
+from ottla.client.columns.schema import arrow_schema
 from ottla.records.build import build_batch
 from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
@@ -17,8 +19,6 @@ from ottla.records.header import HEADER_SIZE, read_header
 from ottla.records.iterate import iterate_batches, iterate_records
 from ottla.records.legacy import build_message_set
 from ottla.records.record import Record
-from ottla.spark.decode import ArrowDecoder, columns_type, is_native
-from ottla.spark.schema import arrow_schema
 
 EVERYTHING = (0, 1 << 62)
 KINDS = ["python", *(["native"] if is_native() else [])]

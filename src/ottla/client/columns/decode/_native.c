@@ -43,7 +43,7 @@ static PyType_Slot block_slots[] = {
 };
 
 static PyType_Spec block_spec = {
-    "ottla.spark.decode._native.Block", sizeof(Block), 0,
+    "ottla.client.columns.decode._native.Block", sizeof(Block), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE, block_slots,
 };
 
@@ -569,7 +569,7 @@ static PyType_Slot columns_slots[] = {
 };
 
 static PyType_Spec columns_spec = {
-    "ottla.spark.decode._native.Columns", sizeof(Columns), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    "ottla.client.columns.decode._native.Columns", sizeof(Columns), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
     columns_slots,
 };
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ottla.spark.decode.arrow import ArrowDecoder, columns_type, is_native
+from ottla.client.columns.decode.arrow import ArrowDecoder, columns_type, is_native
 
 __all__ = ["ArrowDecoder", "columns_type", "is_native"]

@@ -1,4 +1,4 @@
-"""The buffers of `Columns` as Arrow record batches with the columns of `ottla.spark.schema`."""
+"""The buffers of `Columns` as Arrow record batches with the columns of `schema`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ottla.client.columns.decode.twin import Columns as PythonColumns
+from ottla.client.columns.schema import HEADER_TYPE, arrow_schema
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import BatchHeader
 from ottla.records.iterate import DECOMPRESSED_BYTES_MAX, Batch, iterate_records, open_payload
-from ottla.spark.decode.twin import Columns as PythonColumns
-from ottla.spark.schema import HEADER_TYPE, arrow_schema
 
 __all__ = ["ArrowDecoder", "columns_type", "is_native"]
 
@@ -22,7 +22,7 @@ def columns_type(decoder: str = "") -> type[Any]:
     """The compiled `Columns`, or the Python version if it is requested or the compiled one is missing."""
     if decoder != "python":
         try:
-            from ottla.spark.decode._native import Columns  # type: ignore[import-not-found, unused-ignore]
+            from ottla.client.columns.decode._native import Columns  # type: ignore[import-not-found, unused-ignore]
         except ImportError:
             if decoder == "native":
                 raise

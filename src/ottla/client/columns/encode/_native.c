@@ -494,7 +494,7 @@ static PyMethodDef Encoder_methods[] = {
 };
 
 static PyTypeObject EncoderType = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "ottla.spark.encode._native.Encoder",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "ottla.client.columns.encode._native.Encoder",
     .tp_basicsize = sizeof(Encoder),
     .tp_dealloc = (destructor)Encoder_dealloc,
     .tp_flags = Py_TPFLAGS_DEFAULT,

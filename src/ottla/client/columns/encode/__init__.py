@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.producer import EncodedRecords
+from ottla.client.columns.encode import python
+from ottla.client.columns.encode.columns import bytes_column, headers_column, partition_column, timestamp_column
+from ottla.client.producer.batch import EncodedRecords
 from ottla.records.varint import append_varint
-from ottla.spark.encode import python
-from ottla.spark.encode.columns import bytes_column, headers_column, partition_column, timestamp_column
 
 try:
-    from ottla.spark.encode import _native
+    from ottla.client.columns.encode import _native
 except ImportError:
     COMPILED = False
 else:

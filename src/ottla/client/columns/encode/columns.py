@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow
 from pyarrow import types
 
-from ottla.spark.encode.python import BytesColumn, HeadersColumn, NumbersColumn
+from ottla.client.columns.encode.python import BytesColumn, HeadersColumn, NumbersColumn
 
 __all__ = ["bytes_column", "headers_column", "partition_column", "timestamp_column"]
 

@@ -1,4 +1,4 @@
-from ottla.spark.encode.python import BytesColumn, EncodedBatch, HeadersColumn, NumbersColumn
+from ottla.client.columns.encode.python import BytesColumn, EncodedBatch, HeadersColumn, NumbersColumn
 
 class Encoder:
     def __new__(cls, *, partitions: int, limit: int, available: tuple[int, ...], seed: int) -> Encoder: ...

@@ -1,0 +1,176 @@
+"""Columns: Arrow tables, pandas frames and anything with Arrow's interface go in, Arrow record batches come out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pandas
+import pyarrow as pa
+import pytest
+
+import ottla.testing
+from ottla.client.admin import AdminClient
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingConsumer, BlockingProducer
+from ottla.client.consumer import Consumer
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer
+from ottla.client.producer.partitioner import partition_of_key
+from ottla.model.ids import TopicPartition
+
+ROWS = 5_000
+KEYS = [b"key-%d" % (number % 97) for number in range(ROWS)]
+VALUES = [None if number % 50 == 0 else b"value %d" % number for number in range(ROWS)]
+
+
+@pytest.fixture
+def where(shared_cluster: ottla.testing.Cluster) -> dict[str, Any]:
+    return {"bootstrap.servers": shared_cluster.bootstrap, "auto.offset.reset": "earliest"}
+
+
+@pytest.fixture
+def topic(where: dict[str, Any]) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+
+    async def create() -> None:
+        async with AdminClient({"bootstrap.servers": where["bootstrap.servers"]}) as admin:
+            await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=1)])
+
+    asyncio.run(create())
+    return name
+
+
+def producing(where: dict[str, Any], **config: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": where["bootstrap.servers"], **config}
+
+
+async def read(consumer: Consumer, topic: str, count: int, **options: Any) -> pa.Table:
+    await consumer.assign(await consumer.partitions(topic))
+    found: list[pa.RecordBatch] = []
+    async with asyncio.timeout(30):
+        while sum(batch.num_rows for batch in found) < count:
+            found += await consumer.batches(1_000, **options)
+    return pa.Table.from_batches(found)
+
+
+class Frame:
+    """What Polars and others offer: Arrow's C interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+MAKERS: list[Callable[[pa.Table], Any]] = [
+    lambda table: table,
+    lambda table: table.combine_chunks().to_batches()[0],
+    lambda table: table.to_pandas(),
+    Frame,
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["table", "batch", "pandas", "stream"])
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_a_table_goes_in_and_comes_out(
+    where: dict[str, Any], topic: str, make: Callable[[pa.Table], Any], codec: str
+) -> None:
+    table = pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(VALUES, pa.binary())})
+
+    async def whole() -> pa.Table:
+        async with Producer(producing(where, **{"compression.type": codec})) as producer:
+            await producer.send(topic, b"first", b"key-0")
+            written = await (await producer.send_table(topic, make(table)))
+            assert sum(one.records for one in written) == ROWS
+        async with Consumer(where) as consumer:
+            return await read(consumer, topic, ROWS + 1)
+
+    rows = asyncio.run(whole()).sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
+    assert len(rows) == ROWS + 1
+    for number in range(3):
+        mine = [(row["key"], row["value"]) for row in rows if row["partition"] == number]
+        expected = [(key, value) for key, value in zip(KEYS, VALUES, strict=True) if partition_of_key(key, 3) == number]
+        if partition_of_key(b"key-0", 3) == number:
+            # Rows follow the records that were sent before.
+            expected.insert(0, (b"key-0", b"first"))
+        assert mine == expected
+    assert {row["topic"] for row in rows} == {topic}
+    assert [row["offset"] for row in rows if row["partition"] == 1] == list(
+        range(sum(row["partition"] == 1 for row in rows))
+    )
+
+
+def test_all_columns(where: dict[str, Any], topic: str) -> None:
+    headers = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], []]
+    table = pa.table(
+        {
+            "value": ["text", "more"],
+            "partition": pa.array([2, 1], pa.int32()),
+            "timestamp": pa.array([1_700_000_000_000_000, 1_700_000_000_001_000], pa.timestamp("us", "UTC")),
+            "headers": pa.array(
+                headers, pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+            ),
+        }
+    )
+
+    async def whole() -> list[dict[str, Any]]:
+        async with Producer(producing(where)) as producer:
+            await (await producer.send_table(topic, table))
+        async with Consumer(where) as consumer:
+            found = await read(consumer, topic, 2)
+        rows: list[dict[str, Any]] = found.sort_by("partition").to_pylist()
+        return rows
+
+    second, first = asyncio.run(whole())
+    assert (first["value"], first["partition"], first["headers"]) == (b"text", 2, headers[0])
+    assert (second["key"], second["value"], second["headers"]) == (None, b"more", [])
+    assert first["timestamp"].timestamp() == 1_700_000_000
+
+
+def test_batches_begin_at_the_position_and_are_deserialized(where: dict[str, Any], topic: str) -> None:
+    one = TopicPartition(topic, 0)
+
+    async def whole() -> pa.Table:
+        values = [json.dumps({"n": number}) for number in range(20)]
+        async with Producer(producing(where)) as producer:
+            frame = pandas.DataFrame({"value": values, "partition": [0] * 20})
+            await (await producer.send_table(topic, frame))
+        async with Consumer({**where, "value.deserializer": "json"}) as consumer:
+            await consumer.assign([one])
+            consumer.seek(one, 15)
+            found = pa.Table.from_batches(await consumer.batches(5_000, headers=False))
+            assert consumer.position(one) == 20
+        return found
+
+    found = asyncio.run(whole())
+    assert found.column("value").to_pylist() == [{"n": number} for number in range(15, 20)]
+    assert found.column("offset").to_pylist() == list(range(15, 20))
+    assert "headers" not in found.column_names
+
+
+def test_a_table_of_other_columns_is_refused_with_a_sentence(where: dict[str, Any], topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(producing(where)) as producer:
+            with pytest.raises(ClientError, match="'name' is none of them"):
+                await producer.send_table(topic, pa.table({"value": ["x"], "name": ["y"]}))
+            with pytest.raises(ClientError, match="value is missing"):
+                await producer.send_table(topic, pa.table({"key": ["x"]}))
+            with pytest.raises(ClientError, match="list is no Arrow table"):
+                await producer.send_table(topic, [1, 2])
+
+    asyncio.run(whole())
+
+
+def test_columns_without_a_loop(where: dict[str, Any], topic: str) -> None:
+    with BlockingProducer(producing(where)) as producer:
+        (written, *_) = producer.send_table(topic, pa.table({"value": ["a", "b"], "partition": [1, 1]}))
+        assert (written.partition, written.base_offset, written.records) == (1, 0, 2)
+    with BlockingConsumer(where) as consumer:
+        consumer.assign([TopicPartition(topic, 1)])
+        (batch,) = consumer.batches(5_000)
+        assert batch.column("value").to_pylist() == [b"a", b"b"]

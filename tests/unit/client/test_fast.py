@@ -1,0 +1,117 @@
+"""Records one by one: the compiled functions and their twins give the same bytes, records and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ottla.client import fast
+from ottla.client.consumer.decode import ConsumedRecord
+from ottla.client.fast import twin
+from ottla.records.record import decode_records as reference
+
+pieces = st.none() | st.binary(max_size=200)
+rows = st.lists(
+    st.tuples(
+        st.integers(-(2**40), 2**40),
+        pieces,
+        pieces,
+        st.lists(st.tuples(st.text(max_size=12), pieces), max_size=3),
+    ),
+    max_size=20,
+)
+KINDS = [pytest.param(twin, id="python"), pytest.param(fast, id="in use")]
+
+
+def encoded(kind: Any, records: list[Any]) -> bytearray:
+    payload = bytearray()
+    for index, (delta, key, value, headers) in enumerate(records):
+        kind.append_record(payload, delta, index, key, value, headers)
+    return payload
+
+
+def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
+    given = {"base_offset": 100, "base_timestamp": 5, "append_time": None, "from_offset": -1, **options}
+    try:
+        return kind.decode_records(
+            ConsumedRecord,
+            payload,
+            count,
+            "t",
+            3,
+            given["base_offset"],
+            given["base_timestamp"],
+            given["append_time"],
+            0,
+            7,
+            given["from_offset"],
+        )
+    except ValueError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=60)
+@given(records=rows)
+def test_what_is_encoded_is_decoded(kind: Any, records: list[Any]) -> None:
+    payload = encoded(kind, records)
+    assert payload == encoded(twin, records)
+    found = decoded(kind, payload, len(records))
+    assert [tuple(one)[2:4] + tuple(one)[5:8] for one in found] == [
+        (100 + index, 5 + delta, key, value, headers or ())
+        for index, (delta, key, value, headers) in enumerate(records)
+    ]
+    assert all(
+        type(one) is ConsumedRecord and (one.topic, one.partition, one.leader_epoch) == ("t", 3, 7) for one in found
+    )
+    known = reference(bytes(payload), len(records), base_offset=100, base_timestamp=5)
+    assert [(one.offset, one.timestamp, one.value) for one in known] == [
+        (one.offset, one.timestamp, one.value) for one in found
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_append_time_and_first_offset(kind: Any) -> None:
+    payload = encoded(twin, [(index, b"k", b"v", []) for index in range(10)])
+    found = decoded(kind, memoryview(payload), 10, append_time=77, from_offset=106)
+    assert [(one.offset, one.timestamp) for one in found] == [(106, 77), (107, 77), (108, 77), (109, 77)]
+
+
+@settings(max_examples=300)
+@given(records=rows, data=st.data())
+def test_damaged_payloads_are_refused_alike(records: list[Any], data: st.DataObject) -> None:
+    payload = encoded(twin, records)
+    count = len(records) + data.draw(st.integers(0, 2))
+    if payload:
+        for _ in range(data.draw(st.integers(0, 4))):
+            payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+        payload = payload[: data.draw(st.integers(0, len(payload)))]
+    assert decoded(fast, payload, count) == decoded(twin, payload, count)
+
+
+@given(key=st.binary(max_size=100), partitions=st.integers(1, 1000))
+def test_partitions_of_keys(key: bytes, partitions: int) -> None:
+    assert fast.partition_of_key(key, partitions) == twin.partition_of_key(key, partitions)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_buffers_are_bytes_too(kind: Any) -> None:
+    first, second = bytearray(), bytearray()
+    kind.append_record(first, 0, 0, b"key", b"value", ())
+    kind.append_record(second, 0, 0, bytearray(b"key"), memoryview(b"value"), [])
+    assert first == second
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("key", "value", "headers"),
+    [("text", b"", ()), (b"", 5, ()), (b"", b"", [("name", "text")]), (b"", b"", [(1, b"")])],
+)
+def test_what_is_no_bytes_is_refused_and_leaves_nothing(kind: Any, key: Any, value: Any, headers: Any) -> None:
+    payload = bytearray(b"before")
+    with pytest.raises((TypeError, AttributeError)):
+        kind.append_record(payload, 0, 0, key, value, headers)
+    assert payload == b"before"
