@@ -20,6 +20,8 @@ from ottla.sasl.exchange import SaslError
 __all__ = ["BearerToken", "OAuthBearerClient", "OAuthBearerServer", "TokenRefused"]
 
 _END = b"\x01"
+# Strangers send messages, too, and a long one takes long to parse.
+MESSAGE_BYTES_MAX = 65_536
 _FIRST = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x00-\x08\x0b\x0c\x0e-\x1f]*\x01)*)\x01"
 )
@@ -86,6 +88,8 @@ class OAuthBearerServer:
 
 def _parsed(message: bytes) -> tuple[str, str]:
     """The token and the authorization id."""
+    if len(message) > MESSAGE_BYTES_MAX:
+        raise SaslError("The first message of OAUTHBEARER is too long.")
     try:
         first = _FIRST.fullmatch(message.decode())
     except UnicodeDecodeError:

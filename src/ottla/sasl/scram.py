@@ -38,6 +38,8 @@ MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN = 4096
 CLIENT_ITERATIONS_MAX = 250_000
 _NONCE_BYTES = 24
+# Strangers send messages, too, and a long one takes long to parse.
+MESSAGE_BYTES_MAX = 8_192
 
 _SASL_NAME = r"(?:[^=,\0]|=2C|=3D)+"
 _CLIENT_FIRST = re.compile(
@@ -117,6 +119,8 @@ class ScramServer:
 
     def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
         step, self._step = self._step, _Step.OVER
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise SaslError("A message of SCRAM is too long.")
         try:
             text = token.decode()
         except UnicodeDecodeError:

@@ -7,6 +7,7 @@ import base64
 import pytest
 
 from ottla.sasl.exchange import SaslError
+from ottla.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefused
 from ottla.sasl.plain import PlainClient, PlainServer
 from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import ScramClient, ScramKeys, ScramServer, scram_keys
@@ -212,3 +213,70 @@ def test_saslprep(text: str, prepared: str) -> None:
 def test_saslprep_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"not allowed here|are mixed"):
         saslprep(text)
+
+
+def test_long_messages_are_not_parsed() -> None:
+    with pytest.raises(SaslError, match="too long"):
+        server().evaluate(CLIENT_FIRST + b",x=y" * 10_000)
+    with pytest.raises(SaslError, match="too long"):
+        OAuthBearerServer(lambda _: BearerToken("alice", 0)).evaluate(b"n,,\x01" + b"a=b\x01" * 100_000)
+
+
+# -- OAUTHBEARER ----------------------------------------------------------------------------------------------------
+
+
+def bearer(token: str) -> BearerToken:
+    if token != "right":
+        raise TokenRefused("wrong")
+    return BearerToken("alice", 7)
+
+
+def test_both_ends_of_oauthbearer_understand_each_other() -> None:
+    client, peer = OAuthBearerClient("right", extensions={"zone": "a b"}), OAuthBearerServer(bearer)
+    assert client.begin() == b"n,,\x01auth=Bearer right\x01zone=a b\x01\x01"
+    assert client.evaluate(peer.evaluate(client.begin())) is None
+    assert client.is_complete
+    assert (peer.is_complete, peer.user, peer.expires_ms) == (True, "alice", 7)
+
+
+def test_a_refused_token_ends_with_the_next_message() -> None:
+    client, peer = OAuthBearerClient("wrong"), OAuthBearerServer(bearer)
+    last = client.evaluate(peer.evaluate(client.begin()))
+    assert last == b"\x01"
+    with pytest.raises(SaslError, match="wrong"):
+        peer.evaluate(last)
+    # There is no second attempt.
+    with pytest.raises(SaslError):
+        peer.evaluate(OAuthBearerClient("right").begin())
+    assert not peer.is_complete
+    assert client.evaluate(b"") is None
+    assert not client.is_complete
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,",
+        b"n,,\x01\x01",
+        b"n,,\x01auth=Bearer right\x01",
+        b"n,,\x01auth=Basic right\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"n,,\x01auth=Bearer right\x01auth=Bearer right\x01\x01",
+        b"y,,\x01auth=Bearer right\x01\x01",
+        b"n,a=root,\x01auth=Bearer right\x01\x01",
+        b"n,,\x01auth=Bearer right\x01a1=b\x01\x01",
+        b"n,,\x01auth=Bearer \xff\x01\x01",
+    ],
+)
+def test_malformed_first_messages_of_oauthbearer(message: bytes) -> None:
+    exchange = OAuthBearerServer(bearer)
+    with pytest.raises(SaslError):
+        exchange.evaluate(message)
+    assert not exchange.is_complete
+
+
+def test_the_authorization_id_may_be_the_users() -> None:
+    exchange = OAuthBearerServer(bearer)
+    assert exchange.evaluate(b"n,a=alice,\x01auth=Bearer right\x01\x01") == b""
+    assert exchange.is_complete

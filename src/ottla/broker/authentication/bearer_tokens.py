@@ -24,6 +24,9 @@ __all__ = ["BearerRules", "SignedTokens", "UnsecuredTokens"]
 
 _KNOWN_ALGORITHMS = frozenset(name for names in ALGORITHMS.values() for name in names)
 USER_CHARACTERS_MAX = 1_000
+# Strangers send tokens, too, and a long one takes long to decode.
+TOKEN_CHARACTERS_MAX = 32_768
+HEADER_CHARACTERS_MAX = 4_096
 
 
 class BearerRules(NamedTuple):
@@ -47,6 +50,7 @@ class SignedTokens:
         from jwt import get_unverified_header
         from jwt.exceptions import PyJWTError
 
+        _ensure_short(token)
         try:
             header = get_unverified_header(token)
         except (PyJWTError, ValueError, RecursionError):
@@ -99,6 +103,7 @@ class UnsecuredTokens:
         self._required_scopes = required_scopes
 
     def validate(self, token: str) -> BearerToken:
+        _ensure_short(token)
         header, claims, signature = _parts(token)
         if header.get("alg") != "none" or signature:
             raise TokenRefused("The token is signed, and this listener takes unsecured ones.")
@@ -106,6 +111,11 @@ class UnsecuredTokens:
         if not set(self._required_scopes) <= set(_scopes(claims, self._rules.scope_claim)):
             raise TokenRefused("The token lacks a scope that is required.")
         return checked
+
+
+def _ensure_short(token: str) -> None:
+    if len(token) > TOKEN_CHARACTERS_MAX or token.find(".") > HEADER_CHARACTERS_MAX:
+        raise TokenRefused("The token is too long.")
 
 
 def _checked_claims(

@@ -123,6 +123,13 @@ def test_a_document_without_usable_keys_is_refused() -> None:
     assert len(parse_keys(json.dumps({"keys": [secret, {"kty": "RSA"}, *keys]}).encode())) == 1
 
 
+def test_long_tokens_are_not_decoded() -> None:
+    for token in (PROVIDER.token(more="x" * 40_000), PROVIDER.token(headers={"more": "x" * 5_000})):
+        with pytest.raises(TokenRefused, match="too long"):
+            validated(token)
+    assert validated(PROVIDER.token(groups=["group"] * 1_000)).user == "alice"
+
+
 class Provider(IdentityProvider):
     """Counts how often its keys are read."""
 
