@@ -37,8 +37,9 @@ DEFAULT_PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.Defa
 
 
 class Authorizer(Protocol):
-    # Another number after every change of the rules.
-    decisions_version: int
+    @property
+    def decisions_version(self) -> int:
+        """Another number after every change of the rules."""
 
     def authorize(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str

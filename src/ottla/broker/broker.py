@@ -19,6 +19,7 @@ from ottla.broker.transaction_coordination import TransactionCoordination
 from ottla.model.slices import Admission
 
 if TYPE_CHECKING:
+    from ottla.broker.audit.trail import AuditTrail
     from ottla.broker.dispatch import Dispatcher
     from ottla.coordinator.group.service import GroupCoordinator
     from ottla.coordinator.txn.service import TransactionCoordinator
@@ -42,6 +43,7 @@ class Broker:
 
     __slots__ = (
         "_transactional_appends",
+        "audit",
         "authorizer",
         "cluster_id",
         "config",
@@ -112,6 +114,7 @@ class Broker:
         self.supported_features = supported_features
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.principal_builder = principal_builder
+        self.audit: AuditTrail | None = None
         self.quota = Quotas(config, world.clock)
         self.statistics = NodeStatistics()
         # The level of the feature `kraft.version`. It is kept in the log of the quorum, not in the metadata image.

@@ -9,7 +9,10 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConf
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
 
-__all__ = ["automatic_topic"]
+__all__ = ["AUDIT_TOPIC", "automatic_topic"]
+
+# The audit trail of all nodes.
+AUDIT_TOPIC = "__audit"
 
 # In CreateTopics: the controller's default for the number of partitions or replicas.
 CONTROLLERS_DEFAULT = -1
@@ -54,6 +57,8 @@ def automatic_topic(name: str, config: BrokerConfig) -> CreatableTopic:
                 "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
             },
         )
+    if name == AUDIT_TOPIC:
+        return _topic(name, CONTROLLERS_DEFAULT, CONTROLLERS_DEFAULT, {"cleanup.policy": "delete"})
     # As in Apache Kafka, a broker that does not set these keys itself leaves them to the controller's configuration.
     partitions = config.num_partitions if "num.partitions" in config.static else CONTROLLERS_DEFAULT
     factor = config.default_replication_factor if "default.replication.factor" in config.static else CONTROLLERS_DEFAULT

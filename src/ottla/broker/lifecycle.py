@@ -145,6 +145,8 @@ class NodeLifecycle:
     def stop(self) -> Deferred[None]:
         """Stops all machines in order. Resolves when the clean-shutdown marker is durable."""
         self._stopped = True
+        if self._broker is not None and self._broker.audit is not None:
+            self._broker.audit.close()
         if self._session is not None:
             self._session.close()
         if self._metadata is not None:
@@ -360,6 +362,10 @@ class NodeLifecycle:
             authorizer=configured_authorizer(config, metadata.publishers),
             principal_builder=configured_principal_builder(config),
         )
+        if config.ottla_audit_authorization != "off" or config.ottla_audit_authentication != "off":
+            from ottla.broker.audit.starting import start_audit
+
+            broker.audit = start_audit(broker)
         broker.kraft_version = lambda: metadata.kraft_version
         broker.listeners = {listener.name: listener for listener in self._listeners}
         broker.quota.start(broker.metadata.image)

@@ -15,6 +15,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
     ),
     "node": ("ottla node --config node.properties",),
+    "audit": (
+        "ottla audit --decision denied --since 2h",
+        "ottla audit --principal User:alice --resource 'TOPIC:*' --json",
+        "ottla audit --stream authentication --decision refused --file .",
+    ),
     "keys": ("ottla keys create orders", "ottla keys list", "ottla keys rotate orders"),
     "keys list": ("ottla keys list --file /etc/ottla/keys.json",),
     "keys create": ("ottla keys create orders --file /etc/ottla/keys.json",),

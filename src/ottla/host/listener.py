@@ -289,6 +289,9 @@ class Listener:
             quota=self._broker.quota,
             principal_builder=self._broker.principal_builder,
         )
+        audit = self._broker.audit
+        if audit is not None and principal is not ANONYMOUS:
+            audit.note_login(address=host, listener=self.info.name, mechanism="TLS", principal=str(context.principal))
         self._connections.add(
             Connection(
                 loop=self._loop,
@@ -309,6 +312,10 @@ class Listener:
         if reason is None:
             return
         self._broker.statistics.handshakes_failed += 1
+        if self._broker.audit is not None:
+            self._broker.audit.note_login(
+                address=host, listener=self.info.name, mechanism="TLS", principal=None, reason=reason
+            )
         if (suppressed := self._refusals.admit()) is not None:
             more = f" ({suppressed} similar lines suppressed)" if suppressed else ""
             name = self.info.name

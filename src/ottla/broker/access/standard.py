@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.access.rules import AclIndex
-from ottla.metadata.image import AclsImage
-from ottla.model.access import SUPPORTED_OPERATIONS, Operation, ResourceType
+from ottla.metadata.image import AclEntry, AclsImage
+from ottla.model.access import SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
 from ottla.model.config.keys import ConfigError
 
 if TYPE_CHECKING:
@@ -73,6 +73,21 @@ class StandardAuthorizer:
             return self._allows_without_rules and not verdict.has_rules
         return verdict.is_allowed
 
+    def explain(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> tuple[bool, str]:
+        """The decision of `authorize`, and the rule that decided, for the audit."""
+        connection = context.connection
+        principal = str(connection.principal)
+        if principal in self._super_users:
+            return True, "super user"
+        verdict = self._index.decide(principal, connection.client_host, operation, resource_type, resource_name)
+        if verdict.rule is not None:
+            return verdict.is_allowed, _shown(verdict.rule)
+        if verdict.has_rules or not self._allows_without_rules:
+            return False, "no ACL allows it"
+        return True, "allow.everyone.if.no.acl.found"
+
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
@@ -89,6 +104,15 @@ class StandardAuthorizer:
             for operation in SUPPORTED_OPERATIONS.get(resource_type, ())
             if self.authorize(context, operation, resource_type, resource_name)
         )
+
+
+def _shown(entry: AclEntry) -> str:
+    """An ACL as text, for example "ALLOW READ on LITERAL TOPIC:orders for User:alice from *"."""
+    return (
+        f"{Permission(entry.permission_type).name} {Operation(entry.operation).name} on "
+        f"{PatternType(entry.pattern_type).name} {ResourceType(entry.resource_type).name}:{entry.resource_name} "
+        f"for {entry.principal} from {entry.host}"
+    )
 
 
 def _principals(text: str) -> list[str]:

@@ -31,7 +31,7 @@ _STRICT_SINCE = 6
 
 def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[CreateTopicsResponse]:
     denied: list[CreatableTopicResult] = []
-    if not context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not context.would_allow(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME):
         refused = {
             topic.name
             for topic in request.topics
@@ -51,7 +51,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
         request.topics = [topic for topic in request.topics if topic.name not in refused]
 
     def may_describe_configs(name: str) -> bool:
-        return context.allows(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+        return context.would_allow(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
 
     mutations = context.mutations(strict_since=_STRICT_SINCE)
     created = broker.controller.ask(

@@ -31,7 +31,7 @@ _STRICT_SINCE = 5
 
 def handle(request: DeleteTopicsRequest, context: RequestContext, broker: Broker) -> Deferred[DeleteTopicsResponse]:
     denied: list[DeletableTopicResult] = []
-    if not context.allows(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not context.would_allow(Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME):
         denied = _take_denied(request, context, broker.metadata.image)
     mutations = context.mutations(strict_since=_STRICT_SINCE)
     deleted = broker.controller.ask(request, context.for_controller(mutations=mutations))
@@ -81,7 +81,10 @@ def _take_denied(
             topic = image.topics.by_id.get(topic_id)
             if topic is None or may(Operation.DELETE, topic.name):
                 return False
-            return deny(topic.name if may(Operation.DESCRIBE, topic.name) else None, topic_id)
+            return deny(
+                topic.name if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, topic.name) else None,
+                topic_id,
+            )
         if topic_id or times[name] > 1:
             return False
         if not may(Operation.DESCRIBE, name):

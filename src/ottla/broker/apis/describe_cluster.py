@@ -67,7 +67,7 @@ def _add_operations(
 ) -> None:
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = 0
-        if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if context.would_allow(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             response.cluster_authorized_operations = context.authorizer.authorized_operations(
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )

@@ -39,7 +39,7 @@ __all__ = ["API"]
 def handle(
     request: DescribeLogDirsRequest, context: RequestContext, broker: Broker
 ) -> DescribeLogDirsResponse | Deferred[DescribeLogDirsResponse | PackedResponse]:
-    if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+    if not context.would_allow(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     wanted = None
     if request.topics is not None:

@@ -43,8 +43,9 @@ def handle(
     response = DescribeTopicPartitionsResponse()
     denied: list[DescribeTopicPartitionsResponseTopic] = []
     unknown_left = UNKNOWN_TOPICS_MAX
+    may = context.would_allow if everything else context.allows
     for name in names:
-        if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        if not may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             if not everything:
                 denied.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
             continue

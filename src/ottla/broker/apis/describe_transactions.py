@@ -49,7 +49,7 @@ def error_response(
 def _visible(state: TransactionState, context: RequestContext) -> TransactionState:
     """Removes the topics that the client may not describe."""
     state.topics = [
-        topic for topic in state.topics if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
+        topic for topic in state.topics if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
     ]
     return state
 

@@ -30,7 +30,7 @@ def handle(
     request: InitProducerIdRequest, context: RequestContext, broker: Broker
 ) -> InitProducerIdResponse | Deferred[InitProducerIdResponse]:
     if request.transactional_id is None:
-        if not context.allows(
+        if not context.would_allow(
             Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME
         ) and not context.authorizer.authorize_by_resource_type(context, Operation.WRITE, ResourceType.TOPIC):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

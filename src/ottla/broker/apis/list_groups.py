@@ -32,12 +32,12 @@ def handle(
 
 def _respond(groups: list[ListedGroup], context: RequestContext) -> Generator[None, None, ListGroupsResponse]:
     """The groups that the client may describe."""
-    sees_all = context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+    sees_all = context.would_allow(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     response = ListGroupsResponse()
     for number, group in enumerate(groups, 1):
         if number % ENTRIES_PER_SLICE == 0:
             yield
-        if sees_all or context.allows(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        if sees_all or context.would_allow(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             response.groups.append(group)
     return response
 

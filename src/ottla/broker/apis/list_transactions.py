@@ -51,7 +51,7 @@ def _respond(
     for number, transaction in enumerate(transactions, 1):
         if number % ENTRIES_PER_SLICE == 0:
             yield
-        if context.allows(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
+        if context.would_allow(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transaction.transactional_id):
             response.transaction_states.append(transaction)
     return response
 

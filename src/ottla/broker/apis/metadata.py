@@ -81,7 +81,7 @@ def handle(
         response.topics = [
             broker.topic_answers.of(image.topics.by_name[name], image, listener, version)
             for name in sorted(image.topics.by_name)
-            if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+            if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
         response.topics = _named_topics(request, context, broker, image)
@@ -89,7 +89,7 @@ def handle(
         response.topics = [_with_operations(topic, context) for topic in response.topics]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
         response.cluster_authorized_operations = 0
-        if context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if context.would_allow(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             response.cluster_authorized_operations = context.authorizer.authorized_operations(
                 context, ResourceType.CLUSTER, CLUSTER_NAME
             )
@@ -105,7 +105,7 @@ def _answer_all(request: MetadataRequest, context: RequestContext, broker: Broke
     named.topics = [
         MetadataRequestTopic(name=name)
         for name in sorted(broker.metadata.image.topics.by_name)
-        if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ]
     return handle_in_portions(API, named, context, broker)
 
@@ -182,7 +182,7 @@ def _error(name: str, code: ErrorCode) -> MetadataResponseTopic:
 
 
 def _may_create(name: str, context: RequestContext) -> bool:
-    return context.allows(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or context.allows(
+    return context.would_allow(Operation.CREATE, ResourceType.CLUSTER, CLUSTER_NAME) or context.allows(
         Operation.CREATE, ResourceType.TOPIC, name
     )
 

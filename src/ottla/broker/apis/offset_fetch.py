@@ -129,7 +129,7 @@ def _visible(
     fetched: list[OffsetFetchResponseTopics], topics: TopicsImage, context: RequestContext, *, by_id: bool
 ) -> list[OffsetFetchResponseTopics]:
     """The topics that the client may describe; with `by_id`, only topics that exist."""
-    visible = [topic for topic in fetched if context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)]
+    visible = [topic for topic in fetched if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)]
     if not by_id:
         return visible
     identified: list[OffsetFetchResponseTopics] = []

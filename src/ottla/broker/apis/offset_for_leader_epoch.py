@@ -31,7 +31,7 @@ def handle(
 ) -> OffsetForLeaderEpochResponse:
     topics: list[OffsetForLeaderTopicResult] = []
     # Followers ask about every topic, consumers about those that they may describe.
-    sees_all = context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    sees_all = context.would_allow(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     for topic in request.topics:
         if sees_all or context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
             answers = [_end_of_epoch(topic.topic, wanted, broker) for wanted in topic.partitions]

@@ -48,7 +48,7 @@ _Key = tuple[int, str, int]
 def handle(
     request: WriteTxnMarkersRequest, context: RequestContext, broker: Broker
 ) -> WriteTxnMarkersResponse | Deferred[WriteTxnMarkersResponse]:
-    if not context.allows(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME) and not context.allows(
+    if not context.would_allow(Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME) and not context.allows(
         Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME
     ):
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)

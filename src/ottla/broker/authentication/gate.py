@@ -36,6 +36,7 @@ from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 if TYPE_CHECKING:
+    from ottla.broker.audit.trail import AuditTrail
     from ottla.broker.authentication.settings import SaslSettings
     from ottla.broker.statistics import LoginStatistics
     from ottla.model.ports import World
@@ -88,12 +89,14 @@ class SaslGate:
         *,
         world: World,
         counts: LoginStatistics,
+        audit: AuditTrail | None = None,
     ) -> None:
         self._settings = settings
         self._new_exchange = new_exchange
         self._clock = world.clock
         self._scheduler = world.scheduler
         self._counts = counts
+        self._audit = audit
         self._state = _State.HANDSHAKE
         self._mechanism = ""
         self._exchange: ServerExchange | None = None
@@ -194,7 +197,7 @@ class SaslGate:
             if not isinstance(answer, Deferred):
                 return self._accept(answer, reply, connection)
         except Exception as error:  # noqa: BLE001 - a defect is logged there
-            return self._refuse_later(PendingResponse(None, None, None, None), error, reply, waiter)
+            return self._refuse_later(PendingResponse(None, None, None, None), error, reply, connection, waiter)
         pending = PendingResponse(None, None, None, None)
         self._state = _State.CHECKING
 
@@ -205,7 +208,7 @@ class SaslGate:
             try:
                 pending.parts = self._accept(checked.result(), reply, connection)
             except Exception as error:  # noqa: BLE001 - a defect is logged there
-                self._refuse_later(pending, error, reply, waiter)
+                self._refuse_later(pending, error, reply, connection, waiter)
                 return
             pending.ready = True
             if self._state is _State.OPEN:
@@ -234,6 +237,14 @@ class SaslGate:
         self.is_removable = ends is None
         self._counts.count_success(is_first=earlier is None, can_repeat=reply.names_session)
         logger.debug("%s has logged in as %s with %s", connection.connection_id, principal, self._mechanism)
+        if self._audit is not None:
+            self._audit.note_login(
+                address=connection.client_host,
+                listener=connection.listener.name,
+                mechanism=self._mechanism,
+                principal=str(connection.principal),
+                is_again=earlier is not None,
+            )
         return reply.accepted(token, session_ms=session_ms or 0)
 
     def _session_ms(self, exchange: ServerExchange) -> int | None:
@@ -265,7 +276,12 @@ class SaslGate:
         return response_parts(header.api_key, header.api_version, header.correlation_id, response)
 
     def _refuse_later(
-        self, pending: PendingResponse, error: Exception, reply: Reply, waiter: GateWaiter
+        self,
+        pending: PendingResponse,
+        error: Exception,
+        reply: Reply,
+        connection: ConnectionContext,
+        waiter: GateWaiter,
     ) -> PendingResponse:
         """An answer that is sent after a delay, and is the last one of its connection."""
         if isinstance(error, SaslError):
@@ -275,6 +291,18 @@ class SaslGate:
             reason = "The login could not be checked."
         self._state = _State.OVER
         self._count_failure()
+        if self._audit is not None:
+            exchange, is_again = self._exchange, self._session is not None
+            user = None if exchange is None else exchange.user or None
+            claimed = None if user is None else str(Principal("User", user))
+            self._audit.note_login(
+                address=connection.client_host,
+                listener=connection.listener.name,
+                mechanism=self._mechanism,
+                principal=claimed,
+                reason=reason,
+                is_again=is_again,
+            )
 
         def refuse() -> None:
             pending.parts = reply.refused(reason)

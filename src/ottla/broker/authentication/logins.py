@@ -43,7 +43,9 @@ class Logins:
         broker = self._broker
         if broker.config is not self._config:
             self._follow(broker.config)
-        return SaslGate(self._settings, self._exchanges.begin, world=broker.world, counts=self._counts)
+        return SaslGate(
+            self._settings, self._exchanges.begin, world=broker.world, counts=self._counts, audit=broker.audit
+        )
 
     def _follow(self, config: BrokerConfig) -> None:
         """Dynamic settings have changed. Settings that cannot be used leave the listener as it was."""

@@ -138,6 +138,18 @@ def _login_metric(name: str, field: str, description: str) -> Metric:
     )
 
 
+def _audit(name: str) -> Callable[[Scrape], Iterator[Row]]:
+    """Counters of the audit trail, by stream; none without an audit."""
+
+    def rows(scrape: Scrape) -> Iterator[Row]:
+        trail = scrape.broker.audit
+        if trail is not None:
+            counts: dict[str, int] = getattr(trail, name)
+            yield from (((stream,), count) for stream, count in counts.items())
+
+    return rows
+
+
 # fmt: off
 REQUEST_METRICS: Final = (
     Metric("kafka_network_requestmetrics_requests_total", COUNTER, ("request",),
@@ -197,6 +209,10 @@ REQUEST_METRICS: Final = (
                   "Successful logins of clients that do not know of logging in again, by listener."),
     _login_metric("expired_connections_killed_count", "expired_connections",
                   "Connections that were closed because their clients did not log in again, by listener."),
+    Metric("ottla_audit_events_written_total", COUNTER, ("stream",),
+           "Events that were written to the audit, by stream.", "", _audit("written")),
+    Metric("ottla_audit_events_dropped_total", COUNTER, ("stream",),
+           "Events that the audit had to drop, by stream.", "", _audit("dropped")),
     Metric("ottla_connections_refused_total", COUNTER, (),
            "Connections that were refused because their address had too many.", "",
            lambda scrape: scrape.broker.statistics.connections_refused),

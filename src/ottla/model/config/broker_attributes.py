@@ -213,6 +213,13 @@ class BrokerAttributes:
     offsets_topic_segment_bytes: int
     org_apache_kafka_sasl_oauthbearer_allowed_files: str
     org_apache_kafka_sasl_oauthbearer_allowed_urls: str
+    ottla_audit_authentication: str
+    ottla_audit_authorization: str
+    ottla_audit_dir: str
+    ottla_audit_file_bytes: int
+    ottla_audit_file_count: int
+    ottla_audit_read_sample: int
+    ottla_audit_topic: bool
     ottla_log_format: str
     ottla_log_scrub_bytes_per_second: int
     ottla_log_scrub_interval_ms: int

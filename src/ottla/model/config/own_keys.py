@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, LONG, LOW, MEDIUM, READ_ONLY, STRING
+from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LONG, LOW, MEDIUM, READ_ONLY, STRING
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.validators import OneOf, at_least
 
@@ -27,6 +27,22 @@ OWN_KEYS: Final = {
                   "Rate at which closed segments are read and checked in the background; 0 means that they are not."),
         ConfigKey("ottla.log.scrub.interval.ms", LONG, 86_400_000, at_least(1000), LOW, CLUSTER_WIDE, HONOURED,
                   "Shortest time between the beginnings of two rounds of such checks over all closed segments."),
+        ConfigKey("ottla.audit.authorization", STRING, "off", OneOf("off", "denied", "all"), MEDIUM, READ_ONLY,
+                  HONOURED,
+                  "Decisions of the authorizer that are written to the audit: none, denials, or all of them."),
+        ConfigKey("ottla.audit.authentication", STRING, "off", OneOf("off", "failed", "all"), MEDIUM, READ_ONLY,
+                  HONOURED,
+                  "Logins that are written to the audit: none, those that failed, or all of them."),
+        ConfigKey("ottla.audit.dir", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Directory of the audit's files, one for each stream; empty means no files."),
+        ConfigKey("ottla.audit.topic", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
+                  "Whether the audit is written to the topic __audit."),
+        ConfigKey("ottla.audit.file.bytes", LONG, 67_108_864, at_least(1024), LOW, READ_ONLY, HONOURED,
+                  "Size at which a file of the audit is closed and the next one begins."),
+        ConfigKey("ottla.audit.file.count", INT, 10, at_least(1), LOW, READ_ONLY, HONOURED,
+                  "Files of each stream of the audit that are kept."),
+        ConfigKey("ottla.audit.read.sample", INT, 100, at_least(1), LOW, READ_ONLY, HONOURED,
+                  "One of so many allowed reads is written to the audit (ottla.audit.authorization=all)."),
         ConfigKey("super.users", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Principals that may do everything, separated by semicolons: User:alice;User:bob."),
         ConfigKey("allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
