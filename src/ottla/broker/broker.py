@@ -112,7 +112,7 @@ class Broker:
         self.producer_ids = ProducerIds(controller, metadata, node_id)
         # The lowest and highest supported level of every feature, by its name (KIP-584).
         self.supported_features = supported_features
-        self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
+        self.authorizer: Authorizer = authorizer or AllowAll()
         self.principal_builder = principal_builder
         self.audit: AuditTrail | None = None
         self.quota = Quotas(config, world.clock)
@@ -126,7 +126,6 @@ class Broker:
         # Called with a new configuration before a dynamic change is written, to raise KafkaError, and after it.
         self.config_checks: list[Callable[[BrokerConfig], object]] = []
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
-        # Topics for which an automatic creation is pending.
         self.topics_in_creation: set[str] = set()
         # Cached Metadata answers for large topics.
         self.topic_answers = TopicAnswers()

@@ -56,7 +56,7 @@ class Served:
             advertised_port=port,
         )
         broker: Any = SimpleNamespace(
-            authorizer=AllowAll(), quota=self.quota, statistics=self.statistics, principal_builder=None
+            authorizer=AllowAll(), quota=self.quota, statistics=self.statistics, principal_builder=None, audit=None
         )
         listener = Listener(
             loop=self.loop,
