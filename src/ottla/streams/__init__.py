@@ -1,5 +1,7 @@
 """`ottla.streams`: the Kafka Streams programming model in Python. See README.md."""
 
+from typing import TYPE_CHECKING, Any
+
 from ottla.streams.driver import TestInputTopic, TestOutputTopic, TestRecord, TopologyTestDriver
 from ottla.streams.dsl import StreamsBuilder
 from ottla.streams.dsl.global_table import GlobalKTable
@@ -29,7 +31,11 @@ from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindow
 from ottla.streams.state import Stores, StoreSpecification
 from ottla.streams.topology import Topology
 
+if TYPE_CHECKING:
+    from ottla.streams.runtime import Application, State
+
 __all__ = [
+    "Application",
     "Branched",
     "BufferConfig",
     "Consumed",
@@ -55,6 +61,7 @@ __all__ = [
     "SessionWindowedSerde",
     "SessionWindows",
     "SlidingWindows",
+    "State",
     "StoreNotFoundError",
     "StoreSpecification",
     "Stores",
@@ -76,3 +83,12 @@ __all__ = [
     "Window",
     "Windowed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Running applications need Arrow; topologies and their tests do not."""
+    if name in ("Application", "State"):
+        from ottla.streams import runtime
+
+        return getattr(runtime, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,6 +13,7 @@ from ottla.streams.record import Change, Window, Windowed
 __all__ = [
     "ChangeSerde",
     "FunctionSerde",
+    "PairSerde",
     "Serde",
     "Serdes",
     "SessionWindowedSerde",
@@ -32,8 +33,16 @@ class Serde(Protocol):
 class FunctionSerde:
     """A serde of two functions that do not depend on the topic."""
 
-    def __init__(self, name: str, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> None:
+    def __init__(
+        self,
+        name: str,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes], Any],
+        *,
+        is_standard: bool = False,
+    ) -> None:
         self.name = name
+        self._is_standard = is_standard
         self._encode = encode
         self._decode = decode
 
@@ -55,8 +64,19 @@ class FunctionSerde:
                 "Set a serde that fits with Consumed.with_(...)."
             ) from error
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Workers of an application get serdes in a pickle, which cannot hold the functions of `struct`."""
+        if self._is_standard:
+            return _standard, (self.name,)
+        return FunctionSerde, (self.name, self._encode, self._decode)
+
     def __repr__(self) -> str:
         return f"Serdes.{self.name}()"
+
+
+def _standard(name: str) -> Serde:
+    serde: Serde = getattr(Serdes, name)()
+    return serde
 
 
 _LONG = struct.Struct(">q")
@@ -87,48 +107,73 @@ class Serdes:
 
     @staticmethod
     def bytes_() -> Serde:
-        return FunctionSerde("bytes_", _bytes, bytes)
+        return FunctionSerde("bytes_", _bytes, bytes, is_standard=True)
 
     @staticmethod
     def string() -> Serde:
-        return FunctionSerde("string", lambda value: value.encode(), lambda data: data.decode())
+        return FunctionSerde("string", lambda value: value.encode(), lambda data: data.decode(), is_standard=True)
 
     @staticmethod
     def short() -> Serde:
-        return FunctionSerde("short", *_numbers(_SHORT))
+        return FunctionSerde("short", *_numbers(_SHORT), is_standard=True)
 
     @staticmethod
     def integer() -> Serde:
-        return FunctionSerde("integer", *_numbers(_INTEGER))
+        return FunctionSerde("integer", *_numbers(_INTEGER), is_standard=True)
 
     @staticmethod
     def long() -> Serde:
-        return FunctionSerde("long", *_numbers(_LONG))
+        return FunctionSerde("long", *_numbers(_LONG), is_standard=True)
 
     @staticmethod
     def float_() -> Serde:
-        return FunctionSerde("float_", *_numbers(_FLOAT))
+        return FunctionSerde("float_", *_numbers(_FLOAT), is_standard=True)
 
     @staticmethod
     def double() -> Serde:
-        return FunctionSerde("double", *_numbers(_DOUBLE))
+        return FunctionSerde("double", *_numbers(_DOUBLE), is_standard=True)
 
     @staticmethod
     def boolean() -> Serde:
-        return FunctionSerde("boolean", lambda value: b"\x01" if value else b"\x00", _boolean)
+        return FunctionSerde("boolean", lambda value: b"\x01" if value else b"\x00", _boolean, is_standard=True)
 
     @staticmethod
     def json() -> Serde:
         """Any value of JSON, as compact UTF-8 text."""
         return FunctionSerde(
-            "json", lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), json.loads
+            "json",
+            lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(),
+            json.loads,
+            is_standard=True,
         )
+
+    @staticmethod
+    def of(pair: Any) -> Serde:
+        """A serde of `ottla.serdes`, for instance of a schema registry; options take such a pair as it is, too."""
+        return PairSerde(pair)
+
+
+class PairSerde:
+    """A serializer and a deserializer of `ottla.serdes` as a serde."""
+
+    def __init__(self, pair: Any) -> None:
+        self._serialize = pair.serializer.serialize
+        self._deserialize = pair.deserializer.deserialize
+
+    def serialize(self, topic: str, value: Any) -> bytes:
+        found: bytes = self._serialize(topic, value)
+        return found
+
+    def deserialize(self, topic: str, data: bytes) -> Any:
+        return self._deserialize(topic, data)
 
 
 def resolve(serde: Serde | None, default: Serde, *, key_serde: Serde, value_serde: Serde) -> Serde:
     """The serde, or a default; serdes that wrap another one get the default of the application for it."""
     if serde is None:
         return default
+    if hasattr(serde, "serializer"):
+        return PairSerde(serde)
     fill = getattr(serde, "with_defaults", None)
     return serde if fill is None else fill(key_serde, value_serde)
 

@@ -9,7 +9,8 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 
 /**
- * Counts records by key, exactly once, and writes every new count: CountingStreams BOOTSTRAP INPUT OUTPUT STATE-DIRECTORY.
+ * Counts records by key, exactly once, and writes every new count: CountingStreams BOOTSTRAP INPUT OUTPUT STATE-DIRECTORY
+ * [REPLICATION-FACTOR].
  * Runs until it is killed. Keys are changed on the way, so that a repartition topic is part of it.
  */
 public final class CountingStreams {
@@ -19,7 +20,7 @@ public final class CountingStreams {
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("state.dir", arguments[3]);
         settings.put("processing.guarantee", "exactly_once_v2");
-        settings.put("replication.factor", "3");
+        settings.put("replication.factor", arguments.length > 4 ? arguments[4] : "3");
         settings.put("commit.interval.ms", "100");
         settings.put("dsl.store.suppliers.class",
             "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers");

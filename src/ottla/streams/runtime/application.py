@@ -1,0 +1,198 @@
+"""`Application`: a topology that runs, as a Spark job or in threads of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Self
+
+from ottla.streams.errors import StreamsError
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.control import ControlServer
+from ottla.streams.runtime.prepare import Prepared, prepare
+from ottla.streams.runtime.spark_job import run_on_spark, run_worker
+from ottla.streams.topology.topology import Topology
+
+__all__ = ["Application", "State"]
+
+
+class State(Enum):
+    """The states of Kafka Streams."""
+
+    CREATED = "CREATED"
+    REBALANCING = "REBALANCING"
+    RUNNING = "RUNNING"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    NOT_RUNNING = "NOT_RUNNING"
+    ERROR = "ERROR"
+
+
+_ENDED = (State.NOT_RUNNING, State.ERROR)
+
+
+class Application:
+    """Runs a topology until it is closed.
+
+    `runs_on="spark"` makes every worker a task of one Spark job, on the session of this process or a new one; `master`
+    is Spark's. `runs_on="threads"` needs no Spark: workers are threads of this process.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        properties: Mapping[str, Any],
+        *,
+        runs_on: str = "spark",
+        master: str | None = None,
+        control_host: str = "127.0.0.1",
+    ) -> None:
+        if runs_on not in ("spark", "threads"):
+            raise StreamsError(f"runs_on={runs_on!r} is not spark or threads.")
+        topology.check()
+        self.config = ApplicationConfig.from_properties(properties)
+        self._topology = topology
+        self._runs_on = runs_on
+        self._master = master
+        self._control_host = control_host
+        self._changed = threading.Condition()
+        self._state = State.CREATED
+        self._failure: BaseException | None = None
+        self._reports: dict[int, dict[str, Any]] = {}
+        self._listener: Callable[[State, State], None] | None = None
+        self._control: ControlServer | None = None
+        self._context: Any = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def set_state_listener(self, listener: Callable[[State, State], None]) -> None:
+        """Called with the new and the old state, from threads of the application."""
+        self._listener = listener
+
+    def start(self) -> None:
+        if self._state is not State.CREATED:
+            raise StreamsError(f"The application is {self._state.value}; an application starts once.")
+        self._set_state(State.REBALANCING)
+        self._thread = threading.Thread(target=self._run, name=f"streams-{self.config.application_id}", daemon=True)
+        self._thread.start()
+
+    def statistics(self) -> dict[int, dict[str, Any]]:
+        """The last report of every worker: records, commits, restored records, state."""
+        with self._changed:
+            return {number: dict(report) for number, report in sorted(self._reports.items())}
+
+    def wait_running(self, timeout: float | None = None) -> None:
+        """Waits until all workers process records. Raises StreamsError if the application ends instead."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._state not in (State.CREATED, State.REBALANCING), timeout):
+                raise StreamsError(f"The application is still {self._state.value} after {timeout} s.")
+        self._raise_failure()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the end; True if it came. Raises the failure of the application."""
+        with self._changed:
+            ended = self._changed.wait_for(lambda: self._state in _ENDED, timeout)
+        self._raise_failure()
+        return ended
+
+    def close(self, timeout: float | None = 60.0) -> bool:
+        """Lets workers commit and stop; after the time-out their Spark tasks are cancelled. True if all stopped."""
+        if self._state in (State.CREATED, *_ENDED):
+            return True
+        self._set_state(State.PENDING_SHUTDOWN)
+        if self._control is not None:
+            self._control.stop_workers()
+        assert self._thread is not None
+        self._thread.join(timeout)
+        stopped = not self._thread.is_alive()
+        if not stopped and self._context is not None:
+            self._context.cancelJobGroup(self._group)
+        return stopped
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Internals.
+
+    @property
+    def _group(self) -> str:
+        return f"streams-{self.config.application_id}"
+
+    def _run(self) -> None:
+        try:
+            prepared = asyncio.run(prepare(self._topology, self.config))
+            self._control = ControlServer(self._on_report, self._control_host)
+            if self._state is State.PENDING_SHUTDOWN:
+                return
+            results = self._on_threads(prepared) if self._runs_on == "threads" else self._on_spark(prepared)
+            if any(result["state"] == "fenced" for result in results):
+                raise StreamsError(
+                    f"Another instance of {self.config.application_id} has started and taken over; "
+                    "one application id runs once."
+                )
+        except BaseException as error:  # noqa: BLE001
+            if self._state is not State.PENDING_SHUTDOWN:
+                self._failure = error
+        finally:
+            if self._control is not None:
+                self._control.close()
+            self._set_state(State.NOT_RUNNING if self._failure is None else State.ERROR)
+
+    def _on_spark(self, prepared: Prepared) -> list[dict[str, Any]]:
+        from ottla.spark.sessions import session
+
+        # Failures of tasks add up over a long job, and every worker needs a core of its own.
+        master = self._master or f"local[{self.config.workers},1000]"
+        spark = session(self.config.application_id, master=master)
+        self._context = spark.sparkContext
+        assert self._control is not None
+        return run_on_spark(self._context, prepared, self.config, self._control.address, self._group)
+
+    def _on_threads(self, prepared: Prepared) -> list[dict[str, Any]]:
+        assert self._control is not None
+        address, results, failures = self._control.address, [], []
+
+        def work(number: int) -> None:
+            try:
+                results.append(run_worker(prepared, self.config, address, number))
+            except BaseException as error:  # noqa: BLE001
+                failures.append(error)
+                assert self._control is not None
+                self._control.stop_workers()
+
+        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(self.config.workers)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return results
+
+    def _on_report(self, report: dict[str, Any]) -> None:
+        with self._changed:
+            self._reports[report["worker"]] = report
+            all_run = len(self._reports) == self.config.workers and all(
+                one["state"] == "running" for one in self._reports.values()
+            )
+        if all_run and self._state is State.REBALANCING:
+            self._set_state(State.RUNNING)
+
+    def _set_state(self, state: State) -> None:
+        with self._changed:
+            before, self._state = self._state, state
+            self._changed.notify_all()
+        if self._listener is not None and before is not state:
+            self._listener(state, before)
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure

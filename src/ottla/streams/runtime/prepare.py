@@ -1,0 +1,84 @@
+"""Before workers start: finds the topics of users, creates those of the application, and fences older workers."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.topics import NewTopic
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.streams.errors import StreamsError, TopologyError
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.plan import PlannedTopic, TaskPlan, plan_tasks
+from ottla.streams.runtime.worker import transactional_id
+from ottla.streams.topology.topology import SourceNode, Topology
+
+__all__ = ["Prepared", "prepare"]
+
+
+class Prepared(NamedTuple):
+    topology: Topology
+    plan: TaskPlan
+
+
+async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
+    async with AdminClient(config.client) as admin:
+        found = await admin.topics.all()
+        partitions = {name: len(info.partitions) for name, info in found.items() if info.partitions}
+        _resolve_patterns(topology, set(partitions))
+        plan = plan_tasks(topology, config.tasks, partitions)
+        await _create_topics(admin, plan, config, partitions)
+        if config.is_exactly_once:
+            await _fence_surplus_workers(admin, config)
+        return Prepared(topology, plan)
+
+
+def _resolve_patterns(topology: Topology, names: set[str]) -> None:
+    """A pattern reads the topics that exist when the application starts."""
+    for node in topology.nodes.values():
+        if isinstance(node, SourceNode) and node.pattern is not None:
+            node.topics = tuple(sorted(name for name in names if node.pattern.fullmatch(name)))
+            if not node.topics:
+                raise TopologyError(f"No topic matches the pattern {node.pattern.pattern} of source {node.name}.")
+
+
+async def _create_topics(
+    admin: AdminClient, plan: TaskPlan, config: ApplicationConfig, existing: dict[str, int]
+) -> None:
+    for topic in plan.topics:
+        if topic.name in existing and existing[topic.name] != topic.partitions:
+            raise StreamsError(
+                f"Topic {topic.name} has {existing[topic.name]} partitions, but the application needs "
+                f"{topic.partitions}; reset the application with: ottla streams reset"
+            )
+    wanted = [topic for topic in plan.topics if topic.name not in existing]
+    if not wanted:
+        return
+    answers = await admin.topics.create([_new_topic(topic, config) for topic in wanted])
+    for name, answer in answers.items():
+        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise StreamsError(f"Topic {name} could not be created: {answer.message}")
+
+
+def _new_topic(topic: PlannedTopic, config: ApplicationConfig) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=config.replication_factor,
+        configs=topic.configs,
+    )
+
+
+async def _fence_surplus_workers(admin: AdminClient, config: ApplicationConfig) -> None:
+    """Fences workers of an earlier run that had more of them; the others are fenced by their successors."""
+    pattern = re.escape(config.application_id) + r"-\d+"
+    found = await admin.transactions.find()
+    kept = {transactional_id(config.application_id, number) for number in range(config.workers)}
+    for transaction in found:
+        identity = transaction.transactional_id
+        if identity in kept or not re.fullmatch(pattern, identity):
+            continue
+        async with Producer(admin.connections, ProducerSettings(transactional_id=identity)) as producer:
+            await producer.init_transactions()

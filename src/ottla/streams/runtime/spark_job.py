@@ -1,0 +1,56 @@
+"""Runs the workers of an application as one long Spark job: a task for each worker, restarted if it fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.control import Control, ControlAddress
+from ottla.streams.runtime.prepare import Prepared
+from ottla.streams.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+__all__ = ["run_on_spark", "run_worker"]
+
+
+def run_worker(prepared: Prepared, config: ApplicationConfig, address: ControlAddress, number: int) -> dict[str, Any]:
+    """Runs one worker to its end, in an event loop of its own."""
+
+    async def work() -> dict[str, Any]:
+        control = Control(address)
+        await control.open()
+        try:
+            worker = Worker(prepared.topology, config, prepared.plan, number, config.workers)
+            return await worker.run(lambda: control.is_stopped, control.report)
+        finally:
+            await control.close()
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(work())
+
+
+def run_on_spark(
+    context: SparkContext, prepared: Prepared, config: ApplicationConfig, address: ControlAddress, group: str
+) -> list[dict[str, Any]]:
+    """Returns when all workers have ended. `group` is the job group by which the job can be cancelled."""
+    context.setJobGroup(group, f"streams application {config.application_id}", interruptOnCancel=True)
+
+    def work(index: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
+        yield run_worker(prepared, config, address, index)
+
+    numbers = context.parallelize(range(config.workers), config.workers)
+    results: list[dict[str, Any]] = numbers.mapPartitionsWithIndex(work).collect()
+    return results
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

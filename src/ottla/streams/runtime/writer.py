@@ -1,0 +1,134 @@
+"""Encodes what tasks emit: records of topics and of changelogs become batches of a producer."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.client.producer import Producer
+from ottla.model.ids import TopicPartition
+from ottla.spark.encode import EncodedBatch, TopicEncoder
+from ottla.spark.schema import HEADER_TYPE
+from ottla.streams.machine.task import ChangelogRecord, OutputRecord
+
+__all__ = ["RecordWriter"]
+
+_BATCH_BYTES = 256 * 1024
+_MICROSECONDS = pa.timestamp("us", tz="UTC")
+
+
+class RecordWriter:
+    """Collects records by topic; `send` hands them to the producer, in order within each partition."""
+
+    def __init__(self, producer: Producer, *, keeps_every_change: Iterable[str] = ()) -> None:
+        self._producer = producer
+        self._encoders: dict[str, TopicEncoder] = {}
+        self._outputs: dict[str, list[OutputRecord]] = {}
+        # (changelog, partition) -> key -> last change; versioned stores need every version.
+        self._changes: dict[tuple[str, int], dict[bytes, ChangelogRecord]] = {}
+        self._versions: dict[tuple[str, int], list[ChangelogRecord]] = {}
+        self._keeps_every_change = frozenset(keeps_every_change)
+        self._deliveries: list[asyncio.Future[tuple[int, int]]] = []
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._outputs and not self._changes and not self._versions
+
+    def add_outputs(self, outputs: Iterable[OutputRecord]) -> None:
+        for record in outputs:
+            found = self._outputs.get(record.topic)
+            if found is None:
+                found = self._outputs[record.topic] = []
+            found.append(record)
+
+    def add_changes(self, topic: str, partition: int, changes: Iterable[ChangelogRecord]) -> None:
+        """Of several changes of a key in one commit only the last is written."""
+        if topic in self._keeps_every_change:
+            self._versions.setdefault((topic, partition), []).extend(changes)
+            return
+        last = self._changes.setdefault((topic, partition), {})
+        for change in changes:
+            # The order of the last writes counts, because a buffer's time may depend on it.
+            last.pop(change.key, None)
+            last[change.key] = change
+
+    async def send_outputs(self, now_ms: int) -> None:
+        outputs, self._outputs = self._outputs, {}
+        for topic, records in outputs.items():
+            batch = _batch(
+                [record.key for record in records],
+                [record.value for record in records],
+                [record.timestamp for record in records],
+                [record.partition for record in records],
+                [record.headers for record in records],
+                now_ms,
+            )
+            await self._encode(topic, batch, now_ms)
+
+    async def send_all(self, now_ms: int) -> None:
+        """Before a commit: everything, with the changes of stores."""
+        await self.send_outputs(now_ms)
+        collected = [(place, list(found.values())) for place, found in self._changes.items()]
+        collected += list(self._versions.items())
+        self._changes, self._versions = {}, {}
+        for (topic, partition), changes in collected:
+            if not changes:
+                continue
+            batch = _batch(
+                [change.key for change in changes],
+                [change.value for change in changes],
+                [change.timestamp for change in changes],
+                [partition] * len(changes),
+                [change.headers for change in changes],
+                now_ms,
+            )
+            await self._encode(topic, batch, now_ms)
+        for topic, encoder in self._encoders.items():
+            for full in encoder.finish():
+                await self._send(topic, full)
+
+    async def wait_delivered(self) -> None:
+        """Raises the failure of a batch that was not acknowledged."""
+        deliveries, self._deliveries = self._deliveries, []
+        await asyncio.gather(*deliveries)
+
+    async def _send(self, topic: str, batch: EncodedBatch) -> None:
+        place = TopicPartition(topic, batch.partition)
+        self._deliveries.append(await self._producer.send_encoded(place, batch.records))
+
+    async def _encode(self, topic: str, rows: pa.RecordBatch, now_ms: int) -> None:
+        encoder = self._encoders.get(topic)
+        if encoder is None:
+            count = await self._producer.partitions(topic)
+            encoder = self._encoders[topic] = TopicEncoder(
+                partitions=count, available=range(count), batch_bytes=_BATCH_BYTES, seed=random.getrandbits(63)
+            )
+        for full in encoder.encode(rows, now_ms=now_ms):
+            await self._send(topic, full)
+
+
+def _batch(
+    keys: list[bytes | None],
+    values: list[bytes | None],
+    timestamps: list[int],
+    partitions: list[int | None],
+    headers: list[tuple[tuple[str, bytes | None], ...]],
+    now_ms: int,
+) -> pa.RecordBatch:
+    times = np.asarray(timestamps, np.int64)
+    times = np.where(times < 0, now_ms, times) * 1000
+    columns = {
+        "key": pa.array(keys, pa.binary()),
+        "value": pa.array(values, pa.binary()),
+        "timestamp": pa.array(times).cast(_MICROSECONDS),
+    }
+    if any(partition is not None for partition in partitions):
+        columns["partition"] = pa.array(partitions, pa.int32())
+    if any(headers):
+        rows = [[{"key": name, "value": content} for name, content in one] for one in headers]
+        columns["headers"] = pa.array(rows, HEADER_TYPE)
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -1,0 +1,256 @@
+"""Running applications: exactly once through restarts, kills and changes of the number of workers."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.streams.word_count import build as word_count
+from ottla.streams import (
+    Application,
+    Consumed,
+    Materialized,
+    Processor,
+    ProcessorContext,
+    Produced,
+    PunctuationType,
+    Record,
+    Serdes,
+    State,
+    Stores,
+    StreamsBuilder,
+    StreamsError,
+    TopologyError,
+)
+from ottla.testing import cluster
+from tests.streams.live import Live, eventually
+
+TEXT = Serdes.string()
+ROOT = Path(__file__).resolve().parents[2]
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with cluster() as running:
+        found = Live(running.bootstrap)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"app{next(_numbers)}"
+
+
+def start(live: Live, topology: Any, name: str, **properties: Any) -> Application:
+    settings = {
+        "application.id": name,
+        "bootstrap.servers": live.bootstrap,
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 20,
+        **{key.replace("_", "."): value for key, value in properties.items()},
+    }
+    application = Application(topology, settings, runs_on="threads")
+    application.start()
+    application.wait_running(60)
+    return application
+
+
+def lines(count: int, seed: int = 0) -> list[tuple[None, str]]:
+    return [(None, f"word{(seed + number) % 11} common") for number in range(count)]
+
+
+def expected(*written: list[tuple[None, str]]) -> dict[str, int]:
+    return dict(Counter(word for some in written for _, line in some for word in line.split()))
+
+
+def assert_exact(live: Live, topic: str, wanted: dict[str, int]) -> None:
+    """Every count of every word was emitted once, in order."""
+    seen: dict[str, list[int]] = {}
+    for key, value in live.read(topic):
+        assert value is not None
+        seen.setdefault(key, []).append(int(value))
+    assert seen == {word: list(range(1, count + 1)) for word, count in wanted.items()}
+
+
+def total(live: Live, topic: str) -> int:
+    return len(live.read(topic))
+
+
+def test_words_are_counted_and_the_group_shows_no_lag(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out")
+    first, second = lines(300), lines(200, 5)
+    live.write(f"{name}-in", first)
+    states: list[tuple[State, State]] = []
+    application = start(live, word_count(f"{name}-in", f"{name}-out"), name)
+    application.set_state_listener(lambda new, old: states.append((new, old)))
+    assert application.state is State.RUNNING
+    live.write(f"{name}-in", second)
+    eventually(lambda: total(live, f"{name}-out") >= 1000)
+    eventually(lambda: live.lag(name) == 0)
+    assert application.close()
+    assert [new for new, _ in states] == [State.PENDING_SHUTDOWN, State.NOT_RUNNING]
+    assert_exact(live, f"{name}-out", expected(first, second))
+    assert {f"{name}-CountStore-repartition", f"{name}-CountStore-changelog"} <= live.topics()
+
+
+def test_an_application_goes_on_with_its_state_and_another_number_of_workers(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out")
+    written = []
+    for turn, workers in enumerate((3, 1, 2)):
+        written.append(lines(150, turn))
+        live.write(f"{name}-in", written[-1])
+        application = start(live, word_count(f"{name}-in", f"{name}-out"), name, num_stream_threads=workers)
+        if turn:
+            assert sum(report["restored"] for report in application.statistics().values()) > 0
+        eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
+        assert application.close()
+    assert_exact(live, f"{name}-out", expected(*written))
+
+
+def test_a_second_instance_takes_over(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out")
+    topology = word_count(f"{name}-in", f"{name}-out")
+    first = start(live, topology, name)
+    second = start(live, topology, name)
+    written = lines(50)
+    live.write(f"{name}-in", written)
+    with pytest.raises(StreamsError, match="has started and taken over"):
+        first.wait(60)
+    assert first.state is State.ERROR
+    eventually(lambda: total(live, f"{name}-out") >= 100)
+    assert second.close()
+    assert_exact(live, f"{name}-out", expected(written))
+
+
+@pytest.mark.slow
+def test_counts_are_exact_through_kills(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out")
+    command = [sys.executable, "-m", "examples.streams.word_count", "--threads", "--workers", "2"]
+    command += ["--bootstrap-server", live.bootstrap, "--application-id", name, "--commit-interval-ms", "50"]
+    command += ["--input", f"{name}-in", "--output", f"{name}-out"]
+    written: list[list[tuple[None, str]]] = []
+    for turn in range(4):
+        written.append(lines(2000, turn))
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert "running" in process.stdout.readline()
+        before = total(live, f"{name}-out")
+        live.write(f"{name}-in", written[-1])
+        if turn < 3:
+            # In the middle of its work.
+            eventually(lambda before=before: total(live, f"{name}-out") > before)
+            process.kill()
+        else:
+            eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
+            process.send_signal(signal.SIGTERM)
+        process.communicate()
+    assert process.returncode == 0
+    assert_exact(live, f"{name}-out", expected(*written))
+
+
+class Ticking(Processor):
+    """Counts in a store, and forwards the number of entries when the clock says so."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.store = context.get_state_store("seen")
+        context.schedule(20, PunctuationType.WALL_CLOCK_TIME, self.on_time)
+
+    def process(self, record: Record) -> None:
+        self.store.put(record.key, record.value)
+
+    def on_time(self, now_ms: int) -> None:
+        size = self.store.approximate_num_entries()
+        if size:
+            self.context.forward(Record(f"size{size}", str(size), now_ms))
+
+
+def test_tables_of_every_kind_are_joined(live: Live, name: str) -> None:
+    topics = [f"{name}-{kind}" for kind in ("clicks", "users", "pages", "out", "ticks")]
+    clicks, users, pages, out, ticks = topics
+    live.create(*topics)
+    live.write(users, [("u1", "Ada"), ("u2", "Bob")], timestamp_ms=1)
+    live.write(pages, [("p1", "Home"), ("p2", "Help")], timestamp_ms=1)
+    text = Consumed.with_(TEXT, TEXT)
+    builder = StreamsBuilder()
+    builder.add_state_store(Stores.key_value("seen", TEXT, TEXT))
+    stream = builder.stream(clicks, text)
+    named = stream.left_join(
+        builder.table(users, text, Materialized.as_("users")), lambda page, user: f"{user or '?'},{page}"
+    )
+    whole = named.join(
+        builder.global_table(pages, text), lambda _, value: value.split(",")[1], lambda value, page: f"{value},{page}"
+    )
+    whole.to(out, Produced.with_(TEXT, TEXT))
+    stream.process(Ticking, "seen").to(ticks, Produced.with_(TEXT, TEXT))
+    application = start(live, builder.build(), name, num_stream_threads=2)
+    live.write(clicks, [("u1", "p1"), ("u2", "p2"), ("u3", "p1"), ("u1", "p3")], timestamp_ms=5)
+    eventually(lambda: total(live, out) >= 3)
+    assert sorted(live.read(out)) == [("u1", "Ada,p1,Home"), ("u2", "Bob,p2,Help"), ("u3", "?,p1,Home")]
+    eventually(lambda: total(live, ticks) >= 3)
+    assert application.close()
+
+
+def test_at_least_once_needs_no_transactions(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out")
+    topology = word_count(f"{name}-in", f"{name}-out")
+    application = start(live, topology, name, processing_guarantee="at_least_once")
+    written = lines(100)
+    live.write(f"{name}-in", written)
+    eventually(lambda: total(live, f"{name}-out") >= 200)
+    eventually(lambda: live.lag(name) == 0)
+    assert application.close()
+    assert_exact(live, f"{name}-out", expected(written))
+
+
+def test_headers_and_dynamic_topics_arrive(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-a", f"{name}-b", partitions=1)
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-in").to(lambda key, *_: f"{name}-{key.decode()}")
+    application = start(live, builder.build(), name)
+    live.write(f"{name}-in", [("a", "1"), ("b", "2"), ("a", None)])
+    eventually(lambda: total(live, f"{name}-a") >= 2 and total(live, f"{name}-b") >= 1)
+    assert live.read(f"{name}-a") == [("a", "1"), ("a", None)]
+    assert application.close()
+
+
+def test_missing_topics_and_unequal_partitions_are_explained(live: Live, name: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-absent").to(f"{name}-out")
+    with pytest.raises(TopologyError, match=rf"no topic {name}-absent; create it"):
+        start(live, builder.build(), name)
+    live.create(f"{name}-two", partitions=2)
+    live.create(f"{name}-three", partitions=3)
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-two").join(builder.table(f"{name}-three"), lambda x, y: x).to(f"{name}-two")
+    with pytest.raises(TopologyError, match="need equal numbers of partitions"):
+        start(live, builder.build(), name)
+
+
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({"application.id": ""}, "application.id is missing"),
+        ({"statestore.cache.max.bytes": 10}, "must be 0"),
+        ({"processing.guarantee": "twice"}, "is not at_least_once"),
+        ({"num.stream.threads": "many"}, "is not a number"),
+        ({"num.standby.replicas": 1}, "num.standby.replicas is not supported"),
+        ({"auto.offset.reset": "soon"}, "is not earliest"),
+    ],
+)
+def test_settings_are_honoured_or_refused(properties: dict[str, Any], message: str) -> None:
+    builder = StreamsBuilder()
+    builder.stream("a").to("b")
+    settings = {"application.id": "x", "bootstrap.servers": "localhost:1", **properties}
+    with pytest.raises(StreamsError, match=message):
+        Application(builder.build(), settings)
