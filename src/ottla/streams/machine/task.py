@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
@@ -21,6 +21,25 @@ from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
 __all__ = ["ChangelogRecord", "InputRecord", "OutputRecord", "StreamTask"]
+
+
+class Incoming(Protocol):
+    """A record of an input partition: an `InputRecord`, or what a consumer returns."""
+
+    @property
+    def key(self) -> Any: ...
+
+    @property
+    def value(self) -> Any: ...
+
+    @property
+    def timestamp(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes | None]]: ...
 
 
 class InputRecord(NamedTuple):
@@ -121,7 +140,7 @@ class StreamTask:
 
     # The door.
 
-    def enqueue(self, topic: str, partition: int, records: Iterable[InputRecord]) -> None:
+    def enqueue(self, topic: str, partition: int, records: Iterable[Incoming]) -> None:
         """Adds records of an input partition. Records whose timestamp is negative are dropped."""
         queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
         was_empty = not queue.records
@@ -272,13 +291,13 @@ class StreamTask:
         queue = self._queues[topic, partition] = _Queue(source, topic, partition, self.settings, context.forward)
         return queue
 
-    def _decode(self, queue: _Queue, record: InputRecord) -> Record | None:
+    def _decode(self, queue: _Queue, record: Incoming) -> Record | None:
         key, value = record.key, record.value
         decoded = Record(
             None if key is None else _read(queue.key_serde, queue.topic, key),
             None if value is None else _read(queue.value_serde, queue.topic, value),
             record.timestamp,
-            record.headers,
+            tuple(record.headers) if record.headers else (),
         )
         if queue.timestamp_of is not None:
             decoded.timestamp = queue.timestamp_of(decoded, queue.partition_time)

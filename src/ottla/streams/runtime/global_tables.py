@@ -52,8 +52,8 @@ class GlobalTables:
 
     async def _read(self, wait_ms: int) -> None:
         assert self._consumer is not None
-        for batch in await self._consumer.batches(wait_ms):
+        for batch in await self._consumer.raw_batches(wait_ms):
             place = batch.partition
-            self._task.enqueue(place.topic, place.partition, batch.records())  # type: ignore[arg-type]
+            self._task.enqueue(place.topic, place.partition, batch.records())
         self._task.run()
         self._task.take_outputs()

@@ -50,7 +50,7 @@ async def restore_stores(
         open_places = {place for place, end in ends.items() if end > first[place]}
         await consumer.assign(open_places)
         while open_places:
-            for batch in await consumer.batches(1_000):
+            for batch in await consumer.raw_batches(1_000):
                 restore = stores[batch.partition].restore
                 end = ends[batch.partition]
                 for record in batch.records():

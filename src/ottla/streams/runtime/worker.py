@@ -177,7 +177,7 @@ class Worker:
             wait_ms = max(1, min(_IDLE_MS, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
         if self._by_partition:
-            self._feed(await self._consumer.batches(wait_ms))
+            self._feed(await self._consumer.raw_batches(wait_ms))
         else:
             await asyncio.sleep(wait_ms / 1000)
         now_ms = _now_ms()
@@ -198,7 +198,7 @@ class Worker:
         for batch in batches:
             place = batch.partition
             records = batch.records(from_offset=self._next.get(place, -1))
-            self._by_partition[place].enqueue(place.topic, place.partition, records)  # type: ignore[arg-type]
+            self._by_partition[place].enqueue(place.topic, place.partition, records)
         # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
         for place in self._by_partition:
             position = self._consumer.position(place)

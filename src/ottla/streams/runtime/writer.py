@@ -9,10 +9,10 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from ottla.client.columns.encode import EncodedBatch, TopicEncoder
+from ottla.client.columns.schema import HEADER_TYPE
 from ottla.client.producer import Producer
 from ottla.model.ids import TopicPartition
-from ottla.spark.encode import EncodedBatch, TopicEncoder
-from ottla.spark.schema import HEADER_TYPE
 from ottla.streams.machine.task import ChangelogRecord, OutputRecord
 
 __all__ = ["RecordWriter"]
