@@ -103,7 +103,7 @@ class _Handshake:
             if not self._is_writing:
                 self._is_writing = True
                 self._loop.add_writer(self._socket.fileno(), self._step)
-        except (ssl.SSLEOFError, ConnectionError):
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
             self.fail(None)
         except OSError as error:
             self._read_rest()

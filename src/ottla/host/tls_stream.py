@@ -57,7 +57,7 @@ class TlsStream:
         except SSLError:
             if not received:
                 raise
-            # The broken record is reported again by the next read.
+            # The next read reports the broken record again, or the end.
             return received
         self._is_drained = not self._socket.pending()
         return received
