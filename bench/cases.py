@@ -22,6 +22,7 @@ from bench.measure import Meter, touch_memory
 from tests.support.brokers import Broker
 
 __all__ = [
+    "CPU_PER_GB",
     "KIB",
     "LATENCY",
     "Case",

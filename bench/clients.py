@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.support.java import ToolServer
 
-__all__ = ["Clients", "Outcome", "opened", "temporary_topic", "wait_for_first_ack"]
+__all__ = ["Clients", "Outcome", "native_consume", "native_produce", "opened", "temporary_topic", "wait_for_first_ack"]
 
 TIMEOUT_S = 120.0
 JAVA = Path(__file__).with_name("java")
@@ -117,38 +117,50 @@ class Clients:
     def native_produce(
         self, bootstrap: str, topic: str, *, records: int, record_size: int, partitions: int, settings: dict[str, str]
     ) -> Outcome:
-        producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000, **settings})
-        payload = os.urandom(record_size)
-        start = time.monotonic()
-        for number in range(records):
-            while True:
-                try:
-                    producer.produce(topic, payload, partition=number % partitions)
-                    break
-                except BufferError:
-                    producer.poll(0.01)
-            if number % 1000 == 0:
-                producer.poll(0)
-        left = producer.flush(TIMEOUT_S)
-        assert left == 0, f"{left} of {records} records were not acknowledged"
-        return Outcome(records / (time.monotonic() - start))
+        return native_produce(
+            bootstrap, topic, records=records, record_size=record_size, partitions=partitions, settings=settings
+        )
 
     def native_consume(self, bootstrap: str, topic: str, *, partitions: int, records: int) -> Outcome:
-        settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
-        # By default librdkafka pauses for a whole second when 100,000 messages are queued, which happens with any
-        # broker that is faster than Python consumes them.
-        consumer = Consumer({**settings, "fetch.queue.backoff.ms": 2})
-        try:
-            start = time.monotonic()
-            consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-            seen = 0
-            while seen < records:
-                messages = consumer.consume(10_000, timeout=1.0)
-                seen += sum(message.error() is None for message in messages)
-                assert time.monotonic() < start + TIMEOUT_S, f"{seen} of {records} records"
-            return Outcome(seen / (time.monotonic() - start))
-        finally:
-            consumer.close()
+        return native_consume(bootstrap, topic, partitions=partitions, records=records, settings={})
+
+
+def native_produce(
+    bootstrap: str, topic: str, *, records: int, record_size: int, partitions: int, settings: dict[str, str]
+) -> Outcome:
+    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 1_000_000, **settings})
+    payload = os.urandom(record_size)
+    start = time.monotonic()
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(topic, payload, partition=number % partitions)
+                break
+            except BufferError:
+                producer.poll(0.01)
+        if number % 1000 == 0:
+            producer.poll(0)
+    left = producer.flush(TIMEOUT_S)
+    assert left == 0, f"{left} of {records} records were not acknowledged"
+    return Outcome(records / (time.monotonic() - start))
+
+
+def native_consume(bootstrap: str, topic: str, *, partitions: int, records: int, settings: dict[str, str]) -> Outcome:
+    own = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    # By default librdkafka pauses for a whole second when 100,000 messages are queued, which happens with any
+    # broker that is faster than Python consumes them.
+    consumer = Consumer({**own, **settings, "fetch.queue.backoff.ms": 2})
+    try:
+        start = time.monotonic()
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        seen = 0
+        while seen < records:
+            messages = consumer.consume(10_000, timeout=1.0)
+            seen += sum(message.error() is None for message in messages)
+            assert time.monotonic() < start + TIMEOUT_S, f"{seen} of {records} records"
+        return Outcome(seen / (time.monotonic() - start))
+    finally:
+        consumer.close()
 
 
 @contextlib.contextmanager

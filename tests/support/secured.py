@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ottla.host.free_ports import free_ports
 from ottla.tls.authority import Authority, KeyPair, new_authority
-from tests.support.brokers import OttlaFromFile
+from tests.support.brokers import ApacheKafka, OttlaFromFile
 
 __all__ = ["Certificates", "SecuredNode"]
 
@@ -59,10 +59,17 @@ class Certificates:
 class SecuredNode:
     """A node with the listeners of `protocols`, by name; PLAINTEXT and the controller's are there besides."""
 
-    def __init__(self, directory: Path, protocols: Mapping[str, str], settings: Mapping[str, str]) -> None:
-        self.node = OttlaFromFile(directory, settings)
+    def __init__(
+        self,
+        directory: Path,
+        protocols: Mapping[str, str],
+        settings: Mapping[str, str],
+        *,
+        kind: type[OttlaFromFile] | type[ApacheKafka] = OttlaFromFile,
+    ) -> None:
+        self.node = kind(directory, settings)
         self.ports = dict(zip(protocols, free_ports(len(protocols)), strict=True))
-        inside = self.node.listeners
+        inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
         outside = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         self.node.settings["listeners"] = f"{inside},{outside}"
         shown = ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items())
