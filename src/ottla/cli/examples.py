@@ -15,6 +15,18 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
     ),
     "node": ("ottla node --config node.properties",),
+    "roles": ("ottla roles",),
+    "roles list": ("ottla roles list --json",),
+    "roles show": ("ottla roles show order-writer",),
+    "roles create": (
+        "ottla roles create order-writer --producer --topic orders",
+        "ottla roles create analyst --consumer --topic sales- --group analysis- \\",
+        "    --resource-pattern-type prefixed",
+    ),
+    "roles delete": ("ottla roles delete order-writer --yes",),
+    "roles bind": ("ottla roles bind order-writer --principal User:alice --principal User:bob",),
+    "roles unbind": ("ottla roles unbind order-writer --principal User:bob",),
+    "roles apply": ("ottla roles apply",),
     "audit": (
         "ottla audit --decision denied --since 2h",
         "ottla audit --principal User:alice --resource 'TOPIC:*' --json",

@@ -15,7 +15,7 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin.acls import Acl, AclSelection
 from ottla.model.access import CLUSTER_NAME, PatternType, ResourceType
 
-__all__ = ["acls"]
+__all__ = ["acls", "resource_options", "rule_options", "show_acls"]
 
 _PATTERNS = click.Choice(["any", "match", "literal", "prefixed"], case_sensitive=False)
 
@@ -25,7 +25,7 @@ def acls() -> None:
     """The verbs are below."""
 
 
-def _resource_options(pattern: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def resource_options(pattern: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options that become one argument, `resources`, and the pattern type with this default."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,17 +71,37 @@ def _resource_options(pattern: str) -> Callable[[Callable[..., Any]], Callable[.
     return decorate
 
 
-def _rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options that become two arguments, `access` and `subjects`."""
+def rule_options(*, with_subjects: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Options that become the argument `access`, and with subjects also `subjects`."""
 
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @click.option(
+            "--operation", "operations", multiple=True, metavar="NAME", help="Read, Write, ...; default: All."
+        )
+        @click.option("--producer", is_flag=True, help="All that a producer needs.")
+        @click.option("--consumer", is_flag=True, help="All that a consumer needs.")
+        @click.option("--idempotent", is_flag=True, help="With --producer: also idempotent writes on old brokers.")
+        @functools.wraps(function)
+        def wrapper(
+            *, operations: tuple[str, ...], producer: bool, consumer: bool, idempotent: bool, **rest: Any
+        ) -> Any:
+            try:
+                wanted = tuple(operation_of(text) for text in operations)
+            except ValueError as error:
+                raise click.UsageError(str(error)) from None
+            access = Access(wanted, producer=producer, consumer=consumer, idempotent=idempotent)
+            return function(access=access, **rest)
+
+        return _subject_options(wrapper) if with_subjects else wrapper
+
+    return decorate
+
+
+def _subject_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--allow-principal", "allowed", multiple=True, metavar="User:NAME", help="May be repeated.")
     @click.option("--deny-principal", "denied", multiple=True, metavar="User:NAME", help="May be repeated.")
     @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="ADDRESS", help="Default: every host.")
     @click.option("--deny-host", "denied_hosts", multiple=True, metavar="ADDRESS", help="Default: every host.")
-    @click.option("--operation", "operations", multiple=True, metavar="NAME", help="Read, Write, ...; default: All.")
-    @click.option("--producer", is_flag=True, help="All that a producer needs.")
-    @click.option("--consumer", is_flag=True, help="All that a consumer needs.")
-    @click.option("--idempotent", is_flag=True, help="With --producer: also idempotent writes on old brokers.")
     @functools.wraps(function)
     def wrapper(
         *,
@@ -89,25 +109,16 @@ def _rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
         denied: tuple[str, ...],
         allowed_hosts: tuple[str, ...],
         denied_hosts: tuple[str, ...],
-        operations: tuple[str, ...],
-        producer: bool,
-        consumer: bool,
-        idempotent: bool,
         **rest: Any,
     ) -> Any:
-        try:
-            wanted = tuple(operation_of(text) for text in operations)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from None
-        access = Access(wanted, producer=producer, consumer=consumer, idempotent=idempotent)
-        return function(access=access, subjects=Subjects(allowed, denied, allowed_hosts, denied_hosts), **rest)
+        return function(subjects=Subjects(allowed, denied, allowed_hosts, denied_hosts), **rest)
 
     return wrapper
 
 
 @acls.command("list", help="List rules, of resources or of principals.")
 @click.option("--principal", "principals", multiple=True, metavar="User:NAME", help="Only rules for these.")
-@_resource_options("any")
+@resource_options("any")
 @controller_options
 def list_acls(session: Session, resources: list[Resource], pattern: PatternType, principals: tuple[str, ...]) -> int:
     wanted = [AclSelection(resource.type, resource.name, pattern) for resource in resources] or [
@@ -118,28 +129,28 @@ def list_acls(session: Session, resources: list[Resource], pattern: PatternType,
         found: set[Acl] = set()
         for selection in wanted:
             found.update(await admin.acls.describe(selection))
-        _show(session, sorted(acl for acl in found if not principals or acl.principal in principals))
+        show_acls(session, sorted(acl for acl in found if not principals or acl.principal in principals))
 
     return session.run(work)
 
 
 @acls.command("add", help="Add rules. Rules that exist stay as they are.")
-@_rule_options
-@_resource_options("literal")
+@rule_options(with_subjects=True)
+@resource_options("literal")
 @controller_options
 def add(session: Session, resources: list[Resource], pattern: PatternType, access: Access, subjects: Subjects) -> int:
     wanted = _parsed(rules, resources, pattern, access, subjects)
 
     async def work(admin: AdminClient) -> None:
         await admin.acls.create(wanted)
-        _show(session, wanted)
+        show_acls(session, wanted)
 
     return session.run(work)
 
 
 @acls.command("remove", help="Remove rules: the named ones, or all of a resource.")
-@_rule_options
-@_resource_options("literal")
+@rule_options(with_subjects=True)
+@resource_options("literal")
 @yes_option
 @click.option("--force", is_flag=True, help="Kafka's name for --yes.")
 @controller_options
@@ -158,7 +169,7 @@ def remove(
 
     async def work(admin: AdminClient) -> None:
         confirm("Remove these access rules?", yes=yes or force)
-        _show(session, await admin.acls.delete(wanted), nothing="No rule matches; nothing was removed.")
+        show_acls(session, await admin.acls.delete(wanted), nothing="No rule matches; nothing was removed.")
 
     return session.run(work)
 
@@ -170,7 +181,7 @@ def _parsed(make: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
         raise click.UsageError(str(error)) from None
 
 
-def _show(session: Session, found: Sequence[Acl], *, nothing: str = "There are no such rules.") -> None:
+def show_acls(session: Session, found: Sequence[Acl], *, nothing: str = "There are no such rules.") -> None:
     if not found:
         session.output.say(nothing)
     else:

@@ -1,0 +1,224 @@
+"""`ottla roles`: named sets of access rules, bound to principals and kept as plain ACLs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ottla.cli.commands.acls import resource_options, rule_options, show_acls
+from ottla.cli.failures import Failure
+from ottla.cli.logic.acl_words import Access, Resource, Subjects, rules
+from ottla.cli.logic.role_plan import Role, check_principals, plan, read_role, selection, written
+from ottla.cli.session import Session, cluster_options, confirm, yes_option
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+from ottla.client.admin.topics import NewTopic
+from ottla.client.consumer import Consumer
+from ottla.client.producer import Producer
+from ottla.model.access import PatternType
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["roles"]
+
+TOPIC = "__roles"
+POLL_MS = 500
+_PRINCIPALS = click.option(
+    "--principal", "principals", multiple=True, required=True, metavar="User:NAME", help="May be repeated."
+)
+
+
+@click.group(cls=VerbGroup, default="list", help="Name sets of access rules, and bind them to principals.")
+def roles() -> None:
+    """The verbs are below."""
+
+
+@roles.command("list", help="List roles with the number of their rules, and their principals.")
+@cluster_options
+def list_roles(session: Session) -> int:
+    async def work(admin: AdminClient) -> None:
+        known = await _read(admin, session)
+        session.output.table(
+            ("ROLE", "RULES", "PRINCIPALS"),
+            [(role.name, len(role.rules), ",".join(role.members) or "-") for role in known.values()],
+            fold=(2,),
+            none="There are no roles; 'ottla roles create' makes one.",
+        )
+        session.output.emit(
+            [{"name": role.name, "rules": len(role.rules), "members": list(role.members)} for role in known.values()]
+        )
+
+    return session.run(work)
+
+
+@roles.command("show", help="Show the ACLs that a role amounts to; the rules alone while nobody is bound to it.")
+@click.argument("name")
+@cluster_options
+def show(session: Session, name: str) -> int:
+    async def work(admin: AdminClient) -> None:
+        role = _find(await _read(admin, session), name)
+        show_acls(session, sorted(role.acls() if role.members else role.rules))
+
+    return session.run(work)
+
+
+@roles.command("create", help="Create a role, or give it other rules (--replace).")
+@click.argument("name")
+@click.option("--replace", is_flag=True, help="The rules of a role that exists; its principals stay.")
+@rule_options(with_subjects=False)
+@resource_options("literal")
+@cluster_options
+def create(
+    session: Session,
+    name: str,
+    replace: bool,
+    resources: list[Resource],
+    pattern: PatternType,
+    access: Access,
+) -> int:
+    try:
+        found = rules(resources, pattern, access, Subjects(allowed=("",)))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+    def change(known: dict[str, Role]) -> Role:
+        before = known.get(name)
+        if before is not None and not replace:
+            raise Failure(f"The role {name!r} exists. --replace gives it other rules.")
+        return Role(name, tuple(found), () if before is None else before.members)
+
+    return _change(session, name, change)
+
+
+@roles.command("delete", help="Delete a role, and the ACLs that it gave.")
+@click.argument("name")
+@yes_option
+@cluster_options
+def delete(session: Session, name: str, yes: bool) -> int:
+    def change(known: dict[str, Role]) -> None:
+        role = _find(known, name)
+        confirm(f"Delete the role {name} and the rights of {len(role.members)} principals?", yes=yes)
+
+    return _change(session, name, change)
+
+
+@roles.command("bind", help="Give a role to principals.")
+@click.argument("name")
+@_PRINCIPALS
+@cluster_options
+def bind(session: Session, name: str, principals: tuple[str, ...]) -> int:
+    wanted = _checked(principals)
+
+    def change(known: dict[str, Role]) -> Role:
+        role = _find(known, name)
+        return role._replace(members=tuple(dict.fromkeys((*role.members, *wanted))))
+
+    return _change(session, name, change)
+
+
+@roles.command("unbind", help="Take a role from principals.")
+@click.argument("name")
+@_PRINCIPALS
+@cluster_options
+def unbind(session: Session, name: str, principals: tuple[str, ...]) -> int:
+    gone = _checked(principals)
+
+    def change(known: dict[str, Role]) -> Role:
+        role = _find(known, name)
+        strangers = [principal for principal in gone if principal not in role.members]
+        if strangers:
+            raise Failure(f"The role {name!r} is not bound to {', '.join(strangers)}.")
+        return role._replace(members=tuple(member for member in role.members if member not in gone))
+
+    return _change(session, name, change)
+
+
+@roles.command("apply", help="Create the ACLs of all roles that are missing.")
+@cluster_options
+def apply(session: Session) -> int:
+    async def work(admin: AdminClient) -> None:
+        known = await _read(admin, session)
+        planned = plan(known, known, await admin.acls.describe())
+        if planned.created:
+            await admin.acls.create(planned.created)
+        show_acls(session, planned.created, nothing="Every role has its ACLs.")
+
+    return session.run(work)
+
+
+# -- the topic -----------------------------------------------------------------------------------------------------
+
+
+def _change(session: Session, name: str, change: Callable[[dict[str, Role]], Role | None]) -> int:
+    """Writes the role that `change` returns, or its end, and makes the ACLs follow.
+
+    New ACLs come before the role is written, and old ones go behind it: a command that fails halfway is repeated.
+    """
+
+    async def work(admin: AdminClient) -> None:
+        before = await _read(admin, session)
+        role = change(before)
+        after = {known: each for known, each in before.items() if known != name}
+        if role is not None:
+            after[name] = role
+        planned = plan(before, after, await admin.acls.describe())
+        if planned.created:
+            await admin.acls.create(planned.created)
+        await _write(admin, session, name, role)
+        if planned.deleted:
+            await admin.acls.delete([selection(acl) for acl in planned.deleted])
+        for word, acls in (("added", planned.created), ("removed", planned.deleted)):
+            if acls:
+                session.output.say(f"{len(acls)} ACLs {word}.")
+        session.output.emit({"role": name, "added": len(planned.created), "removed": len(planned.deleted)})
+
+    return session.run(work)
+
+
+async def _read(admin: AdminClient, session: Session) -> dict[str, Role]:
+    """The roles of the cluster by name; none if the topic does not exist."""
+    topic = (await admin.topics.all()).get(TOPIC)
+    if topic is None:
+        return {}
+    partition = TopicPartition(TOPIC, 0)
+    found: dict[str, Role] = {}
+    async with Consumer(session.settings) as consumer:
+        await consumer.assign([partition])
+        end = (await consumer.end_offsets([partition]))[partition]
+        position = (await consumer.beginning_offsets([partition]))[partition]
+        consumer.seek(partition, position)
+        while position < end:
+            for record in await consumer.poll(POLL_MS):
+                position = record.offset + 1
+                name = (record.key or b"").decode()
+                if record.value is None:
+                    found.pop(name, None)
+                else:
+                    found[name] = read_role(name, record.value)
+    return dict(sorted(found.items()))
+
+
+async def _write(admin: AdminClient, session: Session, name: str, role: Role | None) -> None:
+    if TOPIC not in await admin.topics.all():
+        topic = NewTopic(name=TOPIC, partitions=1, replication_factor=-1, configs={"cleanup.policy": "compact"})
+        answer = (await admin.topics.create([topic]))[TOPIC]
+        if isinstance(answer, KafkaError) and answer.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise answer
+    async with Producer(session.settings) as producer:
+        await producer.send_and_wait(TOPIC, None if role is None else written(role), name.encode(), partition=0)
+
+
+def _find(known: dict[str, Role], name: str) -> Role:
+    role = known.get(name)
+    if role is None:
+        raise Failure(f"There is no role {name!r}. 'ottla roles list' shows all roles.")
+    return role
+
+
+def _checked(principals: Any) -> tuple[str, ...]:
+    try:
+        return check_principals(principals)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
