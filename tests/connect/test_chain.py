@@ -199,7 +199,7 @@ def test_headers_by_the_converter_of_headers(plain_spark: SparkSession) -> None:
         "header_converter_schemas_enable": "false",
     }
     row = chain_of(**config).sink(records(plain_spark, rows)).good.collect()[0]
-    assert [(each["key"], bytes(each["value"])) for each in row["headers"]] == [("one", b"7"), ("two", b'"x"')]
+    assert [(header["key"], bytes(header["value"])) for header in row["headers"]] == [("one", b"7"), ("two", b'"x"')]
 
 
 def test_configurations_that_cannot_be_are_refused() -> None:

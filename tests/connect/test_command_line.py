@@ -65,7 +65,7 @@ def test_new_connectors_pass_their_own_tests(tmp_path: Path) -> None:
 def test_what_makes_no_sense_is_said_in_a_sentence(tmp_path: Path, arguments: tuple[str, ...], about: str) -> None:
     file = tmp_path / "worker.properties"
     file.write_text("key.converter=StringConverter\nvalue.converter=StringConverter\n")
-    done = run(*(str(file) if each == "FILE" else each for each in arguments))
+    done = run(*(str(file) if argument == "FILE" else argument for argument in arguments))
     assert isinstance(done.exception, Failure)
     assert about in str(done.exception)
 

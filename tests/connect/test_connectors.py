@@ -186,7 +186,7 @@ def test_bad_records_go_to_the_dead_letters_and_the_rest_goes_on(
     assert [int(line) for line in lines(target)] == [number for number in range(20) if number % 5 != 2]
     assert {record.value for record in found} == {b"junk"}
     headers = [dict(record.headers) for record in found]
-    assert sorted(int(each["__connect.errors.offset"]) for each in headers) == [2, 7, 12, 17]
+    assert sorted(int(header["__connect.errors.offset"]) for header in headers) == [2, 7, 12, 17]
     assert headers[0]["__connect.errors.topic"] == topic.encode()
     worker.request("DELETE", "/connectors/tolerant")
 

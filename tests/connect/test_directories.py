@@ -129,7 +129,7 @@ def test_two_workers_that_both_think_they_have_the_task(
 def test_only_the_last_manifests_are_kept(spark: SparkSession, tmp_path: Path) -> None:
     for number in range(4):
         writer(tmp_path, "json").write(frame(spark, number, number + 1), batch(number))
-    names = sorted(each.name for each in (tmp_path / "_ottla").iterdir())
+    names = sorted(path.name for path in (tmp_path / "_ottla").iterdir())
     assert names == [f"{batch(2).identity}.json", f"{batch(3).identity}.json"]
 
 
@@ -211,7 +211,8 @@ def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
     for number in range(40):
         (tmp_path / f"{number}.json").write_text('{"id": 1}\n')
     shares = [
-        {str(each["file"]) for each in reader(tmp_path, "json", task=task, tasks=3).partitions()} for task in range(3)
+        {str(partition["file"]) for partition in reader(tmp_path, "json", task=task, tasks=3).partitions()}
+        for task in range(3)
     ]
     assert sum(len(share) for share in shares) == 40
     assert len(set.union(*shares)) == 40

@@ -170,8 +170,8 @@ def test_settings_that_do_not_go_together_are_refused() -> None:
     def errors(**config: str) -> list[str]:
         given = {name.replace("_", "."): text for name, text in config.items()}
         values = {
-            each.name: ConfigValue(name=each.name, value=None, recommended=[], errors=[])
-            for each in connector.config_definitions()
+            definition.name: ConfigValue(name=definition.name, value=None, recommended=[], errors=[])
+            for definition in connector.config_definitions()
         }
         connector.validate(given, values)
         return [name for name, value in values.items() if value.errors]

@@ -96,11 +96,11 @@ def test_rows_by_number_with_the_types_of_postgresql(
     assert second == dict.fromkeys(first) | {"id": 2, "name": "nothing"}
     value = found.schema({"table": "public.types"})["value"]
     described = json.loads(value.metadata["connect.schema"])
-    kinds = {each["field"]: (each["type"], each.get("name", "").rpartition(".")[2]) for each in described["fields"]}
+    kinds = {field["field"]: (field["type"], field.get("name", "").rpartition(".")[2]) for field in described["fields"]}
     assert kinds["amount"] == ("bytes", "Decimal")
     assert kinds["clock"] == ("int32", "Time")
     assert kinds["moment"] == kinds["zoned"] == ("int64", "Timestamp")
-    assert [each["field"] for each in described["fields"] if not each["optional"]] == ["id", "name"]
+    assert [field["field"] for field in described["fields"] if not field["optional"]] == ["id", "name"]
 
 
 def test_portions_in_every_mode(database: psycopg.Connection[Any], postgres: PostgresServer) -> None:

@@ -169,11 +169,11 @@ def test_inserts_updates_deletes_and_keys_that_change(capture: Capture, database
     ]
     assert [row["key"]["id"] for row in rows] == [1, 2, 1, 2, 2, 3, 1, 1]
     sources = [row["value"]["source"] for row in rows if row["value"]]
-    assert {(each["db"], each["schema"], each["table"], each["name"]) for each in sources} == {
+    assert {(source["db"], source["schema"], source["table"], source["name"]) for source in sources} == {
         (database.info.dbname, "public", "t", "p")
     }
-    assert len({each["txId"] for each in sources}) == 3
-    assert [each["lsn"] for each in sources] == sorted(each["lsn"] for each in sources)
+    assert len({source["txId"] for source in sources}) == 3
+    assert [source["lsn"] for source in sources] == sorted(source["lsn"] for source in sources)
 
 
 def test_the_whole_row_before_where_the_table_tells(

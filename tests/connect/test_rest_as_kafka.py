@@ -125,7 +125,7 @@ def _validation(value: dict[str, Any]) -> dict[str, Any]:
                 "value": _value(definition["name"], each["value"]["value"]),
                 "wrong": bool(errors if isinstance(errors, int) else len(errors)),
             }
-    return {"groups": [each for each in value["groups"] if each != "Batches"], "configs": found}
+    return {"groups": [group for group in value["groups"] if group != "Batches"], "configs": found}
 
 
 def _definition(definition: dict[str, Any]) -> dict[str, Any]:

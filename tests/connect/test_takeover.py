@@ -70,7 +70,7 @@ def test_another_worker_goes_on_where_the_first_one_stopped(
     with LiveWorker(properties(topics, "moves"), spark) as second:
         second.wait(lambda: len(kept(target)) >= 240, "count", "keep")
         offsets = second.request("GET", "/connectors/count/offsets")["offsets"]
-        assert sorted(each["offset"]["at"] for each in offsets) == [120, 120]
+        assert sorted(offset["offset"]["at"] for offset in offsets) == [120, 120]
         second.wait(lambda: second.request("GET", "/connectors/keep/tasks/0/progress").get("lag") == 0)
     assert kept(target) == expected(120)
     assert asyncio.run(committed_values(topics.bootstrap, topic)) == expected(120)

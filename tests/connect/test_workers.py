@@ -126,7 +126,7 @@ async def test_a_worker_that_joins_gets_its_share_and_a_change_reaches_everybody
             for name in "ab":
                 body = await each.wait(
                     f"/connectors/{name}/status",
-                    lambda body: [one["state"] for one in body["tasks"]] == ["RUNNING"] * 3,
+                    lambda body: [task["state"] for task in body["tasks"]] == ["RUNNING"] * 3,
                 )
                 workers |= {one["worker_id"] for one in body["tasks"]}
             assert len(workers) == 2
@@ -153,7 +153,7 @@ async def test_the_work_of_a_worker_that_leaves_moves_at_once(broker: Cluster, t
         _, api, _ = team.members[0]
         await api.wait(
             "/connectors/a/status",
-            lambda body: all(one["worker_id"] == team.members[0][0].herder.worker_id for one in body["tasks"]),  # type: ignore[union-attr]
+            lambda body: all(task["worker_id"] == team.members[0][0].herder.worker_id for task in body["tasks"]),  # type: ignore[union-attr]
         )
 
 

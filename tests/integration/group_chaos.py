@@ -245,7 +245,7 @@ class ChaosMember:
         answer = await self.call(OffsetFetchRequest(groups=[group], require_stable=True), 8)
         (told,) = answer.groups
         self.check(told.error_code)
-        for part in (part for each in told.topics for part in each.partitions):
+        for part in (part for topic in told.topics for part in topic.partitions):
             self.check(part.error_code)
             index = part.partition_index
             self.positions[index] = self.witness.read_back(index, part.committed_offset, floors[index])
@@ -369,7 +369,7 @@ class ClassicChaosMember(ChaosMember):
             return None
         self.check(synced.error_code)
         mine, _ = decode(ConsumerProtocolAssignment, memoryview(synced.assignment), 0, 2)
-        partitions = {index for each in mine.assigned_partitions for index in each.partitions}
+        partitions = {index for partition in mine.assigned_partitions for index in partition.partitions}
         self._alive_at = sent_at
         self.witness.assigned(self.epoch, self.name, partitions)
         self.witness.counts["assignments"] += 1
@@ -434,7 +434,13 @@ class ConsumerChaosMember(ChaosMember):
         for partition in self.positions:
             self.witness.hold(self, partition)
         if answer.assignment is not None:
-            await self._reconcile({index for each in answer.assignment.topic_partitions for index in each.partitions})
+            await self._reconcile(
+                {
+                    index
+                    for topic_partition in answer.assignment.topic_partitions
+                    for index in topic_partition.partitions
+                }
+            )
             return
         await self.work()
         await asyncio.sleep(TURN_SECONDS)

@@ -86,7 +86,7 @@ class ConfluentMember:
 
     @property
     def owned(self) -> set[Place]:
-        return {(each.topic, each.partition) for each in self.consumer.assignment()}
+        return {(partition.topic, partition.partition) for partition in self.consumer.assignment()}
 
     def events(self, kind: str | None = None) -> list[Event]:
         return [event for event in self.journal if event.member == self.name and kind in (None, event.kind)]
@@ -102,7 +102,7 @@ class ConfluentMember:
 
     def committed(self, *places: Place) -> dict[Place, int]:
         answers = self.consumer.committed([TopicPartition(*place) for place in places], timeout=30)
-        return {(each.topic, each.partition): each.offset for each in answers}
+        return {(answer.topic, answer.partition): answer.offset for answer in answers}
 
     def close(self) -> None:
         self.consumer.close()
@@ -121,7 +121,9 @@ class ConfluentMember:
         self._note("lost", partitions)
 
     def _note(self, kind: str, partitions: list[TopicPartition]) -> None:
-        self.journal.append(Event(self.name, kind, frozenset((each.topic, each.partition) for each in partitions)))
+        self.journal.append(
+            Event(self.name, kind, frozenset((partition.topic, partition.partition) for partition in partitions))
+        )
 
 
 @contextlib.contextmanager

@@ -170,7 +170,7 @@ class Chaos:
 
     def settled(self) -> bool:
         owned = [partition for member in self.members for partition in member.positions]
-        committed = all(self.witness.acknowledged[each] == self.produced[each] for each in range(PARTITIONS))
+        committed = all(self.witness.acknowledged[number] == self.produced[number] for number in range(PARTITIONS))
         return sorted(owned) == list(range(PARTITIONS)) and committed and not self.missing()
 
     def missing(self) -> dict[int, list[int]]:

@@ -43,7 +43,7 @@ async def _send_to_a_node_that_sleeps(bootstrap: str, topic: str, pid: int) -> l
     finally:
         os.kill(pid, signal.SIGCONT)
     deliveries += [await producer.send(topic, RECORD) for _ in range(held)]
-    metadata = [await each for each in deliveries]
+    metadata = [await delivery for delivery in deliveries]
     await producer.close()
     await connections.close()
     return [each.offset for each in metadata]

@@ -70,7 +70,7 @@ def test_bytes_that_are_no_text_are_written_and_read_back(bootstrap: str, call: 
     assert (written.code, written.out, written.err) == (0, b"", "Wrote 2 records to bytes.\n")
     assert call("consume", "bytes", "-e", "-k").out == b"k\tcaf\xe9\n\xff\t" + BINARY + b"\n"
     objects = call("consume", "bytes", "--exit", "--json").objects
-    assert [one["key"] for one in objects] == ["k", {"base64": "/w=="}]
+    assert [record["key"] for record in objects] == ["k", {"base64": "/w=="}]
     assert objects[1]["value"] == {"base64": "//4AgA=="}
     assert call("consume", "bytes", "-e", "--encoding", "hex").out == b"636166e9\nfffe0080\n"
     assert call("consume", "bytes", "-e", "--encoding", "base64").out == b"Y2Fm6Q==\n//4AgA==\n"
@@ -89,8 +89,10 @@ def test_files_are_one_record_each(bootstrap: str, call: Call, tmp_path: Path) -
     sent = call("produce", "files", "one", "two", "-", "--key", "k", "-H", "kind=file", stdin=b"three")
     assert sent.err == "Wrote 3 records to files.\n"
     objects = call("consume", "files", "-e", "--json", "--encoding", "hex").objects
-    assert [one["value"]["hex"] for one in objects] == ["610a620afffe0080", "", "7468726565"]
-    assert {(one["key"]["hex"], *one["headers"][0]) == ("6b", "kind", {"hex": "66696c65"}) for one in objects} == {True}
+    assert [record["value"]["hex"] for record in objects] == ["610a620afffe0080", "", "7468726565"]
+    assert {
+        (record["key"]["hex"], *record["headers"][0]) == ("6b", "kind", {"hex": "66696c65"}) for record in objects
+    } == {True}
     missing = call("produce", "files", "one", "nowhere")
     assert (missing.code, missing.err) == (
         1,
@@ -119,7 +121,7 @@ def test_json_lines_choose_key_headers_time_and_partition(bootstrap: str, call: 
 def test_a_rate_is_kept(bootstrap: str, call: Call) -> None:
     create_topic(bootstrap, 1, name="paced")
     assert call("produce", "paced", "--rate", "20", stdin=b"x\n" * 11).code == 0
-    times = [one["timestamp"] for one in call("consume", "paced", "-e", "--json").objects]
+    times = [record["timestamp"] for record in call("consume", "paced", "-e", "--json").objects]
     # The eleventh record is sent ten intervals after the first. A slow machine takes longer.
     assert times[-1] - times[0] >= 490
 
@@ -172,7 +174,7 @@ def test_where_reading_begins_and_ends(
 ) -> None:
     answer = call("consume", timed, *options, "--format", r"%s\n")
     assert answer.code == 0, answer.err
-    found = [one["second"] for one in answer.objects]
+    found = [record["second"] for record in answer.objects]
     assert (found if isinstance(seconds, list) else set(found)) == seconds
     assert len(found) == len(seconds)
     assert answer.err == f"Processed a total of {len(seconds)} messages\n"

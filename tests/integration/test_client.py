@@ -281,7 +281,7 @@ def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str
                 await first.poll(100)
         assert sorted(seen, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(30)]
         async with AdminClient(settings) as admin:
-            assert sum(one.offset for one in (await admin.groups.offsets(group)).values()) == 30
+            assert sum(offset.offset for offset in (await admin.groups.offsets(group)).values()) == 30
         async with Consumer(settings, ConsumerSettings(**how)) as third:
             await third.subscribe([topic])
             assert await third.poll(1_000) == []
@@ -380,7 +380,7 @@ def test_one_address_that_answers_is_enough(settings: ClientSettings, topic: str
         some = replace(settings, bootstrap_servers=(*dead, *settings.bootstrap_servers[:1]))
         async with Producer(some) as producer:
             deliveries = [await producer.send(topic, b"x", partition=number) for number in range(3)]
-            assert [(await each).offset for each in deliveries] == [0, 0, 0]
+            assert [(await delivery).offset for delivery in deliveries] == [0, 0, 0]
         await read_all(some, topic, 3)
 
     run(whole())

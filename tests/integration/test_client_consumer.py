@@ -100,7 +100,7 @@ def test_iteration_commits_what_was_handed_out(where: dict[str, Any], topic: str
                 if len(seen) == 11:
                     break
             # The records that were fetched with them, but not handed out, are not committed.
-            assert sum(consumer.position(one) for one in consumer.assignment) == 11
+            assert sum(consumer.position(partition) for partition in consumer.assignment) == 11
         async with Consumer(member(where, topic, group_protocol=protocol)) as consumer:
             await consumer.subscribe([topic])
             async for record in consumer:
@@ -219,7 +219,7 @@ def test_a_compiled_pattern_is_matched_by_the_client(where: dict[str, Any], topi
             await poll_until(consumer, lambda: len(consumer.assignment) == 6)
             await create(where, f"{topic}-c")
             await poll_until(consumer, lambda: len(consumer.assignment) == 9)
-            assert {one.topic for one in consumer.assignment} == {f"{topic}-{letter}" for letter in "abc"}
+            assert {partition.topic for partition in consumer.assignment} == {f"{topic}-{letter}" for letter in "abc"}
 
     run(whole())
 
@@ -325,8 +325,8 @@ def test_listeners_of_a_blocking_consumer_may_use_it(where: dict[str, Any], topi
     with BlockingConsumer(member(where, topic) | {"enable.auto.commit": False}) as consumer:
 
         def on_assigned(partitions: list[TopicPartition]) -> None:
-            for one in partitions:
-                consumer.seek(one, max(consumer.end_offsets([one])[one] - 1, 0))
+            for partition in partitions:
+                consumer.seek(partition, max(consumer.end_offsets([partition])[partition] - 1, 0))
 
         revoked = []
 

@@ -50,11 +50,11 @@ class Fetches:
     @property
     def is_quiet(self) -> bool:
         """Whether a fetch has said nothing but that it is there."""
-        return any(one.session_id and one.epoch > 0 and not one.topics and not one.forgotten for one in self.plans)
+        return any(plan.session_id and plan.epoch > 0 and not plan.topics and not plan.forgotten for plan in self.plans)
 
     @property
     def left_out(self) -> list[int]:
-        return [number for one in self.plans for topic in one.forgotten for number in topic.partitions]
+        return [number for plan in self.plans for topic in plan.forgotten for number in topic.partitions]
 
     def forget(self) -> None:
         self.plans.clear()
@@ -75,8 +75,8 @@ class Line:
         self.parts = [TopicPartition(topic, number) for number in range(COUNT)]
 
     async def write(self) -> None:
-        for one in self.parts:
-            await (await self._producer.send(one.topic, b"x", partition=one.partition))
+        for part in self.parts:
+            await (await self._producer.send(part.topic, b"x", partition=part.partition))
 
     async def read(self, count: int) -> list[int]:
         """Which partitions so many records are of, and no more come."""

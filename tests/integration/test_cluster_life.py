@@ -90,7 +90,11 @@ def test_a_silent_broker_is_fenced_and_comes_back_when_it_speaks_again(nodes: ot
         wait_until(lambda: broker_ids(nodes.node(1)) == [1, 3], "node 2 is fenced")
         wait_until(lambda: leader_and_isr(nodes.node(3), "led") == (3, {3}), "leadership moved")
         described = ask(nodes.node(3), DescribeClusterRequest(include_fenced_brokers=True), 2)
-        assert [(each.broker_id, each.is_fenced) for each in described.brokers] == [(1, False), (2, True), (3, False)]
+        assert [(broker.broker_id, broker.is_fenced) for broker in described.brokers] == [
+            (1, False),
+            (2, True),
+            (3, False),
+        ]
     finally:
         os.kill(process, signal.SIGCONT)
     for node in nodes.nodes:

@@ -146,7 +146,7 @@ def test_the_controllers_listener_serves_controllers_apis_and_nothing_else(nodes
         assert not advertised & {0, 2, 3}
         described = client.call(DescribeClusterRequest(endpoint_type=2), 2)
         assert (described.error_code, described.controller_id) == (0, 1)
-        assert [each.broker_id for each in described.brokers] == [1]
+        assert [broker.broker_id for broker in described.brokers] == [1]
         topic = CreatableTopic(name="through-the-controller", num_partitions=1, replication_factor=2)
         (created,) = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
         assert created.error_code == 0

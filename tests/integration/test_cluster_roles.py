@@ -103,7 +103,7 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
         7: addresses[0],
         8: addresses[1],
     }
-    assert {tuple(sorted(each.replicas)) for each in seen.topics["orders"].partitions.values()} == {(7, 8)}
+    assert {tuple(sorted(partition.replicas)) for partition in seen.topics["orders"].partitions.values()} == {(7, 8)}
     check_automatic_creation(addresses[0])
     for process in (*brokers, controller):
         process.terminate()

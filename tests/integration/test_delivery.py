@@ -97,7 +97,7 @@ class TestPromises:
         send(cluster.bootstrap, topic, b"safe", acks="all")
         assert stored(cluster.bootstrap, topic) == [b"safe"]
         address = cluster.node(leader).address
-        frozen = [cluster.node(each).pid for each in followers]
+        frozen = [cluster.node(follower).pid for follower in followers]
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -112,7 +112,7 @@ class TestPromises:
             cluster.node(leader).kill()
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
-        others = ",".join(cluster.node(each).address for each in followers)
+        others = ",".join(cluster.node(follower).address for follower in followers)
         wait_until(
             lambda: partitions_of(cluster.node(1), topic)[0].leader_id in followers, "one of the followers leads"
         )
@@ -332,7 +332,7 @@ class TestGroups:
                 async with asyncio.timeout(60):
                     while True:
                         await asyncio.gather(*(consumer.getmany(timeout_ms=50) for consumer in consumers))
-                        found = [{each.partition for each in consumer.assignment()} for consumer in consumers]
+                        found = [{partition.partition for partition in consumer.assignment()} for consumer in consumers]
                         if found == [{0, 1, 2, 3}, set()]:
                             return found
             finally:

@@ -34,7 +34,9 @@ def check_administration(bootstrap: str) -> None:
         described = admin.describe_consumer_groups([group])[group].result(30)
         (only,) = described.members
         assert (described.partition_assignor, only.client_id) == ("range", "reader")
-        assert {(each.topic, each.partition) for each in only.assignment.topic_partitions} == {(topic, 0), (topic, 1)}
+        assert {
+            (topic_partition.topic, topic_partition.partition) for topic_partition in only.assignment.topic_partitions
+        } == {(topic, 0), (topic, 1)}
         with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
             admin.delete_consumer_groups([group])[group].result(30)
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])

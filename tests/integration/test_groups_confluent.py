@@ -469,7 +469,10 @@ class TestReading:
 
         def positions(partitions: list[TopicPartition]) -> list[TopicPartition]:
             known = dict(database.execute("select partition, offset from offsets"))
-            return [TopicPartition(each.topic, each.partition, known.get(each.partition, 0)) for each in partitions]
+            return [
+                TopicPartition(partition.topic, partition.partition, known.get(partition.partition, 0))
+                for partition in partitions
+            ]
 
         for stops_after in (30, 2 * EACH):
             member = ConfluentMember(bootstrap, "member", group, **CLASSIC)

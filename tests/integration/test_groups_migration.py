@@ -54,7 +54,7 @@ class Reader:
 
     @property
     def owned(self) -> set[int]:
-        return {each.partition for each in self.consumer.assignment()}
+        return {partition.partition for partition in self.consumer.assignment()}
 
     def poll(self) -> None:
         message = self.consumer.poll(0.02)

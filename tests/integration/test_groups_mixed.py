@@ -107,7 +107,7 @@ class Python(ThreadedMember):
         while not self._leaves.is_set():
             for records in self._consumer.poll(timeout_ms=50).values():
                 self.values.extend(record.value for record in records)
-            self.owned = {each.partition for each in self._consumer.assignment()}
+            self.owned = {partition.partition for partition in self._consumer.assignment()}
         self._consumer.close()
 
 
@@ -132,7 +132,7 @@ class Aio(ThreadedMember):
             while not self._leaves.is_set():
                 for records in (await consumer.getmany(timeout_ms=50)).values():
                     self.values.extend(record.value for record in records)
-                self.owned = {each.partition for each in consumer.assignment()}
+                self.owned = {partition.partition for partition in consumer.assignment()}
 
 
 def is_shared(members: list[ThreadedMember]) -> bool:

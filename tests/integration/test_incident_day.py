@@ -81,7 +81,9 @@ def doctor(cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]) -
         capsys.readouterr()
         words = ["doctor", "--json", "--seconds", "0.5", "--transaction-minutes", "0"]
         code = run_command([*words, "-b", cluster.bootstrap])
-        found = [one for one in json.loads(capsys.readouterr().out)["findings"] if one["severity"] == "wrong"]
+        found = [
+            finding for finding in json.loads(capsys.readouterr().out)["findings"] if finding["severity"] == "wrong"
+        ]
         assert code == (1 if found else 0)
         return found
 

@@ -93,7 +93,7 @@ def test_what_was_sent_is_there(client: RawClient) -> None:
     topic = create_topic(client, partitions=2)
     answer_to(client, frame_of(client, topic, [(1, batch("a")), (0, batch("b" * 20_000))], version=12))
     partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
-    assert [values(each.records) for each in partitions] == [["b" * 20_000], ["a"]]
+    assert [values(partition.records) for partition in partitions] == [["b" * 20_000], ["a"]]
 
 
 @pytest.mark.parametrize("version", [12, 13])
@@ -106,7 +106,7 @@ def test_a_batch_that_is_refused_is_answered_beside_those_that_are_not(client: R
     topic = f"q-{version}-1-1-3"
     partitions = client.call(fetch_request(topic, {0: 0, 1: 0, 2: 0}), 12).responses[0].partitions
     # Each batch once for each time it was sent: those before and behind the refused one are not written twice.
-    assert [values(each.records) for each in partitions] == [["a", "a"], [], ["b", "b"]]
+    assert [values(partition.records) for partition in partitions] == [["a", "a"], [], ["b", "b"]]
 
 
 def test_a_duplicate_is_answered_with_its_first_offset(client: RawClient) -> None:
@@ -139,7 +139,7 @@ def await_markers(client: RawClient, topic: str) -> None:
     """A transaction that is ended is open in its partitions until their markers have come."""
     while True:
         partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
-        if all(each.last_stable_offset == each.high_watermark for each in partitions):
+        if all(partition.last_stable_offset == partition.high_watermark for partition in partitions):
             return
 
 
@@ -163,7 +163,8 @@ def test_batches_of_a_transaction(client: RawClient, version: int, ends_between:
             # Behind the correlation id.
             answer, _ = decode(ProduceResponse, memoryview(answer_to(client, frame[:-1] + tags)), version, 5)
             received += [
-                (each.index, each.error_code, each.base_offset) for each in answer.responses[0].partition_responses
+                (response.index, response.error_code, response.base_offset)
+                for response in answer.responses[0].partition_responses
             ]
         answers.append(received)
     quick, usual = answers
@@ -185,14 +186,14 @@ def test_batches_of_two_producers_transactions(client: RawClient) -> None:
     quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
     assert quick == usual
     answer, _ = decode(ProduceResponse, memoryview(quick), 12, 5)
-    codes = [each.error_code for each in answer.responses[0].partition_responses]
+    codes = [response.error_code for response in answer.responses[0].partition_responses]
     assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
     # And so are batches of a transaction in a request that has none.
     frame = frame_of(client, topic, batches[:1], version=12)
     quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
     assert quick == usual
     partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
-    assert [values(each.records) for each in partitions] == [["a"], ["a"]]
+    assert [values(partition.records) for partition in partitions] == [["a"], ["a"]]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 20, 60, 100])

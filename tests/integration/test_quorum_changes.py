@@ -37,7 +37,7 @@ class Quorum:
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(f"{HOST}:{self.ports[each]}" for each in CONTROLLERS)
+        return ",".join(f"{HOST}:{self.ports[controller]}" for controller in CONTROLLERS)
 
     def properties(self, node_id: int, **more: str) -> dict[str, str]:
         listener = "PLAINTEXT://127.0.0.1:0"
@@ -81,7 +81,10 @@ class Quorum:
     @property
     def voters(self) -> dict[int, Any]:
         """Node id -> how far it is."""
-        return {each.replica_id: each for each in self.describe().topics[0].partitions[0].current_voters}
+        return {
+            current_voter.replica_id: current_voter
+            for current_voter in self.describe().topics[0].partitions[0].current_voters
+        }
 
     @property
     def voter_ports(self) -> dict[int, int]:
@@ -134,7 +137,7 @@ def test_a_new_controller_joins_by_itself_where_it_may(quorum: Quorum) -> None:
 
 
 def test_a_voter_that_moved_tells_where_it_is_now(quorum: Quorum) -> None:
-    moving = next(each for each in CONTROLLERS if each != quorum.leader_id)
+    moving = next(controller for controller in CONTROLLERS if controller != quorum.leader_id)
     quorum.kill(moving)
     (quorum.ports[moving],) = free_ports(1)
     quorum.start(moving, controller_quorum_fetch_timeout_ms="500")
@@ -158,7 +161,7 @@ def test_a_controller_is_added_and_removed_with_the_command(quorum: Quorum, caps
     assert set(quorum.voters) == {1, 2, 3, 4}
     capsys.readouterr()
     assert run_command(["quorum", "describe", "--replication", "--json", *through_controller]) == 0
-    shown = {one["nodeId"]: one for one in json.loads(capsys.readouterr().out)}
+    shown = {load["nodeId"]: load for load in json.loads(capsys.readouterr().out)}
     assert {4, *CONTROLLERS} == {node_id for node_id, one in shown.items() if one["status"] != "observer"}
     removing = ["quorum", "remove-controller", "--controller-id", "4", *through_controller]
     assert run_command(removing) == 1

@@ -46,8 +46,12 @@ def read(cluster: Cluster, topic: str, *, index: int, count: int, level: str = "
         values: list[str] = []
         deadline = time.monotonic() + 60
         while len(values) < count and time.monotonic() < deadline:
-            values += [str(each.value() or b"", "utf-8") for each in consumer.consume(100, 0.1) if not each.error()]
-        return values + [str(each.value() or b"", "utf-8") for each in consumer.consume(1, 0.2) if not each.error()]
+            values += [
+                str(message.value() or b"", "utf-8") for message in consumer.consume(100, 0.1) if not message.error()
+            ]
+        return values + [
+            str(message.value() or b"", "utf-8") for message in consumer.consume(1, 0.2) if not message.error()
+        ]
     finally:
         consumer.close()
 

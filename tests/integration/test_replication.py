@@ -268,7 +268,9 @@ def test_who_leads_is_told_with_the_refusal(nodes: ottla.testing.Cluster) -> Non
     for answer, refusal in zip((produced, fetched), refusals, strict=True):
         assert refusal.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert refusal.current_leader.leader_id == 3
-        assert [(each.node_id, each.host, each.port) for each in answer.node_endpoints] == [(3, host, int(port))]
+        assert [
+            (node_endpoint.node_id, node_endpoint.host, node_endpoint.port) for node_endpoint in answer.node_endpoints
+        ] == [(3, host, int(port))]
 
 
 def test_a_stranger_is_no_follower(nodes: ottla.testing.Cluster) -> None:

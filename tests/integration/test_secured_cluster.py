@@ -69,7 +69,7 @@ class SecuredCluster:
         return path
 
     def format(self, node_id: int) -> None:
-        flags = [flag for each in CREDENTIALS for flag in ("--add-scram", f"SCRAM-SHA-512=[{each}]")]
+        flags = [flag for credential in CREDENTIALS for flag in ("--add-scram", f"SCRAM-SHA-512=[{credential}]")]
         arguments = ["format", "-t", CLUSTER_ID, "-c", str(self.write(node_id)), *flags]
         assert storage(arguments, standalone_mode=False) == 0
 

@@ -175,7 +175,7 @@ def test_an_empty_answer_is_the_end_only_of_what_the_broker_has_itself(
 
     async def found(offsets: Offsets, times: Any, **options: Any) -> Any:
         if EARLIEST_LOCAL in times.values():
-            return {one: FoundOffset(10, -1, 0) for one in times}
+            return {time: FoundOffset(10, -1, 0) for time in times}
         return await find(offsets, times, **options)
 
     monkeypatch.setattr(Offsets, "find", found)
@@ -354,7 +354,11 @@ def test_a_batch_that_is_run_again_has_the_same_tasks(topics: Topics) -> None:
     end = reader.latestOffset(start, ALL)
 
     def tasks() -> list[tuple[int, int, int]]:
-        return [(one.partition, one.start, one.end) for one in reader.partitions(start, end) if isinstance(one, Range)]
+        return [
+            (partition.partition, partition.start, partition.end)
+            for partition in reader.partitions(start, end)
+            if isinstance(partition, Range)
+        ]
 
     assert tasks() == [(0, 0, 5), (0, 5, 10), (1, 0, 5), (1, 5, 10)]
     topics.delete_records(name, before=7)

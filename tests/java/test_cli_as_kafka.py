@@ -58,8 +58,8 @@ def test_topics_describe(ours: Ours, theirs: Theirs) -> None:
     assert set(head[4].split(",")) >= {f"{key}={value}" for key, value in topic["configs"].items()}
     rows = re.findall(r"Partition: (\d+)\tLeader: (\d+)\tReplicas: (\S+)\tIsr: (\S+)", text)
     mine = [
-        (str(one["partition"]), str(one["leader"]), joined(one["replicas"]), joined(one["isr"]))
-        for one in topic["partitions"]
+        (str(partition["partition"]), str(partition["leader"]), joined(partition["replicas"]), joined(partition["isr"]))
+        for partition in topic["partitions"]
     ]
     assert mine == rows
 
@@ -72,7 +72,9 @@ def test_topics_describe_filters(ours: Ours, theirs: Theirs, flag: str) -> None:
     text = theirs("TopicCommand", "--describe", "--exclude-internal", f"--{flag}")
     expected = re.findall(r"Topic: (\S+)\tPartition: (\d+)", text)
     found = ours("topics", "describe", "--exclude-internal", f"--{flag}", "--json").json
-    assert [(topic["topic"], str(one["partition"])) for topic in found for one in topic["partitions"]] == expected
+    assert [
+        (topic["topic"], str(partition["partition"])) for topic in found for partition in topic["partitions"]
+    ] == expected
 
 
 def test_topics_grow_and_go(ours: Ours, theirs: Theirs) -> None:
@@ -232,10 +234,10 @@ def test_log_directories(ours: Ours, theirs: Theirs) -> None:
 
     def sizes(content: Any) -> set[tuple[int, str, int]]:
         return {
-            (broker["broker"], one["partition"], one["size"])
+            (broker["broker"], partition["partition"], partition["size"])
             for broker in content["brokers"]
             for directory in broker["logDirs"]
-            for one in directory["partitions"]
+            for partition in directory["partitions"]
         }
 
     assert sizes(found) == sizes(expected)

@@ -41,7 +41,7 @@ def write_plan(plan: Path, topic: str, *replicas: list[int]) -> list[str]:
 
 def replicas_of(ours: Ours, topic: str) -> list[list[int]]:
     (described,) = ours("topics", "describe", topic, "--json").json
-    return [one["replicas"] for one in described["partitions"]]
+    return [partition["replicas"] for partition in described["partitions"]]
 
 
 def wait_until_moved(ours: Ours, plan: Path) -> None:
@@ -150,7 +150,7 @@ def compared(ours: Ours, topic: str) -> list[dict[str, Any]]:
     """Once followers have heard how far everything is committed, which they do with their next fetch."""
     while True:
         reports: list[dict[str, Any]] = ours("verify-replicas", "--topics-include", topic, "--json").json
-        if not any(one["maxLag"] for one in reports):
+        if not any(report["maxLag"] for report in reports):
             return reports
 
 

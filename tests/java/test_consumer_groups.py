@@ -15,7 +15,7 @@ RECORDS = 20
 
 
 def read_with_group(run: Tool, topic: str, group: str, count: int, *properties: str) -> list[str]:
-    options = [word for each in properties for word in ("--command-property", each)]
+    options = [word for property_ in properties for word in ("--command-property", property_)]
     place = ["--group", group, "--from-beginning", "--max-messages", count, "--timeout-ms", 60000]
     return run("ConsoleConsumer", "--topic", topic, *place, *options).stdout.splitlines()
 
@@ -163,5 +163,5 @@ def test_the_verifiable_consumer(run: Tool, topic: str, protocol: str) -> None:
     assert assigned[0] == [{"topic": topic, "partition": 0}]
     assert sum(each["count"] for each in told if each["name"] == "records_consumed") == RECORDS
     commits = [each for each in told if each["name"] == "offsets_committed"]
-    assert all(each["success"] for each in commits)
+    assert all(commit["success"] for commit in commits)
     assert commits[-1]["offsets"] == [{"topic": topic, "partition": 0, "offset": RECORDS}]

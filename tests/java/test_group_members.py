@@ -60,7 +60,7 @@ def sizes(settings: tuple[str, ...]) -> str:
 )
 def test_range(run: Tool, run_client: Tool, topic: str, settings: tuple[str, ...]) -> None:
     story = two_members(run, run_client, topic, *settings)
-    (_, _, first), (_, _, second), *_ = [each for each in story if each[1] == "owns"][1:]
+    (_, _, first), (_, _, second), *_ = [event for event in story if event[1] == "owns"][1:]
     one, two = f"{topic}.1", f"{topic}.2"
     shares = [names(one, 0, 1) | names(two, 0, 1), names(one, 2) | names(two, 2)]
     assert [first, second] in ([shares] if settings[0] == RANGE else [shares, shares[::-1]])
@@ -69,7 +69,7 @@ def test_range(run: Tool, run_client: Tool, topic: str, settings: tuple[str, ...
 def test_round_robin(run: Tool, run_client: Tool, topic: str) -> None:
     story = two_members(run, run_client, topic, ROUND_ROBIN, QUICK)
     one, two = f"{topic}.1", f"{topic}.2"
-    (_, _, first), (_, _, second), *_ = [each for each in story if each[1] == "owns"][1:]
+    (_, _, first), (_, _, second), *_ = [event for event in story if event[1] == "owns"][1:]
     assert first == names(one, 0, 2) | names(two, 1)
     assert second == names(one, 1) | names(two, 0, 2)
 

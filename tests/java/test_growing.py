@@ -145,7 +145,11 @@ def group_of(nodes: ottla.testing.Cluster, node_id: int) -> str:
 
     def coordinated() -> list[str]:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=groups)
-        return [each.key for each in ask(nodes.node(1), request, 4).coordinators if each.node_id == node_id]
+        return [
+            coordinator.key
+            for coordinator in ask(nodes.node(1), request, 4).coordinators
+            if coordinator.node_id == node_id
+        ]
 
     wait_until(lambda: bool(coordinated()), f"node {node_id} coordinates groups")
     return coordinated()[0]

@@ -74,7 +74,7 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     assert sorted(directories) == ["1", "2", "3"]
     leader = re.search(r"LeaderId:\s+(\d)", status)
     assert leader is not None
-    gone = next(each for each in directories if each != leader.group(1))
+    gone = next(directory for directory in directories if directory != leader.group(1))
     quorum(java, three.bootstrap, "remove-controller", "--controller-id", gone, "--controller-directory-id",
            directories[gone])  # fmt: skip
     described = ("describe", "--replication")

@@ -20,7 +20,7 @@ NODES = (1, 2, 3)
 
 
 def settings(node_id: int, ports: list[int]) -> dict[str, str]:
-    voters = ",".join(f"{each}@{HOST}:{ports[2 * each - 1]}" for each in NODES)
+    voters = ",".join(f"{node}@{HOST}:{ports[2 * node - 1]}" for node in NODES)
     listeners = f"PLAINTEXT://{HOST}:{ports[2 * node_id - 2]},CONTROLLER://{HOST}:{ports[2 * node_id - 1]}"
     return {
         "controller.quorum.voters": voters,
@@ -39,7 +39,7 @@ def formatted(directory: Path, node_id: int) -> Path:
 
 def topics(address: str) -> set[str]:
     with RawClient(address) as client:
-        return {each.name for each in client.call(MetadataRequest(topics=None), 9).topics}
+        return {topic.name for topic in client.call(MetadataRequest(topics=None), 9).topics}
 
 
 def create(address: str, name: str) -> None:

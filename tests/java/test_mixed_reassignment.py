@@ -25,7 +25,7 @@ def move(bootstrap: str, replicas: list[int]) -> None:
     request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=TOPIC, partitions=wanted)])
     with RawClient(bootstrap) as client:
         answer = client.call(request, 1)
-    assert [each.error_code for each in answer.responses[0].partitions] == [0, 0], answer
+    assert [partition.error_code for partition in answer.responses[0].partitions] == [0, 0], answer
 
 
 def is_settled(bootstrap: str, replicas: list[int]) -> bool:

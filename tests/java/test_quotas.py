@@ -18,9 +18,9 @@ def quota_lines(theirs: Theirs, *options: str) -> dict[tuple[tuple[str, str | No
     found = {}
     for whose, quotas in re.findall(r"^Quota configs for (.*) are (.*)$", text, re.MULTILINE):
         entity = {}
-        for one in whose.split(", "):
-            named = re.fullmatch(r"(\S+) '(.*)'", one)
-            entity[kinds[named[1] if named else one.removeprefix("the default ")]] = named[2] if named else None
+        for word in whose.split(", "):
+            named = re.fullmatch(r"(\S+) '(.*)'", word)
+            entity[kinds[named[1] if named else word.removeprefix("the default ")]] = named[2] if named else None
         pairs = (pair.split("=") for pair in quotas.split(", "))
         found[tuple(sorted(entity.items()))] = {key: float(value) for key, value in pairs}
     return found

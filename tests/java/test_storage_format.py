@@ -52,8 +52,8 @@ def contents(directory: Path) -> dict[str, Any]:
         else:
             snapshot = read_snapshot(files, str(path))
             voters = None if snapshot.voters_record is None else VoterSet.decode(snapshot.voters_record)
-            found[name] = ([bytes(each) for each in snapshot.values], snapshot.kraft_version)
-            found[f"{name}: voters"] = voters and [(each.key.node_id, *each[1:]) for each in voters]
+            found[name] = ([bytes(value) for value in snapshot.values], snapshot.kraft_version)
+            found[f"{name}: voters"] = voters and [(voter.key.node_id, *voter[1:]) for voter in voters]
     return found
 
 
@@ -110,7 +110,10 @@ def test_both_write_the_same(java: ToolServer, tmp_path: Path, voters: bool, fla
 def quorum(java: ToolServer, tmp_path: Path) -> Iterator[Quorum]:
     processes = Processes(tmp_path)
     made = Quorum(processes)
-    voters = ",".join(f"{each}@{HOST}:{made.ports[each]}:{Uuid.random(random.SystemRandom())}" for each in CONTROLLERS)
+    voters = ",".join(
+        f"{controller}@{HOST}:{made.ports[controller]}:{Uuid.random(random.SystemRandom())}"
+        for controller in CONTROLLERS
+    )
     flags = ("--initial-controllers", voters)
     try:
         made.format(1, *flags)

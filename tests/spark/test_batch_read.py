@@ -26,7 +26,7 @@ def test_everything_that_a_record_has(spark: SparkSession, topics: Topics) -> No
         (None, b"", 1, 1),
         (b"", None, 1, 2),
     ]
-    assert [(one.key, one.value) for one in rows[0].headers] == [("h", b"1"), ("h", None)]
+    assert [(header.key, header.value) for header in rows[0].headers] == [("h", b"1"), ("h", None)]
     assert rows[1].headers == []
     assert {row.topic for row in rows} == {name}
     assert {row.timestampType for row in rows} == {0}

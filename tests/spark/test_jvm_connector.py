@@ -80,7 +80,7 @@ def test_batch_there_and_back(spark: SparkSession, topics: Topics) -> None:
     found = read(spark, topics, subscribe=topic, includeHeaders="true").collect()
     assert sorted(bytes(row.value).decode() for row in found) == sorted(f"v{number}" for number in range(30))
     assert {row.topic for row in found} == {topic}
-    assert {(one.key, bytes(one.value)) for row in found for one in row.headers} == {("h", b"\x01\x02")}
+    assert {(header.key, bytes(header.value)) for row in found for header in row.headers} == {("h", b"\x01\x02")}
     ranged = read(
         spark,
         topics,
@@ -139,7 +139,7 @@ def test_a_stream_stops_goes_on_and_takes_what_there_is(spark: SparkSession, top
     copy(frame, topics, target, tmp_path, once=True).awaitTermination(300)
     found = topics.read(target)
     assert sorted(record.value or b"" for record in found) == [b"one", b"three", b"two"]
-    assert [tuple(one) for record in found for one in record.headers] == [("h", b"1")]
+    assert [tuple(header) for record in found for header in record.headers] == [("h", b"1")]
 
 
 def test_real_time_mode(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

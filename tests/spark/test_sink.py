@@ -40,7 +40,7 @@ def test_everything_that_a_record_has_arrives(spark: SparkSession, topics: Topic
     found = {record.key: record for record in topics.read(topic)}
     assert {(key, record.value) for key, record in found.items()} == {(b"k1", b"v1"), (b"k2", None), (None, b"v3")}
     assert (found[b"k1"].partition, found[b"k1"].timestamp) == (2, 1_700_000_000_123)
-    assert [tuple(one) for one in found[b"k1"].headers] == [("h", b"\x01")]
+    assert [tuple(header) for header in found[b"k1"].headers] == [("h", b"\x01")]
     assert found[b"k2"].partition == partition_of_key(b"k2", 3)
     assert found[None].partition == 0
 

@@ -58,7 +58,7 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, topics: Topics, 
     topics.send(name, numbered(100, 200), partition=1)
     stream = Stream(spark, topics, tmp_path, subscribe=name, maxOffsetsPerTrigger="60")
     assert values(stream.run()) == numbered(0, 200)
-    sizes = [one["numInputRows"] for one in stream.progress()]
+    sizes = [report["numInputRows"] for report in stream.progress()]
     assert [size for size in sizes if size] == [60, 60, 60, 20]
     assert stream.progress()[-1]["sources"][0]["latestOffset"] == {
         name: {"0": 100, "1": 100},
@@ -83,5 +83,5 @@ def test_a_log_that_was_trimmed(spark: SparkSession, topics: Topics, tmp_path: P
     with pytest.raises(StreamingQueryException, match="offsets 10 to 14 were deleted"):
         stream.run()
     assert values(stream.run(onDataLoss="report")) == numbered(15, 30)
-    lost = [one["sources"][0]["endOffset"].get("@lost") for one in stream.progress()]
+    lost = [report["sources"][0]["endOffset"].get("@lost") for report in stream.progress()]
     assert {name: {"0": 5}} in lost

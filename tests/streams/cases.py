@@ -63,10 +63,11 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
         internal: dict[str, list[list[Any]]] = {}
         for topic, written in driver.written.items():
             if topic.startswith("oracle-"):
-                internal[topic] = [[as_hex(one.key), as_hex(one.value), one.timestamp] for one in written]
+                internal[topic] = [[as_hex(batch.key), as_hex(batch.value), batch.timestamp] for batch in written]
         for store, changes in driver.changelogs.items():
             internal[f"oracle-{store}-changelog"] = [
-                [as_hex(one.key), as_hex(one.value), None if one.timestamp < 0 else one.timestamp] for one in changes
+                [as_hex(change.key), as_hex(change.value), None if change.timestamp < 0 else change.timestamp]
+                for change in changes
             ]
         answer["internal"] = internal
     return answer

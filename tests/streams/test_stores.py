@@ -70,9 +70,9 @@ class Run:
             self.task.flush()
             outputs, changelog = self.task.take_outputs()
             self.changelog += changelog
-            for one in outputs:
-                if one.topic in self.task.source_topics:
-                    self._enqueue(one.topic, InputRecord(one.key, one.value, one.timestamp))
+            for output in outputs:
+                if output.topic in self.task.source_topics:
+                    self._enqueue(output.topic, InputRecord(output.key, output.value, output.timestamp))
 
     def _enqueue(self, topic: str, record: Any) -> None:
         self.task.enqueue(topic, 0, [record])

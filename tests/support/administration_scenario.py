@@ -160,7 +160,7 @@ def _creations(node_id: int) -> Iterator[Said]:
     ):
         assignments = [
             ct.CreatableReplicaAssignment(
-                partition_index=index, broker_ids=[node_id if each == NODE else each for each in brokers]
+                partition_index=index, broker_ids=[node_id if broker == NODE else broker for broker in brokers]
             )
             for index, brokers in assignment
         ]

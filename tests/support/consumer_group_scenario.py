@@ -139,7 +139,7 @@ class _Player:
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {each: self.plain(getattr(value, each), each) for each in value.__slots__ if each not in _LEFT_OUT}
+            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
             return {type(value).__name__: made} if isinstance(value, Message) else made
         if isinstance(value, Uuid):
             return self._names.get(value, bool(value))

@@ -105,5 +105,8 @@ class ConsumerMember:
         if code is ErrorCode.NONE:
             self.epoch = self.last.member_epoch
             if self.last.assignment is not None:
-                self.assigned = {each.topic_id: set(each.partitions) for each in self.last.assignment.topic_partitions}
+                self.assigned = {
+                    topic_partition.topic_id: set(topic_partition.partitions)
+                    for topic_partition in self.last.assignment.topic_partitions
+                }
         return code

@@ -213,9 +213,11 @@ class GroupPath(DataPath):
         (group,) = response.groups
         assert group.error_code == 0, ErrorCode(group.error_code)
         return {
-            (topic.name, each.partition_index): -1000 - each.error_code if each.error_code else each.committed_offset
+            (topic.name, partition.partition_index): -1000 - partition.error_code
+            if partition.error_code
+            else partition.committed_offset
             for topic in group.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
 
 

@@ -90,8 +90,8 @@ def _remove(name: str, mechanism: int = SHA_256) -> ScramCredentialDeletion:
 
 def _alter(*changes: ScramCredentialUpsertion | ScramCredentialDeletion) -> AlterUserScramCredentialsRequest:
     return AlterUserScramCredentialsRequest(
-        deletions=[each for each in changes if isinstance(each, ScramCredentialDeletion)],
-        upsertions=[each for each in changes if isinstance(each, ScramCredentialUpsertion)],
+        deletions=[change for change in changes if isinstance(change, ScramCredentialDeletion)],
+        upsertions=[change for change in changes if isinstance(change, ScramCredentialUpsertion)],
     )
 
 

@@ -115,10 +115,10 @@ class Pipeline:
         assert self._process is not None
         found = []
         try:
-            for one in psutil.Process(self._process.pid).children(recursive=True):
+            for process in psutil.Process(self._process.pid).children(recursive=True):
                 try:
-                    if name in one.name():
-                        found.append(one)
+                    if name in process.name():
+                        found.append(process)
                 except psutil.Error:
                     continue
         except psutil.NoSuchProcess:

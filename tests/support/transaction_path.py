@@ -200,7 +200,7 @@ class Producer:
     def added(self, response: ap.AddPartitionsToTxnResponse) -> ErrorCode:
         """The one code that all partitions got."""
         topics = response.results_by_topic_v3_and_below or response.results_by_transaction[0].topic_results
-        (code,) = {each.partition_error_code for topic in topics for each in topic.results_by_partition}
+        (code,) = {result.partition_error_code for topic in topics for result in topic.results_by_partition}
         return ErrorCode(code)
 
     def add_request(self, *partitions: tuple[str, int], verify: bool = False) -> ap.AddPartitionsToTxnRequest:

@@ -168,7 +168,7 @@ class _Player:
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {each: self.plain(getattr(value, each), each) for each in value.__slots__ if each not in _LEFT_OUT}
+            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
             return {type(value).__name__: made} if isinstance(value, Message) else made
         if name in _PRODUCERS and value >= 0:
             return self._producers.setdefault(value, f"producer {len(self._producers)}")

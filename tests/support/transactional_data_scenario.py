@@ -65,7 +65,7 @@ class _Player:
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {each: self.plain(getattr(value, each), each) for each in value.__slots__ if each not in _LEFT_OUT}
+            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
             return {type(value).__name__: made} if isinstance(value, Message) else made
         if name == "producer_id" and value >= 0:
             return self._producers.setdefault(value, f"producer {len(self._producers)}")
@@ -91,7 +91,7 @@ class _Player:
         )
         for _ in range(3000):
             (topic,) = self.client.call(request, 3).results_by_topic_v3_and_below
-            if {each.partition_error_code for each in topic.results_by_partition} == {0}:
+            if {result.partition_error_code for result in topic.results_by_partition} == {0}:
                 return
             time.sleep(0.01)
         raise AssertionError(f"not added: {topic}")

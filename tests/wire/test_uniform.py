@@ -41,7 +41,7 @@ def test_columns_and_elements() -> None:
     assert partitions.column("committed_offset") == tuple(index << 33 for index in range(10))
     assert partitions.column("committed_leader_epoch") == (-1,) * 10
     assert "committed_metadata" not in partitions.names
-    assert [each.partition_index for each in partitions[-2:]] == [8, 9]
+    assert [partition.partition_index for partition in partitions[-2:]] == [8, 9]
     assert partitions[-1] == partitions[9]
     with pytest.raises(IndexError):
         partitions[10]

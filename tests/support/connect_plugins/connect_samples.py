@@ -67,7 +67,7 @@ class _CountingReader(SourceReader):
     def __init__(self, config: Mapping[str, str]) -> None:
         self._until = int(config["until"])
         self._step = int(config.get("step", "100"))
-        self._mine = [int(each) for each in config["mine"].split(",")]
+        self._mine = [int(word) for word in config["mine"].split(",")]
         self._control = Path(config["control"]) if config.get("control") else None
 
     def partitions(self) -> Sequence[SourcePartition]:

@@ -27,9 +27,13 @@ def test_the_full_matrix_has_every_combination() -> None:
     titles = [one.title for one in choose(quick=False, pattern="", minutes=None, runs=3)]
     assert len(set(titles)) == len(titles)
     assert sum(title.startswith("produce: ") for title in titles) == 2 * 2 * 2 * 2 * 4
-    assert {one.title for one in quick_cases()} <= {one.title for one in full_cases()}
+    assert {quick_case.title for quick_case in quick_cases()} <= {full_case.title for full_case in full_cases()}
     essential = {one.title for one in essential_group_cases()}
-    assert {one.title for one in quick_group_cases()} < essential < {one.title for one in full_group_cases()}
+    assert (
+        {one.title for one in quick_group_cases()}
+        < essential
+        < {full_group_case.title for full_group_case in full_group_cases()}
+    )
 
 
 def test_a_pattern_chooses_by_group_and_name() -> None:

@@ -108,11 +108,11 @@ class Node:
         ]
         request = IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
         answer = self.call(incremental_alter_configs, request)
-        assert [(each.resource_type, each.resource_name) for each in answer.responses] == [
+        assert [(response.resource_type, response.resource_name) for response in answer.responses] == [
             (kind, name) for kind, name, *_ in changes
         ]
-        assert all(bool(each.error_message) == bool(each.error_code) for each in answer.responses)
-        return [ErrorCode(each.error_code).name for each in answer.responses]
+        assert all(bool(response.error_message) == bool(response.error_code) for response in answer.responses)
+        return [ErrorCode(response.error_code).name for response in answer.responses]
 
     def describe(self, kind: int, name: str, keys: list[str] | None = None, **options: bool) -> Any:
         resource = DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=keys)
@@ -220,7 +220,7 @@ def test_the_older_request_replaces_the_whole_set(node: Node) -> None:
         )
     ]
     answer = node.call(alter_configs, legacy.AlterConfigsRequest(resources=resources))
-    assert [ErrorCode(each.error_code).name for each in answer.responses] == [
+    assert [ErrorCode(response.error_code).name for response in answer.responses] == [
         "NONE",
         "INVALID_REQUEST",
         "INVALID_REQUEST",
@@ -274,7 +274,7 @@ def test_an_unknown_type_of_resource_fails_the_whole_request(node: Node) -> None
         DescribeConfigsResource(resource_type=kind, resource_name="t", configuration_keys=None) for kind in (TOPIC, 99)
     ]
     results = node.call(describe_configs, DescribeConfigsRequest(resources=resources), 4).results
-    assert [(each.resource_type, each.error_code) for each in results] == [
+    assert [(result.resource_type, result.error_code) for result in results] == [
         (TOPIC, ErrorCode.INVALID_REQUEST),
         (99, ErrorCode.INVALID_REQUEST),
     ]
@@ -284,7 +284,7 @@ def test_an_empty_list_of_keys_means_all(node: Node) -> None:
     everything = node.describe(TOPIC, "t").configs
     assert len(everything) == 33
     assert len(node.describe(TOPIC, "t", []).configs) == 33
-    assert [each.name for each in node.describe(TOPIC, "t", ["segment.ms", "nope"]).configs] == ["segment.ms"]
+    assert [config.name for config in node.describe(TOPIC, "t", ["segment.ms", "nope"]).configs] == ["segment.ms"]
 
 
 def test_synonyms_and_documentation_come_when_asked_for(node: Node) -> None:
@@ -292,21 +292,23 @@ def test_synonyms_and_documentation_come_when_asked_for(node: Node) -> None:
     assert plain.synonyms == []
     assert plain.documentation is None
     (full,) = node.describe(TOPIC, "t", ["segment.bytes"], include_synonyms=True, include_documentation=True).configs
-    assert [(each.name, each.value, each.source) for each in full.synonyms] == [("log.segment.bytes", "1073741824", 5)]
+    assert [(synonym.name, synonym.value, synonym.source) for synonym in full.synonyms] == [
+        ("log.segment.bytes", "1073741824", 5)
+    ]
     assert full.documentation
 
 
 def test_the_broker_itself_has_every_public_key(node: Node) -> None:
-    names = {each.name for each in node.describe(BROKER, "0").configs}
+    names = {config.name for config in node.describe(BROKER, "0").configs}
     assert "log.segment.bytes" in names
     assert "unstable.api.versions.enable" not in names
     assert len(names) > 330
 
 
 def test_cluster_defaults_show_only_what_is_set(node: Node) -> None:
-    before = {each.name for each in node.describe(BROKER, "").configs}
+    before = {config.name for config in node.describe(BROKER, "").configs}
     node.alter((BROKER, "", SET, "log.segment.bytes", "4000000"))
-    assert {each.name for each in node.describe(BROKER, "").configs} - before == {"log.segment.bytes"}
+    assert {config.name for config in node.describe(BROKER, "").configs} - before == {"log.segment.bytes"}
 
 
 def listed(node: Node, *types: int, version: int = 1) -> Any:
@@ -315,10 +317,16 @@ def listed(node: Node, *types: int, version: int = 1) -> Any:
 
 def test_what_has_a_configuration_is_listed(node: Node) -> None:
     node.alter((GROUP, "g", SET, "consumer.session.timeout.ms", "50000"), (METRICS, "m", SET, "interval.ms", "1000"))
-    everything = [(each.resource_type, each.resource_name) for each in listed(node).config_resources]
+    everything = [
+        (config_resource.resource_type, config_resource.resource_name)
+        for config_resource in listed(node).config_resources
+    ]
     assert sorted(everything) == [(TOPIC, "t"), (BROKER, "0"), (LOGGER, "0"), (METRICS, "m"), (GROUP, "g")]
-    assert [each.resource_name for each in listed(node, GROUP, TOPIC).config_resources] == ["g", "t"]
-    assert [each.resource_name for each in listed(node, version=0).config_resources] == ["m"]
+    assert [config_resource.resource_name for config_resource in listed(node, GROUP, TOPIC).config_resources] == [
+        "g",
+        "t",
+    ]
+    assert [config_resource.resource_name for config_resource in listed(node, version=0).config_resources] == ["m"]
 
 
 def test_an_unknown_type_cannot_be_listed(node: Node) -> None:

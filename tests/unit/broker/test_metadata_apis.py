@@ -115,7 +115,9 @@ def test_metadata_of_named_topics(node: Node, version: int) -> None:
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "127.0.0.1", 9093)]
     (topic,) = response.topics
     assert (topic.error_code, topic.name) == (ErrorCode.NONE, "orders")
-    assert [(each.partition_index, each.leader_id, each.isr_nodes) for each in topic.partitions] == [
+    assert [
+        (partition.partition_index, partition.leader_id, partition.isr_nodes) for partition in topic.partitions
+    ] == [
         (0, 1, [1]),
         (1, 1, [1]),
         (2, 1, [1]),
@@ -366,10 +368,10 @@ def test_the_cluster_is_described(node: Node) -> None:
     node.harness.add_broker(2, unfence=False)
     response = node.call(describe_cluster, DescribeClusterRequest(include_cluster_authorized_operations=True), 2)
     assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 1)
-    assert [(each.broker_id, each.is_fenced) for each in response.brokers] == [(1, False)]
+    assert [(broker.broker_id, broker.is_fenced) for broker in response.brokers] == [(1, False)]
     assert response.cluster_authorized_operations > 0
     fenced_too = node.call(describe_cluster, DescribeClusterRequest(include_fenced_brokers=True), 2)
-    assert [(each.broker_id, each.is_fenced) for each in fenced_too.brokers] == [(1, False), (2, True)]
+    assert [(broker.broker_id, broker.is_fenced) for broker in fenced_too.brokers] == [(1, False), (2, True)]
     for endpoint_type, code in ((2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)):
         request = DescribeClusterRequest(endpoint_type=endpoint_type)
         assert node.call(describe_cluster, request, 1).error_code == code
@@ -383,7 +385,9 @@ def pages(node: Node, limit: int, *names: str) -> list[list[tuple[str, list[int]
             topics=[dtp.TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
         )
         response = node.call(describe_topic_partitions, request, 0)
-        found.append([(topic.name, [each.partition_index for each in topic.partitions]) for topic in response.topics])
+        found.append(
+            [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in response.topics]
+        )
         cursor = response.next_cursor
         if cursor is None:
             return found
@@ -439,9 +443,9 @@ def test_producer_ids_wait_for_the_block(node: Node) -> None:
     workers = node.harness.virtual.workers
     workers.immediate = False
     waiting = [node.broker.producer_ids.next_id() for _ in range(3)]
-    assert not any(each.done for each in waiting)
+    assert not any(waiter.done for waiter in waiting)
     workers.run_all()
-    assert [each.result() for each in waiting] == [0, 1, 2]
+    assert [waiter.result() for waiter in waiting] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(("producer_id", "producer_epoch"), [(-1, 0), (7, -1)])

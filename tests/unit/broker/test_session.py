@@ -127,9 +127,9 @@ def test_registration_says_who_where_and_with_what(given: Given) -> None:
     assert given.session.epoch == 42
     (request,) = given.controller.registrations
     assert (request.broker_id, request.cluster_id, request.rack) == (3, "cluster", "a")
-    assert [(one.name, one.host, one.port, one.security_protocol) for one in request.listeners] == [
-        ("PLAINTEXT", "public", 9, 0)
-    ]
+    assert [
+        (listener.name, listener.host, listener.port, listener.security_protocol) for listener in request.listeners
+    ] == [("PLAINTEXT", "public", 9, 0)]
     assert request.log_dirs == [DIRECTORY]
     assert request.previous_broker_epoch == 11
     assert "metadata.version" in {feature.name for feature in request.features}

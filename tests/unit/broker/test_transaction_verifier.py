@@ -61,7 +61,7 @@ class Given:
         assert self.asked == [], "one request at a time"
         results = [
             AddPartitionsToTxnResult(
-                transactional_id=each.transactional_id,
+                transactional_id=transaction.transactional_id,
                 topic_results=[
                     AddPartitionsToTxnTopicResult(
                         name=topic.name,
@@ -69,10 +69,10 @@ class Given:
                             AddPartitionsToTxnPartitionResult(partition_index=index) for index in topic.partitions
                         ],
                     )
-                    for topic in each.topics
+                    for topic in transaction.topics
                 ],
             )
-            for each in request.transactions
+            for transaction in request.transactions
         ]
         done.resolve(AddPartitionsToTxnResponse(results_by_transaction=results))
         return len(results)

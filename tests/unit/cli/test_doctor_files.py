@@ -65,7 +65,10 @@ def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 def found(capsys: pytest.CaptureFixture[str], path: Path) -> list[tuple[int, int, int]]:
     code, out, _ = doctor(capsys, "--log-dir", str(path), "--json")
     answer: dict[str, Any] = json.loads(out)
-    damaged = [(each["segment"], each["firstOffset"], each["lastOffset"]) for each in answer["damagedSegments"]]
+    damaged = [
+        (damagedsegment["segment"], damagedsegment["firstOffset"], damagedsegment["lastOffset"])
+        for damagedsegment in answer["damagedSegments"]
+    ]
     assert code == (1 if damaged else 0)
     assert answer["partitions"] == 1
     return damaged

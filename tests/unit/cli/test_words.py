@@ -136,7 +136,7 @@ def test_whose_settings() -> None:
 
 def test_which_changes() -> None:
     changes = changes_of(["a=1,b=2"], {"b": "0", "c": "3"}, ["d, e"])
-    assert [(one.name, one.value, one.operation) for one in changes] == [
+    assert [(change.name, change.value, change.operation) for change in changes] == [
         ("b", "2", ConfigOperation.SET),
         ("c", "3", ConfigOperation.SET),
         ("a", "1", ConfigOperation.SET),

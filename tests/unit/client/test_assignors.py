@@ -20,7 +20,7 @@ counts = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.integers(1, 7), mi
 def test_every_partition_has_one_reader(name: str, counts: dict[str, int], members: int) -> None:
     subscriptions = {f"m{number}": MemberSubscription(tuple(counts), ()) for number in range(members)}
     result = ASSIGNORS[name](subscriptions, counts, {})
-    listed = [one for partitions in result.values() for one in partitions]
+    listed = [partition for partitions in result.values() for partition in partitions]
     expected = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
     assert set(listed) == expected
     assert len(listed) == len(expected)
@@ -61,7 +61,7 @@ def test_equal_racks_are_preferred_where_shares_stay_fair() -> None:
         result = assign(members, {"t": 6}, racks)
         for member, partitions in result.items():
             assert len(partitions) == 2
-            assert all(members[member].rack in racks[one] for one in partitions)
+            assert all(members[member].rack in racks[partition] for partition in partitions)
 
 
 @settings(max_examples=60)
@@ -84,7 +84,7 @@ def test_sticky_is_balanced_as_far_as_subscriptions_allow(
         for number, wanted in enumerate(topics)
     }
     result = sticky(members, counts)
-    listed = [one for partitions in result.values() for one in partitions]
+    listed = [partition for partitions in result.values() for partition in partitions]
     read = {topic for wanted in topics for topic in wanted}
     assert sorted(listed) == sorted(one for one in everything if one.topic in read)
     for member, partitions in result.items():

@@ -118,7 +118,7 @@ def test_the_leader_hands_out_assignments_and_gets_its_own() -> None:
     (request,) = run(work, SyncGroupResponse(assignment=memoryview(b"mine"))).asked
     assert isinstance(request, SyncGroupRequest)
     assert request.generation_id == 3
-    assert {each.member_id: bytes(each.assignment) for each in request.assignments} == {
+    assert {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments} == {
         "m": b"mine",
         "other": b"theirs",
     }

@@ -39,7 +39,7 @@ def test_a_producer_from_text_and_from_python_values() -> None:
     values = {"acks": -1, "linger.ms": 7, "compression.type": Codec.ZSTD, "compression.zstd.level": 9}
     for given in (texts, values):
         client, producer = read_producer({**WHERE, **given})
-        assert [str(one) for one in client.bootstrap_servers] == ["a:1", "b:2"]
+        assert [str(server) for server in client.bootstrap_servers] == ["a:1", "b:2"]
         assert (producer.acks, producer.linger_ms) == (-1, 7)
         assert (producer.compression, producer.compression_level) == (Codec.ZSTD, 9)
 
@@ -76,7 +76,7 @@ def test_plug_ins_by_name_by_class_and_as_objects() -> None:
     name = f"{Stamp.__module__}:Stamp"
     for given in (name, [name], Stamp, [Stamp()]):
         _, producer = read_producer({**WHERE, "interceptor.classes": given})
-        assert [type(one).__name__ for one in producer.interceptors] == ["Stamp"]
+        assert [type(interceptor).__name__ for interceptor in producer.interceptors] == ["Stamp"]
     kinds: dict[Any, type] = {
         "org.apache.kafka.clients.producer.RoundRobinPartitioner": RoundRobinPartitioner,
         RoundRobinPartitioner: RoundRobinPartitioner,

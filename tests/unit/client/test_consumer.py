@@ -43,9 +43,9 @@ class Broker:
 
     async def ask(self, request: FetchRequest, **_: Any) -> FetchResponse:
         wanted = {
-            TopicPartition(topic.topic, each.partition): each.fetch_offset
+            TopicPartition(topic.topic, partition.partition): partition.fetch_offset
             for topic in request.topics
-            for each in topic.partitions
+            for partition in topic.partitions
         }
         self.fetches.append(wanted)
         while not (found := [data for one, offset in wanted.items() if (data := self._answer(one, offset))]):
@@ -79,7 +79,11 @@ class Broker:
         if self.unstable:
             self.unstable -= 1
             raise KafkaError(ErrorCode.UNSTABLE_OFFSET_COMMIT, "")
-        return {one: CommittedOffset(self.committed[one]) for one in partitions if one in self.committed}
+        return {
+            partition: CommittedOffset(self.committed[partition])
+            for partition in partitions
+            if partition in self.committed
+        }
 
     async def find(
         self, times: Mapping[TopicPartition, int], **_: Any

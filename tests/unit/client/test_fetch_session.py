@@ -24,9 +24,9 @@ def wanting(**offsets: int) -> dict[TopicPartition, FetchPartition]:
 
 def sent(plan: FetchPlan) -> dict[TopicPartition, int]:
     return {
-        TopicPartition(topic.topic, one.partition): one.fetch_offset
+        TopicPartition(topic.topic, partition.partition): partition.fetch_offset
         for topic in plan.topics
-        for one in topic.partitions
+        for partition in topic.partitions
     }
 
 

@@ -44,12 +44,14 @@ class Connection:
 
     async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
         (topic,) = request.topic_data
-        self.requests.append({one.index: len(one.records or b"") for one in topic.partition_data})
+        self.requests.append({partition.index: len(partition.records or b"") for partition in topic.partition_data})
         number = len(self.requests) - 1
         await self.answering.wait()
         answers = [
-            PartitionProduceResponse(index=one.index, error_code=self.script(number, one.index), base_offset=number)
-            for one in topic.partition_data
+            PartitionProduceResponse(
+                index=partition.index, error_code=self.script(number, partition.index), base_offset=number
+            )
+            for partition in topic.partition_data
         ]
         return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=answers)])
 
@@ -195,16 +197,16 @@ def test_without_lingering_a_single_record_leaves_whatever_room_there_is() -> No
 def test_a_request_has_a_largest_size_too() -> None:
     async def work(sending: Sending) -> None:
         deliveries = [sending.send(bytes(500), partition) for partition in range(3)]
-        for each in deliveries:
-            await each
+        for delivery in deliveries:
+            await delivery
         # The same limit holds for a single record.
         with pytest.raises(KafkaError) as raised:
             sending.send(bytes(1_300))
         assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
 
     requests = run(accepts, work, request_bytes_max=1_300, linger_ms=0).requests
-    assert [len(each) for each in requests] == [2, 1]
-    assert all(sum(each.values()) <= 1_300 for each in requests)
+    assert [len(request) for request in requests] == [2, 1]
+    assert all(sum(request.values()) <= 1_300 for request in requests)
 
 
 @pytest.mark.parametrize(
@@ -221,15 +223,15 @@ def test_order_without_sequence_numbers(in_flight_max: int, sent: list[str]) -> 
         deliveries = [sending.send(bytes(60)), sending.send(bytes(90))]
         await until(lambda: len(connection.requests) == min(in_flight_max, 2))
         connection.answering.set()
-        for each in deliveries:
-            await each
+        for delivery in deliveries:
+            await delivery
 
     def script(number: int, _partition: int) -> ErrorCode:
         return ErrorCode.NETWORK_EXCEPTION if number == 0 else ErrorCode.NONE
 
     options = {"idempotent": False, "in_flight_max": in_flight_max, "batch_size": 100}
     requests = run(script, work, waits=True, **options).requests
-    sizes = [next(iter(each.values())) for each in requests]
+    sizes = [next(iter(request.values())) for request in requests]
     assert ["first" if size == min(sizes) else "second" for size in sizes] == sent
 
 
@@ -252,7 +254,7 @@ def test_a_partition_that_is_given_is_taken_without_a_question() -> None:
     async def work(sending: Sending) -> None:
         await sending.send(b"x", 2)
 
-    assert [set(each) for each in run(accepts, work, partitioner=never).requests] == [{2}]
+    assert [set(request) for request in run(accepts, work, partitioner=never).requests] == [{2}]
 
 
 def test_partitions_that_come_later_are_noticed() -> None:
@@ -266,7 +268,7 @@ def test_partitions_that_come_later_are_noticed() -> None:
 
     # Whatever is known is too old at once.
     requests = run(accepts, work, partitioner=RoundRobinPartitioner(), cluster={"metadata_age_max_ms": 0}).requests
-    assert {partition for each in requests for partition in each} == set(range(5))
+    assert {partition for request in requests for partition in request} == set(range(5))
 
 
 def test_what_is_known_is_not_asked_for_again_before_its_time() -> None:
@@ -324,7 +326,7 @@ def test_what_nobody_answers_waits_until_it_can_leave() -> None:
         deliveries = [sending.send(bytes(60)) for _ in range(8)]
         await until(lambda: sending.sender._requests[1] == 5)
         assert not connection.requests
-        assert not any(each.done for each in deliveries)
+        assert not any(delivery.done for delivery in deliveries)
         leaving.set()
         for each in deliveries:
             await each
@@ -361,7 +363,7 @@ def run_slowly(script: Script, work: Callable[[Sending, SlowCluster], Coroutine[
                 await work(sending, cluster)
         finally:
             await sending.sender.stop()
-        return [list(each.values()) for each in cluster.connection.requests]
+        return [list(request.values()) for request in cluster.connection.requests]
 
     return asyncio.run(whole())
 

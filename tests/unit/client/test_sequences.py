@@ -47,7 +47,7 @@ class SequencedConnection(Connection):
     async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
         (topic,) = request.topic_data
         number = len(self.requests)
-        self.requests.append({one.index: 0 for one in topic.partition_data})
+        self.requests.append({partition.index: 0 for partition in topic.partition_data})
         answers = []
         for one in topic.partition_data:
             assert isinstance(one.records, memoryview)
@@ -143,8 +143,8 @@ def test_a_leader_that_does_not_know_the_producer_is_told_of_a_new_one() -> None
         deliveries = [sending.send(bytes(60), 0) for _ in range(2)]
         await until(lambda: len(connection.requests) == 3)
         connection.answering.set()
-        for each in deliveries:
-            await each
+        for delivery in deliveries:
+            await delivery
         assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
 
     run_sequenced(lambda number, _: ErrorCode.UNKNOWN_PRODUCER_ID if 0 < number < 3 else ErrorCode.NONE, work)

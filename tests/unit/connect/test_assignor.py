@@ -39,8 +39,8 @@ def test_a_worker_that_joins_gets_its_share_when_the_other_has_given_it_up() -> 
     assert division.unfinished
     assert len(division.assignments["a"].tasks) == 5
     settled, history = rounds({"a": first, "b": Ownership()}, CONNECTORS, TASKS)
-    assert [len(settled[each].tasks) for each in "ab"] == [5, 5]
-    assert [len(settled[each].connectors) for each in "ab"] == [2, 2]
+    assert [len(settled[letter].tasks) for letter in "ab"] == [5, 5]
+    assert [len(settled[letter].connectors) for letter in "ab"] == [2, 2]
     assert settled["a"].tasks < first.tasks
     assert len(history) == 3
 
@@ -51,7 +51,7 @@ def test_what_a_dead_worker_had_goes_to_those_who_have_least() -> None:
         "b": Ownership(frozenset(["c1"]), frozenset(TASKS[3:6])),
     }
     division = assign(owned, connectors=CONNECTORS[:3], tasks=TASKS[:9])
-    assert all(owned[each].tasks <= division.assignments[each].tasks for each in "ab")
+    assert all(owned[letter].tasks <= division.assignments[letter].tasks for letter in "ab")
     assert sorted(len(share.tasks) for share in division.assignments.values()) == [4, 5]
     assert not division.unfinished
 
@@ -96,7 +96,7 @@ def test_it_settles_fairly_and_never_gives_one_thing_to_two(members: list[str], 
         for place, member in enumerate(members)
     }
     settled, history = rounds(owned, [], TASKS[:count])
-    for before, division in zip([owned, *(each.assignments for each in history)], history, strict=False):
+    for before, division in zip([owned, *(event.assignments for event in history)], history, strict=False):
         for member, share in division.assignments.items():
             others = [each for other, has in before.items() if other != member for each in has.tasks]
             assert not share.tasks & set(others), "it was given away before its owner gave it up"

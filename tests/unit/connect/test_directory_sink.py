@@ -54,7 +54,7 @@ def test_files_and_their_directories_are_on_disk_before_the_manifest_and_the_end
     assert {f"{staging}/time=2026", f"{staging}/time=2026/land=se"} <= before
     assert f"{staging}/time=2026/land=se/part-00000.json" in before
     (written,) = tmp_path.rglob("time=*/land=se/c-0-*.json")
-    assert {str(each) for each in written.parents if each.is_relative_to(tmp_path)} <= set(synced)
+    assert {str(parent) for parent in written.parents if parent.is_relative_to(tmp_path)} <= set(synced)
 
 
 def test_directories_of_columns_with_an_underscore_are_partitions_and_not_hidden(

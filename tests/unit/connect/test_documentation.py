@@ -24,8 +24,8 @@ def test_every_plug_in_and_setting_is_documented() -> None:
     assert not plugins.failures
     for found in installed:
         assert found.plugin.__doc__, found.name
-        for each in found.plugin.config_definitions():
-            assert each.documentation.endswith("."), f"{found.name}: {each.name}"
+        for definition in found.plugin.config_definitions():
+            assert definition.documentation.endswith("."), f"{found.name}: {definition.name}"
 
 
 def test_every_connector_says_what_it_promises() -> None:

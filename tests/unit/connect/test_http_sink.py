@@ -71,19 +71,19 @@ def send(found: HttpWriter, records: list[tuple[str, str]]) -> None:
 def test_records_are_gathered_by_topic_and_number(service: Service) -> None:
     found, _ = writer(service, batch_records="2")
     send(found, [("a", "1"), ("a", "2"), ("a", "3"), ("b c", '{"x":1}')])
-    assert [(each["path"], json.loads(each["body"])) for each in service.requests] == [
+    assert [(request["path"], json.loads(request["body"])) for request in service.requests] == [
         ("/in/a", [1, 2]),
         ("/in/a", [3]),
         ("/in/b%20c", [{"x": 1}]),
     ]
-    keys = [each["headers"]["Idempotency-Key"] for each in service.requests]
+    keys = [request["headers"]["Idempotency-Key"] for request in service.requests]
     assert keys == ["c-0-e-0-0", "c-0-e-0-1", "c-0-e-0-2"]
 
 
 def test_other_bodies_and_headers(service: Service) -> None:
     send(writer(service, body="json-lines", headers_X="y", authorization="Bearer t")[0], [("a", "1"), ("a", "2")])
     send(writer(service, body="single")[0], [("a", '"x"'), ("a", "null")])
-    assert [each["body"] for each in service.requests] == ["1\n2\n", '"x"', "null"]
+    assert [request["body"] for request in service.requests] == ["1\n2\n", '"x"', "null"]
     assert service.requests[0]["headers"]["Authorization"] == "Bearer t"
     assert service.requests[0]["headers"]["X"] == "y"
 
@@ -93,7 +93,7 @@ def test_what_may_pass_is_sent_again_with_the_same_key(service: Service) -> None
     found, waits = writer(service, retry_backoff_ms="100")
     send(found, [("a", "1")])
     assert len(service.requests) == 4
-    assert len({each["headers"]["Idempotency-Key"] for each in service.requests}) == 1
+    assert len({request["headers"]["Idempotency-Key"] for request in service.requests}) == 1
     assert waits == [0.1, 0.2, 0.4]
 
 

@@ -70,7 +70,7 @@ def test_two_schemas_become_one_that_holds_both() -> None:
     left = Schema(type="struct", fields=(Field("id", Schema(type="int32")), Field("old", Schema(type="string"))))
     right = Schema(type="struct", fields=(Field("id", Schema(type="int64")), Field("new", Schema(type="boolean"))))
     both = merge(left, right)
-    assert [each.name for each in both.fields] == ["id", "old", "new"]
+    assert [field.name for field in both.fields] == ["id", "old", "new"]
     assert both.field("id") == Schema(type="int64")
     assert both.field("old") == Schema(type="string", optional=True)
     assert both.field("new") == Schema(type="boolean", optional=True)

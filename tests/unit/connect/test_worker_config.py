@@ -42,7 +42,7 @@ def test_kafkas_own_example_files_are_understood() -> None:
         distributed=True,
     )
     settings = config.client_settings("configs")
-    assert [str(each.host) for each in settings.bootstrap_servers] == ["one", "two"]
+    assert [str(server.host) for server in settings.bootstrap_servers] == ["one", "two"]
     assert settings.request_timeout_ms == 7000
     assert settings.client_id == "connect-g-configs"
     assert config.listener() == ("", 8084)

@@ -91,7 +91,7 @@ def test_authorized_operations_come_when_asked_for(groups: GroupPath) -> None:
 def test_groups_without_members_are_deleted_with_their_offsets(groups: GroupPath) -> None:
     names = ["simple", "stable", "none", "empty"]
     results = groups.ask(DeleteGroupsRequest(groups_names=names), 2).results
-    assert {each.group_id: each.error_code for each in results} == {
+    assert {result.group_id: result.error_code for result in results} == {
         "simple": NONE,
         "stable": ErrorCode.NON_EMPTY_GROUP,
         "none": ErrorCode.GROUP_ID_NOT_FOUND,
@@ -121,7 +121,7 @@ def test_the_leader_of_the_partition_coordinates(path: GroupPath) -> None:
     response = path.ask(FindCoordinatorRequest(key="g"), 0)
     assert (response.error_code, response.node_id, response.host, response.port) == (NONE, 1, "here", 9092)
     answers = path.ask(FindCoordinatorRequest(coordinator_keys=["a", "b"]), 4).coordinators
-    assert [(each.key, each.error_code, each.node_id) for each in answers] == [("a", NONE, 1), ("b", NONE, 1)]
+    assert [(answer.key, answer.error_code, answer.node_id) for answer in answers] == [("a", NONE, 1), ("b", NONE, 1)]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_the_topic_is_created_when_it_is_first_needed(log_directory: str) -> Non
 
     def create_topics(request: CreateTopicsRequest) -> Deferred[CreateTopicsResponse]:
         (topic,) = request.topics
-        wanted.append((topic.name, topic.num_partitions, {each.name: each.value for each in topic.configs}))
+        wanted.append((topic.name, topic.num_partitions, {config.name: config.value for config in topic.configs}))
         path.create_topic(topic.name, topic.num_partitions)
         return Deferred.resolved(CreateTopicsResponse(topics=[CreatableTopicResult(name=topic.name)]))
 

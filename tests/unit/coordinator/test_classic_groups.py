@@ -379,7 +379,10 @@ def test_a_static_member_is_removed_by_name(path: GroupPath) -> None:
         members=[MemberIdentity(group_instance_id="one"), MemberIdentity(group_instance_id="two")],
     )
     answers = path.ask(request, 5).members
-    assert [(each.group_instance_id, each.error_code) for each in answers] == [("one", 0), ("two", UNKNOWN_MEMBER_ID)]
+    assert [(answer.group_instance_id, answer.error_code) for answer in answers] == [
+        ("one", 0),
+        ("two", UNKNOWN_MEMBER_ID),
+    ]
     assert leader.heartbeat() is REBALANCE_IN_PROGRESS
 
 

@@ -175,7 +175,7 @@ class Bench:
 
 
 def facts(group: ClassicGroup) -> tuple[object, ...]:
-    members = {each.member_id: (each.instance_id, each.assignment) for each in group.members.values()}
+    members = {member.member_id: (member.instance_id, member.assignment) for member in group.members.values()}
     return (group.phase, group.generation, group.leader_id, group.protocol_name, members)
 
 

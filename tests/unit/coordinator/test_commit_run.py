@@ -134,7 +134,7 @@ def test_the_answer_is_what_the_encoder_makes_of_it() -> None:
         assert answer.throttled(70).body == encode(throttled, version)
         assert answer.throttle_time_ms == 0, "the answer is shared"
         assert topic.topic_id == (topic_id if version >= 10 else Uuid.ZERO)
-        assert [each.partition_index for each in topic.partitions] == [3, 1]
+        assert [partition.partition_index for partition in topic.partitions] == [3, 1]
         assert shape.good_answer(version, name, topic_id) is answer
 
 

@@ -27,7 +27,7 @@ def test_lag_is_the_way_to_the_high_watermark(path: GroupPath) -> None:
         "h": GroupLag("h", [PartitionLag("t", 0, 0, 3, now_ms)]),
     }
     found = lags(path)["g"]
-    assert [each.lag for each in found.partitions] == [2, 0]
+    assert [partition.lag for partition in found.partitions] == [2, 0]
     assert (found.total, found.largest, found.unknown_partitions) == (2, 2, 0)
     path.append("t", "d")
     assert (lags(path)["g"].total, lags(path)["h"].total) == (3, 4)
@@ -53,7 +53,7 @@ def test_the_lag_of_a_partition_led_elsewhere_is_unknown(path: GroupPath) -> Non
     path.append("t", "a")
     path.commit_offsets("g", {("far", 0): 4, ("followed", 0): 2, ("t", 0): 0})
     found = lags(path)["g"]
-    assert [each.lag for each in found.partitions] == [None, None, 1]
+    assert [partition.lag for partition in found.partitions] == [None, None, 1]
     assert (found.total, found.largest, found.unknown_partitions) == (1, 1, 2)
 
 

@@ -47,7 +47,7 @@ def delete(path: GroupPath, group_id: str, topic: str, *indexes: int) -> tuple[E
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
     asked = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
     response = path.ask(OffsetDeleteRequest(group_id=group_id, topics=[asked]), 0)
-    codes = [ErrorCode(each.error_code) for found in response.topics for each in found.partitions]
+    codes = [ErrorCode(partition.error_code) for found in response.topics for partition in found.partitions]
     return ErrorCode(response.error_code), codes
 
 
@@ -126,8 +126,10 @@ def test_several_groups_at_once_each_for_itself(path: GroupPath) -> None:
     path.commit_offsets("b", {T0: 2})
     groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in ("b", "none", "a")]
     answers = path.ask(OffsetFetchRequest(groups=groups), 8).groups
-    assert [(each.group_id, each.error_code) for each in answers] == [("b", 0), ("none", 0), ("a", 0)]
-    offsets = [[one.committed_offset for topic in each.topics for one in topic.partitions] for each in answers]
+    assert [(answer.group_id, answer.error_code) for answer in answers] == [("b", 0), ("none", 0), ("a", 0)]
+    offsets = [
+        [partition.committed_offset for topic in answer.topics for partition in topic.partitions] for answer in answers
+    ]
     assert offsets == [[2], [], [1]]
 
 
@@ -136,7 +138,7 @@ def test_old_versions_ask_for_one_group(path: GroupPath) -> None:
     topics = [OffsetFetchRequestTopic(name="t", partition_indexes=[0, 1])]
     for version in (1, 2, 7):
         response = path.ask(OffsetFetchRequest(group_id="a", topics=topics), version)
-        assert [one.committed_offset for one in response.topics[0].partitions] == [1, -1]
+        assert [partition.committed_offset for partition in response.topics[0].partitions] == [1, -1]
     response = path.ask(OffsetFetchRequest(group_id="a", topics=None), 2)
     assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("t", 1)]
 

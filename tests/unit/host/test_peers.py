@@ -297,7 +297,7 @@ def test_an_attempt_may_take_twice_as_long_as_the_last_up_to_a_limit() -> None:
         call_later = loop.call_later
 
         def noting(delay: float, callback: Any, *arguments: Any) -> Any:
-            limits.extend(each for each in arguments if str(each).startswith("not connected"))
+            limits.extend(argument for argument in arguments if str(argument).startswith("not connected"))
             return call_later(delay, callback, *arguments)
 
         loop.call_later = noting  # type: ignore[method-assign]

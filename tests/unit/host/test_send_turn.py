@@ -47,11 +47,11 @@ def send_turn(turns: Turns) -> SendTurn:
 def test_answers_of_one_turn_leave_at_its_end(turns: Turns, send_turn: SendTurn) -> None:
     for _ in range(3):
         senders = [Sent() for _ in range(5)]
-        assert [send_turn.postpones(each) for each in senders] == [True] * len(senders)
-        assert [each.count for each in senders] == [0] * 5
+        assert [send_turn.postpones(sender) for sender in senders] == [True] * len(senders)
+        assert [sender.count for sender in senders] == [0] * 5
         assert len(turns.planned) == 1
         turns.end()
-        assert [each.count for each in senders] == [1] * 5
+        assert [sender.count for sender in senders] == [1] * 5
 
 
 def test_who_has_all_the_traffic_sends_at_once(turns: Turns, send_turn: SendTurn) -> None:
@@ -77,7 +77,7 @@ def test_who_asks_twice_in_a_turn_keeps_its_place(turns: Turns, send_turn: SendT
 
 def test_the_first_of_many_does_not_wait_for_all(turns: Turns, send_turn: SendTurn) -> None:
     senders = [Sent() for _ in range(SENDERS_MAX + 1)]
-    assert [send_turn.postpones(each) for each in senders] == [True] * len(senders)
-    assert [each.count for each in senders] == [1] * SENDERS_MAX + [0]
+    assert [send_turn.postpones(sender) for sender in senders] == [True] * len(senders)
+    assert [sender.count for sender in senders] == [1] * SENDERS_MAX + [0]
     turns.end()
     assert senders[-1].count == 1

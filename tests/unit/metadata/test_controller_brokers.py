@@ -350,7 +350,7 @@ def test_an_unclean_election_takes_whoever_lives(harness: ControllerHarness) -> 
     assert partition(harness).leader == -1
     request = ElectLeadersRequest(election_type=1, topic_partitions=None)
     results = done(harness.controller.ask(request)).replica_election_results
-    assert [(each.topic, each.partition_result[0].error_code) for each in results] == [("t", ErrorCode.NONE)]
+    assert [(result.topic, result.partition_result[0].error_code) for result in results] == [("t", ErrorCode.NONE)]
     after = partition(harness)
     assert (after.leader, after.isr, after.leader_recovery_state) == (2, (2,), 1)
 

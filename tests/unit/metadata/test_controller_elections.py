@@ -70,9 +70,9 @@ def elect(harness: ControllerHarness, kind: int, *partitions: tuple[str, int]) -
     named = [TopicPartitions(topic=name, partitions=[index]) for name, index in partitions] if partitions else None
     answer = done(harness.controller.ask(ElectLeadersRequest(election_type=kind, topic_partitions=named)))
     return {
-        f"{topic.topic}-{each.partition_id}": each.error_code
+        f"{topic.topic}-{result.partition_id}": result.error_code
         for topic in answer.replica_election_results
-        for each in topic.partition_result
+        for result in topic.partition_result
     }
 
 

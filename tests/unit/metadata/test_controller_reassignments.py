@@ -67,7 +67,7 @@ def report_isr(harness: ControllerHarness, isr: list[int]) -> ErrorCode:
         partition_index=0,
         leader_epoch=present.leader_epoch,
         partition_epoch=present.partition_epoch,
-        new_isr_with_epochs=[BrokerState(broker_id=each, broker_epoch=-1) for each in isr],
+        new_isr_with_epochs=[BrokerState(broker_id=replica_id, broker_epoch=-1) for replica_id in isr],
     )
     request = AlterPartitionRequest(
         broker_id=present.leader,
@@ -92,7 +92,7 @@ def test_a_reassignment_runs_until_what_it_adds_is_in_sync(harness: ControllerHa
     now = partition(harness)
     assert (now.replicas, now.adding_replicas, now.removing_replicas) == ((3, 4, 1, 2), (3, 4), (1, 2))
     assert (now.leader, now.isr, now.leader_epoch) == (1, (1, 2), epoch)
-    assert now.directories == tuple(harness.image.brokers[each].directories[0] for each in (3, 4, 1, 2))
+    assert now.directories == tuple(harness.image.brokers[number].directories[0] for number in (3, 4, 1, 2))
     assert report_isr(harness, [1, 2, 3]) == ErrorCode.NONE
     assert partition(harness).is_reassigning
     # The leader is removed with the last step, and hears of it from the metadata.

@@ -42,7 +42,7 @@ def alter(harness: ControllerHarness, *upsertions: ScramCredentialUpsertion, rem
     request = AlterUserScramCredentialsRequest(
         upsertions=list(upsertions), deletions=[ScramCredentialDeletion(name=name, mechanism=1) for name in remove]
     )
-    return {each.user: each.error_code for each in done(harness.controller.ask(request)).results}
+    return {result.user: result.error_code for result in done(harness.controller.ask(request)).results}
 
 
 def test_the_keys_are_those_with_which_the_example_of_rfc_7677_comes_out(harness: ControllerHarness) -> None:
@@ -106,7 +106,11 @@ def test_a_cluster_that_runs_at_an_older_level_takes_none(harness: ControllerHar
 def test_secrets_are_not_in_what_is_printed_of_them(harness: ControllerHarness) -> None:
     alter(harness, upsertion())
     kept = harness.image.scram["user", 1]
-    record = next(each for each in image_records(harness.image) if isinstance(each, UserScramCredentialRecord))
+    record = next(
+        image_record
+        for image_record in image_records(harness.image)
+        if isinstance(image_record, UserScramCredentialRecord)
+    )
     for printed in (repr(kept), repr(harness.image), repr(record), repr(upsertion())):
         for secret in (SALTED_PASSWORD, *kept[:3]):
             assert repr(secret)[2:-1] not in printed

@@ -52,7 +52,7 @@ class Story:
     def shrink(self) -> None:
         now = partition(self.harness)
         if now.leader >= 0:
-            others = [each for each in now.isr if each == now.leader or self.chance.random() < 0.5]
+            others = [replica_id for replica_id in now.isr if replica_id == now.leader or self.chance.random() < 0.5]
             report_isr(self.harness, others)
 
     def expand(self) -> None:
@@ -67,7 +67,7 @@ class Story:
 
     def stop(self) -> None:
         """Silent until it is fenced, in good order, or with its newest records lost."""
-        running = [each for each in BROKERS if each not in self.down]
+        running = [broker for broker in BROKERS if broker not in self.down]
         if not running:
             return
         broker_id = self.chance.choice(running)
@@ -93,7 +93,7 @@ class Story:
 
     def loses_everything(self, broker_id: int) -> bool:
         """No rule helps when the last one that has it all loses its disk's end."""
-        whole = [each for each in BROKERS if each != broker_id and self.held[each] == self.acknowledged]
+        whole = [broker for broker in BROKERS if broker != broker_id and self.held[broker] == self.acknowledged]
         return not self.elr or not whole
 
     def come_back(self) -> None:

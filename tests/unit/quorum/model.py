@@ -224,7 +224,7 @@ class ModelNode:
                 voter_id=self.node_id, error=answer.error, leader_id=machine.leader_id, epoch=machine.epoch
             )
         if isinstance(request, e.SendEndEpoch):
-            candidates = tuple(each.node_id for each in request.candidates)
+            candidates = tuple(candidate.node_id for candidate in request.candidates)
             self.step(e.EndEpochRequested(leader_id=sender.node_id, epoch=request.epoch, candidates=candidates))
             return None
         assert isinstance(request, e.Fetch)

@@ -81,11 +81,11 @@ class Quorum:
         self.virtual.scheduler.advance(ms)
 
     def leader(self) -> RaftNode:
-        leaders = [each for each in self.replicas.values() if each.is_leading]
+        leaders = [replica for replica in self.replicas.values() if replica.is_leading]
         return max(leaders, key=lambda each: each.machine.epoch)
 
     def followers(self) -> list[RaftNode]:
-        return [each for each in self.replicas.values() if not each.machine.is_leader]
+        return [replica for replica in self.replicas.values() if not replica.machine.is_leader]
 
     def append(self, value: bytes) -> int:
         committed = self.leader().log.append([value])
@@ -125,8 +125,10 @@ class _Peers:
                 quorum.virtual.scheduler.call_later(timeout_ms / 1000, self._fail, answer)
                 return
             for topic in getattr(response, "responses", ()):
-                for each in topic.partitions:
-                    each.records = each.records.read() if hasattr(each.records, "read") else each.records
+                for partition in topic.partitions:
+                    partition.records = (
+                        partition.records.read() if hasattr(partition.records, "read") else partition.records
+                    )
             frame = memoryview(bytearray(encode(response, version)))
             if not answer.done:
                 answer.resolve(decode(spec.response_class, frame, version)[0])
@@ -175,7 +177,7 @@ def values(log: VoterLog) -> list[bytes]:
 
 
 def roles(quorum: Quorum) -> list[Role]:
-    return sorted((each.machine.role for each in quorum.replicas.values()), key=lambda role: role.value)
+    return sorted((replica.machine.role for replica in quorum.replicas.values()), key=lambda role: role.value)
 
 
 def test_one_of_three_is_elected_and_what_it_appends_is_everywhere() -> None:
@@ -184,8 +186,8 @@ def test_one_of_three_is_elected_and_what_it_appends_is_everywhere() -> None:
     assert roles(quorum) == [Role.FOLLOWER, Role.FOLLOWER, Role.LEADER]
     assert quorum.append(b"one") == 1
     quorum.run(100)
-    assert {tuple(values(each.log)) for each in quorum.replicas.values()} == {(b"one",)}
-    states = [read_quorum_state(quorum.files, each.log.directory) for each in quorum.replicas.values()]
+    assert {tuple(values(replica.log)) for replica in quorum.replicas.values()} == {(b"one",)}
+    states = [read_quorum_state(quorum.files, replica.log.directory) for replica in quorum.replicas.values()]
     assert {(state.leader_id, state.leader_epoch) for state in states if state} == {(quorum.leader().own.node_id, 1)}
 
 
@@ -200,7 +202,7 @@ def test_another_takes_over_long_before_the_fetch_timeout_when_the_leader_is_gon
     quorum.append(b"two")
     quorum.start(first)
     quorum.run(1000)
-    assert {tuple(values(each.log)) for each in quorum.replicas.values()} == {(b"one", b"two")}
+    assert {tuple(values(replica.log)) for replica in quorum.replicas.values()} == {(b"one", b"two")}
     assert quorum.leading == [("leads", first), ("leads", quorum.leader().own.node_id)]
 
 
@@ -217,7 +219,7 @@ def test_a_leader_that_reaches_nobody_resigns_and_what_it_appended_is_not_commit
     assert quorum.append(b"two") == 3
     quorum.cut_off = set()
     quorum.run(4000)
-    assert {tuple(values(each.log)) for each in quorum.replicas.values()} == {(b"one", b"two")}
+    assert {tuple(values(replica.log)) for replica in quorum.replicas.values()} == {(b"one", b"two")}
     assert ("resigned", old.own.node_id) in quorum.leading
 
 
@@ -239,7 +241,7 @@ def test_a_voter_that_was_cut_off_disturbs_nobody_when_it_is_back() -> None:
     quorum.cut_off = set()
     quorum.run(3000)
     assert quorum.leader() is leader
-    assert {each.machine.epoch for each in quorum.replicas.values()} == {1}
+    assert {replica.machine.epoch for replica in quorum.replicas.values()} == {1}
 
 
 def test_nothing_is_committed_without_a_majority() -> None:
@@ -323,7 +325,7 @@ def test_voters_are_removed_one_after_the_other_the_leader_included(seed: int) -
         assert victim.key.node_id not in quorum.leader().log.voters.ids
         quorum.append(b"entry")
     quorum.run(1000)
-    assert {tuple(values(each.log)) for each in quorum.replicas.values()} == {(b"entry", b"entry")}
+    assert {tuple(values(replica.log)) for replica in quorum.replicas.values()} == {(b"entry", b"entry")}
     described = describe_quorum(quorum.leader())
     assert described is not None
     assert len(described.observers) == 2
@@ -344,7 +346,7 @@ def test_a_voter_is_added_once_it_has_caught_up() -> None:
     assert answer.result().error_code == ErrorCode.NONE
     assert leader.log.voter_ids == (1, 2, 3)
     assert leader.reconfiguration.add_voter(new).result().error_code == ErrorCode.DUPLICATE_VOTER
-    quorum.stop(next(each.own.node_id for each in quorum.followers()))
+    quorum.stop(next(follower.own.node_id for follower in quorum.followers()))
     quorum.append(b"two of three are enough")
 
 
@@ -372,7 +374,7 @@ def test_voters_and_version_survive_a_restart_of_all() -> None:
     quorum.run(1000)
     log = quorum.leader().log
     assert log.kraft_version == 1
-    assert {voter.key.directory_id for voter in log.voters} == {Uuid(bytes([each]) * 16) for each in (1, 2, 3)}
+    assert {voter.key.directory_id for voter in log.voters} == {Uuid(bytes([number]) * 16) for number in (1, 2, 3)}
     state = read_quorum_state(quorum.files, log.directory)
     assert state is not None
     assert state.data_version == 1

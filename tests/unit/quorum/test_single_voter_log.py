@@ -77,11 +77,11 @@ def test_what_arrives_during_an_fsync_shares_the_next_one() -> None:
     appends = [log.append([b"%d" % number]) for number in range(10)]
     # The first append started an fsync, which may or may not cover the others: they wait for the next.
     virtual.workers.run_one()
-    assert [each.done for each in appends] == [True] + [False] * 9
+    assert [append.done for append in appends] == [True] + [False] * 9
     virtual.workers.run_one()
-    assert all(each.done for each in appends)
+    assert all(append.done for append in appends)
     assert memory(virtual).sync_count - before == 2
-    assert [each.result() for each in appends] == list(range(1, 11))
+    assert [append.result() for append in appends] == list(range(1, 11))
 
 
 def test_a_power_cut_keeps_what_was_committed_and_nothing_else_is_believed() -> None:
@@ -170,7 +170,7 @@ def test_a_failed_fsync_stops_the_log_for_good() -> None:
     waiting = [log.append([b"a"]), log.append([b"b"])]
     memory(virtual).fail_next("sync", OSError(errno.EIO, "input/output error"))
     virtual.workers.run_all()
-    assert all(isinstance(each.error, MetadataLogFailedError) for each in waiting)
+    assert all(isinstance(waiter.error, MetadataLogFailedError) for waiter in waiting)
     assert len(told) == 1
     assert isinstance(log.append([b"c"]).error, MetadataLogFailedError)
     assert log.committed_offset == 1
@@ -187,7 +187,7 @@ def test_a_snapshot_holds_the_values_and_the_oldest_go_with_the_log_before_them(
             end_offset=end_offset, epoch=1, values=[b"state %d" % end_offset], last_contained_timestamp_ms=7
         )
         assert written.result().end_offset == end_offset
-    assert [each.end_offset for each in list_snapshots(virtual.files, DIRECTORY)] == [9]
+    assert [snapshot.end_offset for snapshot in list_snapshots(virtual.files, DIRECTORY)] == [9]
     assert 0 < log.start_offset <= 9
     log.close()
     again = open_log(virtual)
@@ -218,7 +218,7 @@ def test_old_snapshots_go_by_size_and_age(settings: MetadataLogSettings, age_ms:
         assert written.error is None
         if number == 1:
             virtual.clock.ms += age_ms
-    assert [each.end_offset for each in list_snapshots(files, DIRECTORY)] == kept
+    assert [snapshot.end_offset for snapshot in list_snapshots(files, DIRECTORY)] == kept
 
 
 def test_a_snapshot_that_was_not_finished_is_removed() -> None:

@@ -196,7 +196,7 @@ class Story(Quorum):
             end_offset = log.known_committed_offset
             newest = log.snapshots()[-1:]
             if end_offset > (newest[0].end_offset if newest else 0):
-                *_, last = (each for each in log.committed_batches(end_offset - 1))
+                *_, last = (committed_batch for committed_batch in log.committed_batches(end_offset - 1))
                 log.write_snapshot(
                     end_offset=end_offset, epoch=last.epoch, values=state_of(log), last_contained_timestamp_ms=0
                 )

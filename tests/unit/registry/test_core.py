@@ -144,7 +144,7 @@ def test_a_guid_is_the_md5_of_the_content() -> None:
         SchemaContent("AVRO", text, metadata={"properties": {"a": "b"}}),
         SchemaContent("AVRO", text, rule_set={"domainRules": [{"name": "r", "type": "CEL"}]}),
     ]
-    assert len({expected, *(guid_of(each) for each in others)}) == 4
+    assert len({expected, *(guid_of(other) for other in others)}) == 4
 
 
 def test_records_of_other_registries_are_understood() -> None:

@@ -49,8 +49,8 @@ class Controller:
                             ResponseTopicData(
                                 topic_id=topic.topic_id,
                                 partitions=[
-                                    ResponsePartitionData(partition_index=each.partition_index, error_code=code)
-                                    for each in topic.partitions
+                                    ResponsePartitionData(partition_index=partition.partition_index, error_code=code)
+                                    for partition in topic.partitions
                                 ],
                             )
                             for topic in directory.topics

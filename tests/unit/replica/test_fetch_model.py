@@ -93,16 +93,16 @@ class Node:
     def state(self) -> Any:
         self.path.virtual.scheduler.run()
         partitions = {
-            str(each): (
-                each.high_watermark,
-                each.log.log_end_offset,
-                each.log.log_start_offset,
+            str(partition): (
+                partition.high_watermark,
+                partition.log.log_end_offset,
+                partition.log.log_start_offset,
                 [
                     (progress.node_id, progress.log_end_offset, progress.log_start_offset)
-                    for progress in (each.leader_state.followers.values() if each.leader_state else ())
+                    for progress in (partition.leader_state.followers.values() if partition.leader_state else ())
                 ],
             )
-            for each in self.path.replicas.partitions()
+            for partition in self.path.replicas.partitions()
         }
         # Those that wait, and those that have come with this step.
         waiting = self.waiting

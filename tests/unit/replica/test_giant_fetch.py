@@ -72,7 +72,7 @@ def test_what_comes_while_it_reads_is_not_missed(node: DataPath, index: int, tur
     node.append("t", "late", index=index)
     node.virtual.scheduler.run()
     assert texts(poll.result())[index] == ["late"]
-    assert not any(node.partition("t", each).parked_fetches for each in range(PARTITIONS))
+    assert not any(node.partition("t", number).parked_fetches for number in range(PARTITIONS))
     assert node.replicas.parking.parked == 0
 
 
@@ -89,7 +89,7 @@ def test_a_quiet_partition_of_a_follower_that_moves_is_not_missed(node: DataPath
     node.append("t", "late", index=1)
     node.virtual.scheduler.run()
     assert texts(again.result())[1] == ["late"]
-    assert not any(node.partition("t", each).parked_replica_fetches for each in range(PARTITIONS))
+    assert not any(node.partition("t", number).parked_replica_fetches for number in range(PARTITIONS))
     assert [data.partition_index for data in again.result().responses[0].partitions].count(1) == 1
 
 
@@ -146,7 +146,11 @@ def test_nothing_is_left_of_one_without_a_session(node: DataPath) -> None:
     found: list[giant_fetch.GiantFetch] = []
     poll = begin(node, max_wait_ms=500)
     turns(node, 8)
-    found.extend(each for each in node.partition("t").parked_fetches if isinstance(each, giant_fetch.GiantFetch))
+    found.extend(
+        parked_fetch
+        for parked_fetch in node.partition("t").parked_fetches
+        if isinstance(parked_fetch, giant_fetch.GiantFetch)
+    )
     node.virtual.scheduler.advance(500)
     assert poll.done
     (gone,) = found
@@ -157,7 +161,7 @@ class TestPlans:
     def request(self, session_id: int = 0, epoch: int = 0, offset: int = 0, **fields: Any) -> FetchRequest:
         topics = [
             FetchTopic(
-                topic=name, partitions=[FetchPartition(partition=each, fetch_offset=offset) for each in range(5)]
+                topic=name, partitions=[FetchPartition(partition=number, fetch_offset=offset) for number in range(5)]
             )
             for name in ("a", "b")
         ]

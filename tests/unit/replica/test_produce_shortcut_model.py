@@ -105,18 +105,19 @@ class Node:
         self.path.virtual.workers.run_all()
         self.path.virtual.scheduler.run()
         answers = [
-            (each.parts or each.close_reason) if isinstance(each, PendingResponse) else each for each in self.answers
+            (answer.parts or answer.close_reason) if isinstance(answer, PendingResponse) else answer
+            for answer in self.answers
         ]
         partitions = {
-            str(each): (
-                each.high_watermark,
-                each.last_stable_offset,
-                each.log.log_end_offset,
-                len(each.parked_produces),
-                *(getattr(each.counters, name) for name in each.counters.__slots__),
-                [[str(getattr(entry, name)) for name in entry.__slots__] for entry in each.log.active_producers()],
+            str(partition): (
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log.log_end_offset,
+                len(partition.parked_produces),
+                *(getattr(partition.counters, name) for name in partition.counters.__slots__),
+                [[str(getattr(entry, name)) for name in entry.__slots__] for entry in partition.log.active_producers()],
             )
-            for each in self.path.replicas.partitions()
+            for partition in self.path.replicas.partitions()
         }
         statistics = self.dispatcher._broker.statistics.api(PRODUCE)
         counted = [getattr(statistics, name) for name in ("requests", "errors", "error_codes", "response_bytes")]
@@ -229,7 +230,7 @@ def happen(random: Random, nodes: list[Node]) -> None:
             replicas = TOPICS[name].get("replicas", (1,))
             change = r.PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
             if len(replicas) > 1:
-                change.isr = [each for each in isr if each in replicas]
+                change.isr = [replica_id for replica_id in isr if replica_id in replicas]
                 change.leader = 1 if leads else 2
                 path.commit(change)
         elif topic is not None:
@@ -315,7 +316,7 @@ def test_a_disk_that_fails_under_a_batch(
     for node in nodes:
         path = node.path
         directories = [path.logs.directory_of(path.partition(topic, index).topic_partition) for index in range(3)]
-        failing = next(each for each in directories if directories.count(each) == 2)
+        failing = next(directory for directory in directories if directories.count(directory) == 2)
         order = sorted(range(3), key=lambda index: directories[index] is not failing)
         data = [PartitionProduceData(index=index, records=batch("a")) for index in order]
         image = path.image.topics.by_name[topic]

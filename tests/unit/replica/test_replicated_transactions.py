@@ -62,7 +62,9 @@ def aborted(node: ReplicaNode, offset: int = 0) -> tuple[int, list[tuple[int, in
     )
     response = node.call(fetch, FetchRequest(isolation_level=READ_COMMITTED, max_bytes=1 << 20, topics=[topic]), 11)
     data = response.responses[0].partitions[0]
-    return data.last_stable_offset, [(each.producer_id, each.first_offset) for each in data.aborted_transactions]
+    return data.last_stable_offset, [
+        (transaction.producer_id, transaction.first_offset) for transaction in data.aborted_transactions
+    ]
 
 
 @pytest.fixture

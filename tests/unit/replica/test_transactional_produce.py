@@ -305,7 +305,7 @@ def test_the_list_of_aborted_transactions_ends_with_what_is_read(bench: Bench) -
         bench.begin("x" * 100, sequence=number, version=11)
         assert bench.end(commit=False) is ErrorCode.NONE
     data = bench.node.fetch_one("t", 0, isolation_level=READ_COMMITTED, partition_max_bytes=600)
-    last = max(each.first_offset for each in data.aborted_transactions or ())
+    last = max(transaction.first_offset for transaction in data.aborted_transactions or ())
     assert 0 < last < 10
 
 

@@ -134,7 +134,7 @@ def test_answered_when_every_partition_is_committed(pair: Pair) -> None:
     pending = pair.produce()
     pair.fetched(0)
     pair.fetched(1, offset=1)
-    assert not any(each.ready for each in pending.values())
+    assert not any(request.ready for request in pending.values())
     pair.fetched(1)
     codes, response = pair.answers(pending)
     assert codes == [ErrorCode.NONE] * 2
@@ -157,7 +157,7 @@ def test_a_lost_lead_is_told_with_the_others(pair: Pair) -> None:
     register_another_broker(pair.node)
     pair.change(1, leader=2, isr=[2, 3])
     pair.node.virtual.scheduler.run()
-    assert not any(each.ready for each in pending.values())
+    assert not any(request.ready for request in pending.values())
     pair.fetched(0)
     codes, response = pair.answers(pending)
     assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]

@@ -13,7 +13,7 @@ from ottla.spark.lineage import INPUT_BYTES_MAX, input_ranges, lineage_headers
 
 def log(checkpoint: Path, batch_id: int, *sources: Any) -> None:
     (checkpoint / "offsets").mkdir(exist_ok=True)
-    lines = ["v1", '{"batchWatermarkMs":0}', *["-" if one is None else json.dumps(one) for one in sources]]
+    lines = ["v1", '{"batchWatermarkMs":0}', *["-" if source is None else json.dumps(source) for source in sources]]
     (checkpoint / "offsets" / str(batch_id)).write_text("\n".join(lines))
 
 

@@ -27,7 +27,7 @@ def test_names_are_those_of_sparks_connector_in_any_case() -> None:
         failOnDataLoss="false",
     )
     assert found.selection.topics == ("a", "b")
-    assert [str(one) for one in found.client.bootstrap_servers] == ["one:1", "two:2"]
+    assert [str(server) for server in found.client.bootstrap_servers] == ["one:1", "two:2"]
     assert (found.max_offsets_per_trigger, found.max_bytes_per_trigger, found.min_partitions) == (5, 7, 3)
     assert (found.include_headers, found.on_data_loss, found.read_committed) == (False, "earliest", True)
     assert pickle.loads(pickle.dumps(found)) == found

@@ -152,9 +152,9 @@ def test_an_unknown_key_makes_the_keys_be_read_again_but_not_for_every_stranger(
     tokens = SignedTokens(keys, RULES, virtual.world.clock)
     provider.rotate("second")
     pending = [tokens.validate(provider.token()) for _ in range(3)]
-    assert all(isinstance(each, Deferred) and not each.done for each in pending)
+    assert all(isinstance(request, Deferred) and not request.done for request in pending)
     virtual.workers.run_all()
-    assert [each.result().user for each in pending] == ["alice"] * 3  # type: ignore[union-attr]
+    assert [request.result().user for request in pending] == ["alice"] * 3  # type: ignore[union-attr]
     assert provider.reads == 2
     for number in range(5):
         with pytest.raises(TokenRefused, match="not known"):

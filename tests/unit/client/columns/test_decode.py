@@ -128,8 +128,10 @@ def test_without_headers(kind: str) -> None:
 def test_times_beyond_what_microseconds_can_say(kind: str) -> None:
     times = [(1 << 62), -(1 << 62), (1 << 63) // 1000, -1]
     found = [
-        decoded(kind, build_batch([Record(value=b"", timestamp=one)]), *EVERYTHING).column("timestamp").view(pa.int64())
-        for one in times
+        decoded(kind, build_batch([Record(value=b"", timestamp=time)]), *EVERYTHING)
+        .column("timestamp")
+        .view(pa.int64())
+        for time in times
     ]
     assert [one.to_pylist() for one in found] == [[(1 << 63) - 1], [-(1 << 63)], [(1 << 63) // 1000 * 1000], [-1000]]
 

@@ -121,7 +121,7 @@ def test_every_row_comes_back_as_it_was(compiled: bool, rows: list[dict[str, Any
     for row in rows:
         micros = row["timestamp"]
         when = NOW if micros is None else int(micros.timestamp() * 1_000_000 + 0.5) // 1000
-        headers = [(each["key"], each["value"]) for each in row["headers"] or ()]
+        headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
         key = row["key"]
         number = row["partition"]
         if number is None and key is not None:

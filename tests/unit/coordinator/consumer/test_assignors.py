@@ -31,7 +31,7 @@ def spec_of(
 
 
 def all_of(targets: Targets) -> list[tuple[Uuid, int]]:
-    return [(topic, each) for target in targets.values() for topic, parts in target.items() for each in parts]
+    return [(topic, part) for target in targets.values() for topic, parts in target.items() for part in parts]
 
 
 def loads(targets: Targets) -> list[int]:

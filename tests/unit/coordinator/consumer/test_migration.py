@@ -35,7 +35,7 @@ def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
 def partitions_of(member: Member) -> set[int]:
     """What a member of the classic protocol was told by SyncGroup."""
     message, _ = decode(ConsumerProtocolAssignment, memoryview(member.assignment), 0, 2)
-    return {index for each in message.assigned_partitions for index in each.partitions}
+    return {index for partition in message.assigned_partitions for index in partition.partitions}
 
 
 def classic_group(path: GroupPath, *members: Member, assignments: tuple[bytes, ...]) -> None:
@@ -200,7 +200,7 @@ def test_administrators_remove_members_of_either_protocol(path: GroupPath) -> No
         group_id="g", members=[MemberIdentity(group_instance_id="i"), MemberIdentity(group_instance_id="?")]
     )
     response = path.ask(request, 5)
-    codes = [ErrorCode(each.error_code) for each in response.members]
+    codes = [ErrorCode(member.error_code) for member in response.members]
     assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
     assert path.shard("g").groups["g"].is_empty
 

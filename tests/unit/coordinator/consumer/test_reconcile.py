@@ -125,4 +125,4 @@ def test_partitions_remember_since_when_they_are_assigned() -> None:
         is_free=lambda *_: True,
     )
     assert (after.assigned, after.previous_epoch) == ({T: {0: 6, 1: 7}}, 6)
-    assert [after.assignment_epoch(T, each) for each in (0, 1, 2)] == [6, 7, None]
+    assert [after.assignment_epoch(T, number) for number in (0, 1, 2)] == [6, 7, None]

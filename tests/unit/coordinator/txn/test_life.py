@@ -166,7 +166,7 @@ def test_only_so_many_wait_for_one_id(path: TransactionPath) -> None:
     assert producer.add(T1) is ErrorCode.CONCURRENT_TRANSACTIONS
     path.leaders.release()
     path.run()
-    assert {producer.added(each.result()) for each in waiting} == {NONE}
+    assert {producer.added(waiter.result()) for waiter in waiting} == {NONE}
 
 
 @pytest.mark.parametrize("version", [1, 2])

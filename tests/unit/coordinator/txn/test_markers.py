@@ -139,7 +139,7 @@ def test_a_deleted_topic_needs_no_marker(path: TransactionPath) -> None:
     path.leaders.unreachable.clear()
     path.advance(10)
     assert path.status("x") == "CompleteCommit"
-    assert [each.partition for each in path.leaders.written] == [T0]
+    assert [batch.partition for batch in path.leaders.written] == [T0]
 
 
 def test_a_partition_that_can_never_take_a_marker_does_not_hold_up_the_rest(path: TransactionPath) -> None:
@@ -187,7 +187,7 @@ def test_two_parts_of_one_marker_for_the_same_broker_go_one_after_the_other(path
     path.leaders.release()
     path.run()
     assert path.status("x") == "CompleteCommit"
-    assert sorted(each.partition for each in path.leaders.written if each.partition != T2) == [T0, T1]
+    assert sorted(batch.partition for batch in path.leaders.written if batch.partition != T2) == [T0, T1]
 
 
 def test_a_marker_that_is_sent_anew_is_finished_once(path: TransactionPath) -> None:

@@ -93,7 +93,7 @@ def test_a_crash_while_another_instance_fences(path: TransactionPath, turns: int
     while (code := newer.init()) is not NONE:
         assert code is ErrorCode.CONCURRENT_TRANSACTIONS
     assert newer.epoch >= 2
-    assert {each.is_commit for each in path.leaders.written} == {False}
+    assert {batch.is_commit for batch in path.leaders.written} == {False}
     assert older.add(T0) is ErrorCode.PRODUCER_FENCED
     assert older.commit() is ErrorCode.PRODUCER_FENCED
 
@@ -309,7 +309,7 @@ def test_a_completion_that_is_tried_again_ends_no_other_transaction(
     assert second.result().error_code == NONE
     path.advance(1_000)
     assert path.status("x") == "CompleteAbort"
-    assert [each.is_commit for each in path.leaders.written if each.partition == T0] == [True, False]
+    assert [batch.is_commit for batch in path.leaders.written if batch.partition == T0] == [True, False]
 
 
 def test_only_the_markers_of_this_transaction_complete_it(path: TransactionPath) -> None:

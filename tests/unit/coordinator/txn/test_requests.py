@@ -105,7 +105,8 @@ def test_partitions_are_added_by_whom_may_write_to_them(path: TransactionPath) -
     path.create_topic("other")
     response = ask_denied(path, add_partitions_to_txn, request, 3, (Operation.WRITE, ResourceType.TOPIC, "other"))
     codes = {
-        each.name: each.results_by_partition[0].partition_error_code for each in response.results_by_topic_v3_and_below
+        topic.name: topic.results_by_partition[0].partition_error_code
+        for topic in response.results_by_topic_v3_and_below
     }
     assert codes == {"t": ErrorCode.OPERATION_NOT_ATTEMPTED, "other": ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     assert path.status("x") == "Empty"
