@@ -1,4 +1,4 @@
-"""Exactly once, whoever is killed: a worker with all our exact connectors dies at random, again and again.
+"""Exactly once: a worker with all our exact connectors is killed at random, again and again.
 
 Every sink and source that claims to be exact takes part at once. In the end each topic and each target must hold every
 record once: the worker, its Spark driver and all its Python processes were killed with -9 in the middle of batches.

@@ -1,4 +1,4 @@
-"""Exactly once from database to database, whoever is killed: worker with its Spark, broker, source and target.
+"""Exactly once from database to database, while worker, Spark, broker, source and target are killed.
 
 Rows are inserted, changed and deleted all the time in one PostgreSQL; another one gets the changes through topics. One
 table is copied by key, so that it ends equal; another one is only inserted into, without a key, so that whatever came
@@ -82,7 +82,7 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.timeout(0)
-def test_the_target_equals_the_source_whoever_is_killed(tmp_path: Path) -> None:
+def test_the_target_equals_the_source_despite_kills(tmp_path: Path) -> None:
     chance = random.Random(SEED)
     with cluster() as brokers, postgres_server() as source, postgres_server() as target:
         topics = Topics(brokers.bootstrap)

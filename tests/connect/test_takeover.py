@@ -170,7 +170,7 @@ def test_what_has_passed_before_spark_tries_again_fails_no_task(
         assert worker.request("GET", "/connectors/once/tasks/0/progress")["retries"] == 1
 
 
-def test_a_sink_that_is_dead_and_then_slow_holds_nobody_up_and_catches_up(
+def test_a_sink_that_is_dead_and_then_slow_delays_no_other_sink_and_catches_up(
     topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:
     """The topic is what lies between: the source and the other sink never notice."""

@@ -91,7 +91,7 @@ class Team:
 
 
 @on_loop
-async def test_a_worker_that_joins_gets_its_share_and_a_change_reaches_everybody(
+async def test_a_joining_worker_gets_its_share_and_a_change_reaches_all_workers(
     broker: Cluster, tmp_path: Path
 ) -> None:
     async with Team(broker, tmp_path, "shares") as team:
@@ -130,7 +130,7 @@ async def test_a_worker_that_joins_gets_its_share_and_a_change_reaches_everybody
                 )
                 workers |= {one["worker_id"] for one in body["tasks"]}
             assert len(workers) == 2
-        # A task is restarted where it runs, whoever is asked.
+        # A task is restarted on its own worker. Any worker can be asked.
         for number in range(3):
             status, _ = await second_api.call("POST", f"/connectors/b/tasks/{number}/restart")
             assert status == 204
@@ -176,7 +176,7 @@ async def test_the_work_of_a_dead_worker_moves_when_its_session_ends(broker: Clu
 async def test_a_worker_that_is_back_at_its_address_does_not_wait_for_its_own_session(
     broker: Cluster, tmp_path: Path
 ) -> None:
-    # Both are far longer than anybody waits here.
+    # Both are far longer than this test waits.
     patience = {"session_timeout_ms": "1800000", "rebalance_timeout_ms": "1800000"}
     settings = {**patience, "rest_advertised_host_name": "worker-1", "rest_advertised_port": "8083"}
     async with Team(broker, tmp_path, "returns", **settings) as team:

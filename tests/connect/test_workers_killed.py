@@ -140,7 +140,7 @@ def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Pa
                 until(lambda before=before: len(kept(target)) > before, "nothing moves", 300, *logs)  # type: ignore[misc]
                 victim, freezes = workers[number % 2], number % 4 >= 2
                 victim.signal(signal.SIGSTOP if freezes else signal.SIGKILL)
-                until(lambda goal=goal: len(kept(target)) >= goal, "nobody takes over", 300, *logs)  # type: ignore[misc]
+                until(lambda goal=goal: len(kept(target)) >= goal, "no worker takes over", 300, *logs)  # type: ignore[misc]
                 if freezes:
                     victim.signal(signal.SIGCONT)
                 else:

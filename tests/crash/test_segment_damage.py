@@ -100,7 +100,7 @@ def test_every_flipped_bit_recovers_to_the_last_batch_before_it() -> None:
 
 
 def test_every_flipped_bit_of_a_compacted_log_is_cut_off_or_doubted() -> None:
-    """There a gap may be honest, so it is kept for the case that nobody else has these records; but it is doubted."""
+    """A gap may be regular there, so it is kept in case no other replica has these records; but it is doubted."""
     bench, ends = written(cleanup_policy="compact")
     whole = bytes(bench.files.nodes[LOG].data)
     doubted = 0
@@ -179,7 +179,7 @@ def test_a_compacted_segment_that_lost_its_end_is_doubted() -> None:
     bench.restart(clean=False, recovery_point=0)
     assert bench.log.log_end_offset == 12
     assert bench.log.doubtful_from == third - 2
-    # What the cleaner has been at has gaps, and nobody needs to doubt it.
+    # A compacted log has gaps, which are not doubted.
     assert bench.restart(clean=False, recovery_point=0, cleaned_to=third).doubtful_from is None
     assert bench.restart(clean=False, recovery_point=0, cleaned_to=second).doubtful_from == third - 2
 

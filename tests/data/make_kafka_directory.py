@@ -128,7 +128,7 @@ def write_compacted(broker: ApacheKafka) -> None:
 
 
 def anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Who made the archive, and when, is nobody's business; a lock file is not data."""
+    """Owner and time of the files are left out, and lock files are no data."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     return None if member.name.endswith("/.lock") else member

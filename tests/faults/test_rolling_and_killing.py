@@ -90,7 +90,7 @@ def test_leader_kills(nodes: ottla.testing.Cluster, writers: dict[str, Writer], 
     settle(nodes, writers)
     for number in rounds(faults_seconds):
         controller, voters = controller_of(nodes)
-        # The only controller has nobody to take over from it.
+        # No other controller can take over from the only one.
         spared = {controller} if voters == 1 else set()
         topic = list(writers)[number % len(writers)]
         leaders = [leader_of(nodes.bootstrap, topic, partition) for partition in range(PARTITIONS)]

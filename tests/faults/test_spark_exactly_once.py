@@ -20,7 +20,7 @@ from tests.support.victims import victims
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 
-# How long a pipeline may take to catch up when nobody is killed any more.
+# How long a pipeline may take to catch up after the last kill.
 PATIENCE_SECONDS = 600.0
 # How long a driver may take until it has noted its first batches.
 START_SECONDS = 240.0
@@ -67,12 +67,12 @@ def test_everything_arrives_once(
                 pipeline.start()
             wait_until_done(pipeline, topics, kind, target, sent)
         print(f"{kind} on {master}: {sent} sent, {pipeline.starts} drivers, killed {dict(killed)}")
-        assert all(killed[each] for each in kinds), f"not everybody was killed: {killed}"
+        assert all(killed[each] for each in kinds), f"some kinds of process were not killed: {killed}"
         topics.close()
 
 
 def kill(victim: str, pipeline: Pipeline, running: Cluster, chance: random.Random) -> bool:
-    """False where there is nobody of that kind at the moment."""
+    """False if no process of that kind runs at the moment."""
     if victim == "driver":
         if pipeline.running:
             pipeline.kill_driver()

@@ -1,4 +1,4 @@
-"""A Kafka Streams application with exactly_once_v2 on three nodes counts exactly, whoever is killed."""
+"""A Kafka Streams application with exactly_once_v2 on three nodes counts exactly despite kills."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _FENCED = {
 
 
 class FencedError(Exception):
-    """The coordinator has given the member up; it has to join anew."""
+    """The coordinator has removed the member, which has to join again."""
 
 
 class TryAgainError(Exception):
@@ -327,7 +327,7 @@ class ClassicChaosMember(ChaosMember):
         self.joined = False
 
     def _commit_errors_that_pass(self) -> set[int]:
-        # Between the join and the sync of a generation nobody owns anything: the next heartbeat says so too.
+        # Between the join and the sync of a generation no member owns a partition. The next heartbeat says so, too.
         return {ErrorCode.REBALANCE_IN_PROGRESS}
 
     async def _join(self) -> None:

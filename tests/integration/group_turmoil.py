@@ -158,12 +158,12 @@ class Chaos:
             await asyncio.sleep(0.05)
 
     async def settle(self) -> None:
-        """Everybody stays: soon every partition has an owner, and everything is read and committed."""
+        """No member leaves any more: every partition gets an owner, and all records are read and committed."""
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
         while not self.settled():
             self.check_alive()
             assert time.monotonic() < deadline, (
-                f"seed {SEED}: the group does not settle: nobody got {self.missing()}, it counted "
+                f"seed {SEED}: the group does not settle: no member got {self.missing()}, it counted "
                 f"{dict(self.witness.counts)}, owned are {sorted(len(member.positions) for member in self.members)}"
             )
             await asyncio.sleep(0.1)
@@ -174,7 +174,7 @@ class Chaos:
         return sorted(owned) == list(range(PARTITIONS)) and committed and not self.missing()
 
     def missing(self) -> dict[int, list[int]]:
-        """Records that nobody was given."""
+        """Records that no member has read."""
         missing = {
             partition: sorted(set(range(count)) - self.witness.delivered[partition])
             for partition, count in enumerate(self.produced)

@@ -278,7 +278,7 @@ def is_alive(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 
 
-def test_nodes_do_not_outlive_whoever_started_them(started: list[Started], tmp_path: Path) -> None:
+def test_nodes_do_not_outlive_the_process_that_started_them(started: list[Started], tmp_path: Path) -> None:
     up = start(started, "up", "--nodes", "2", "--port", "0", "--data", "d", cwd=tmp_path)
     up.wait_until_ready()
     pids = [int((tmp_path / "d" / f"node-{number}" / "node.pid").read_text()) for number in (1, 2)]
@@ -322,7 +322,7 @@ def test_a_cluster_is_not_started_with_fewer_controllers_than_it_needs(tmp_path:
 
 
 def test_when_one_of_several_nodes_cannot_start_the_others_stop(started: list[Started], tmp_path: Path) -> None:
-    # Node 2's own settings cannot work: its directory belongs to somebody else.
+    # Node 2 cannot start: its directory belongs to another cluster.
     (tmp_path / "d" / "node-2" / "data").mkdir(parents=True)
     meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=77\ndirectory.id=AAAAAAAAAAAAAAAAAAAAZg\n"
     (tmp_path / "d" / "node-2" / "data" / "meta.properties").write_text(meta)
@@ -436,7 +436,7 @@ def named_things() -> Iterator[str]:
         ("ottla topics --descr", {"--describe"}),
         ("ottla up --no", {"--nodes"}),
         ("ottla node --", {"--config", "--help"}),
-        # Nobody is there, and the line makes no sense: nothing is offered, and nothing is said.
+        # Without a cluster and with a malformed line, nothing is offered and nothing is printed.
         ("ottla topics describe -b 127.0.0.1:1 ", set()),
         ("ottla topics describe -b nowhere:port:9 ", set()),
         ("ottla topics --create --delete ", set()),
@@ -452,7 +452,7 @@ def test_a_shell_completes_names_of_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    # Nobody types here, and a busy machine is no reason to offer nothing.
+    # On a busy machine the completion may take longer than a user would wait.
     monkeypatch.setattr("ottla.cli.names._PATIENCE_MS", 20_000)
     words = line.format(named_things).split(" ")
     monkeypatch.setenv("_OTTLA_COMPLETE", f"{shell}_complete")
@@ -482,7 +482,7 @@ def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:
     environment = {**node_environment(), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["bash", "-c", script, "bash", named_things]
     for _ in range(5):
-        # Where the cluster takes longer than a second nothing is offered: whoever types presses the key again.
+        # If the cluster takes longer than a second, nothing is offered, and the user presses the key again.
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
         if done.stdout != "\n":
             break

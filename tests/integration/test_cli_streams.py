@@ -62,7 +62,7 @@ def test_lines_are_sent_while_more_may_come_and_ctrl_c_ends_it(quick: str, tmp_p
             os.close(writer)
 
 
-def test_whoever_reads_the_answer_may_go_or_have_no_room(quick: str, tmp_path: Path) -> None:
+def test_a_reader_of_the_output_may_end_or_have_no_room(quick: str, tmp_path: Path) -> None:
     def listing(stdout: int) -> tuple[int, bytes]:
         command = [*COMMAND, "topics", "list", "-b", quick]
         with os.fdopen(stdout, "wb") as out:

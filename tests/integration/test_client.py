@@ -422,7 +422,7 @@ def test_closing_waits_for_calls_under_way_and_no_longer_than_told(settings: Cli
         assert list(await call) == [topic]
         with pytest.raises(ClientClosed):
             await admin.topics.names()
-        # Connections are made here, and nobody ever takes them.
+        # The kernel accepts these connections, and no process ever reads from them.
         with socket.create_server(("127.0.0.1", 0)) as silent:
             port = silent.getsockname()[1]
             other = AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(f"127.0.0.1:{port}")))

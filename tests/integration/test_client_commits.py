@@ -33,7 +33,7 @@ def test_a_commit_outlives_its_coordinator() -> None:
         asyncio.run(whole(cluster))
 
 
-def test_whoever_is_no_member_cannot_commit_for_a_group_that_has_some() -> None:
+def test_a_client_outside_a_group_with_members_cannot_commit_for_it() -> None:
     async def whole(cluster: ottla.testing.Cluster) -> None:
         settings = ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap), api_timeout_ms=60_000)
         how = ConsumerSettings(group_id="g", auto_commit=False)

@@ -128,7 +128,7 @@ def test_what_does_not_change_is_not_told_again(settings: ClientSettings, fetche
     [("_id", ErrorCode.FETCH_SESSION_ID_NOT_FOUND), ("_epoch", ErrorCode.INVALID_FETCH_SESSION_EPOCH)],
     ids=["id", "epoch"],
 )
-def test_a_session_that_the_broker_does_not_have_is_begun_anew(
+def test_a_session_that_the_broker_does_not_have_is_opened_again(
     settings: ClientSettings, fetches: Fetches, attribute: str, code: ErrorCode
 ) -> None:
     async def work(line: Line) -> None:

@@ -58,7 +58,7 @@ def test_callbacks_of_a_partition_come_in_order(where: dict[str, Any], topic: st
         assert error is None
         called.append((metadata.partition, metadata.offset))
         if metadata.offset == 5:
-            raise RuntimeError("a callback that fails disturbs nobody")
+            raise RuntimeError("a callback that fails")
 
     async def whole() -> None:
         async with Producer({**where, "batch.size": 500}) as producer:

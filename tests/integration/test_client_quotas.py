@@ -33,7 +33,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.integration.data_path import batch, create_topic, fetch_request, new_name, produce_request, values
-from tests.support.everybody import until_all_know
+from tests.support.all_brokers import until_all_know
 from tests.support.raw_client import ConnectionClosed, RawClient
 
 # What a client may use at once: ten seconds' worth, of `quota.window.num` windows of a second all but one.
@@ -328,7 +328,7 @@ def accepted(client: RawClient, request: ProduceRequest) -> ProduceResponse:
             return answer
 
 
-def test_the_controller_counts_whoever_was_asked(three_nodes: Cluster) -> None:
+def test_the_controller_counts_requests_to_any_broker(three_nodes: Cluster) -> None:
     clients = [RawClient(node.address, client_id="maker") for node in three_nodes.nodes]
     try:
         alter(clients[1], {"client-id": "maker"}, {"controller_mutation_rate": 1})

@@ -39,7 +39,7 @@ def test_an_orderly_stop_moves_leadership_first_and_a_restart_rejoins(nodes: ott
     create_topic(nodes.node(1), "moved", assignments={0: [3, 2, 1]})
     create_topic(nodes.node(1), "alone", assignments={0: [3]})
     nodes.node(3).stop()
-    # Nobody waited for a session to run out: the controller agreed to the stop.
+    # No session had to expire: the controller agreed to the stop.
     assert broker_ids(nodes.node(1)) == [1, 2]
     assert leader_and_isr(nodes.node(1), "moved") == (2, {1, 2})
     wait_until(lambda: leader_and_isr(nodes.node(2), "moved") == (2, {1, 2}), "node 2 knows the new leader")

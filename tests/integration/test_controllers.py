@@ -69,8 +69,8 @@ def test_a_frozen_controller_comes_back_and_is_one_no_longer(three: ottla.testin
     # Whatever it is asked to do, the active controller decides it.
     wait_until(lambda: knows(first, "meanwhile"), "it has heard what was decided without it")
     create_topic(first, "afterwards", replication_factor=2)
-    wait_until(lambda: all(knows(node, "afterwards") for node in three.nodes), "everybody knows")
-    # Whichever node leads by now, the former leader first followed a leader that was elected meanwhile. A vote request
+    wait_until(lambda: all(knows(node, "afterwards") for node in three.nodes), "every node knows the topic")
+    # Any node may lead by now. The former leader first followed a leader that was elected meanwhile. A vote request
     # of that election may have waited in its socket: then it was unattached in the new epoch for a moment.
     roles = re.findall(rf"node {first.node_id} is (\w+) in epoch (\d+)", first.output[said_before:])
     role, epoch = next(seen for seen in roles if seen[0] != "unattached")

@@ -148,7 +148,7 @@ class TestPromises:
         crash_after_first(at_most, commits_first=True)
         assert next_member(at_most, 2) == [1, 2]
 
-    def test_an_idempotent_producer_that_starts_anew_is_another_one(self, bootstrap: str) -> None:
+    def test_a_restarted_idempotent_producer_has_another_id(self, bootstrap: str) -> None:
         topic = create_topic(bootstrap, 1)
         settings: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
         assert send(bootstrap, topic, b"a", b"b", **settings) == [0, 1]

@@ -68,7 +68,7 @@ class Reader:
 
 
 def drive(readers: list[Reader], is_done: Any) -> None:
-    """Polls everybody in turn, which is when clients do their work, until it is so."""
+    """Polls all readers in turn, which is when clients do their work, until the condition holds."""
     deadline = monotonic() + DEADLINE_SECONDS
     while not is_done():
         assert monotonic() < deadline, [(reader.owned, len(reader.values)) for reader in readers]
@@ -77,7 +77,7 @@ def drive(readers: list[Reader], is_done: Any) -> None:
 
 
 def is_shared(readers: list[Reader]) -> bool:
-    """Everything is owned once, and by everybody something."""
+    """Every partition has one owner, and every reader owns a partition."""
     owned = [reader.owned for reader in readers]
     return all(owned) and sum(map(len, owned)) == PARTITIONS and set().union(*owned) == set(range(PARTITIONS))
 
@@ -105,17 +105,17 @@ def kind_of(bootstrap: str, group_id: str) -> ConsumerGroupType:
 def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootstrap: str) -> None:
     topic, group_id = topic_of(bootstrap), f"group-{uuid.uuid4().hex[:8]}"
     first, second = (Reader(bootstrap, group_id, topic, **CLASSIC) for _ in range(2))
-    everybody = [first, second]
+    readers = [first, second]
     fill(bootstrap, topic, [f"a{number}" for number in range(60)])
 
     def read() -> set[str]:
-        return {text for reader in everybody for text in reader.values}
+        return {text for reader in readers for text in reader.values}
 
     drive([first, second], lambda: is_shared([first, second]) and len(read()) == 60)
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
     # One after the other is replaced by a member of the new protocol; for a while both share the topic.
     third = Reader(bootstrap, group_id, topic, **CONSUMER)
-    everybody.append(third)
+    readers.append(third)
     drive([first, second, third], lambda: is_shared([first, second, third]))
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CONSUMER
     first.close()
@@ -127,7 +127,7 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     drive([third], lambda: is_shared([third]))
     # And back.
     fourth = Reader(bootstrap, group_id, topic, **CLASSIC)
-    everybody.append(fourth)
+    readers.append(fourth)
     drive([third, fourth], lambda: is_shared([third, fourth]))
     third.close()
     drive([fourth], lambda: is_shared([fourth]))
@@ -136,5 +136,5 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
     fourth.close()
     # Nothing that was committed was read again.
-    texts = [text for reader in everybody for text in reader.values]
+    texts = [text for reader in readers for text in reader.values]
     assert len(texts) == len(set(texts)) == 180

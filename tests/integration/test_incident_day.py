@@ -42,7 +42,7 @@ SETTINGS = {
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "ottla.metrics.listener": "127.0.0.1:0",
-    # A transaction that nobody coordinates can only be made where nobody checks.
+    # A transaction without a coordinator can only be begun while verification is off.
     "transaction.partition.verification.enable": "false",
 }
 WAIT_SECONDS_MAX = 60.0

@@ -17,8 +17,8 @@ from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.ids import TopicPartition as Place
 from tests.integration.cluster_calls import broker_ids, create_topic, partitions_of, wait_until
 
-# All nodes go in order, so no session need be short; but whoever goes waits until the others' heartbeats say that they
-# have heard of it.
+# All nodes stop in order, so no session need be short. A stopping node waits until the heartbeats of the others say
+# that they have replayed the change.
 SETTINGS = {"leader.imbalance.check.interval.seconds": "1", "broker.heartbeat.interval.ms": "200"}
 
 
@@ -88,7 +88,7 @@ def test_leadership_goes_back_to_the_preferred_replica_once_it_is_in_sync(nodes:
 def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_is_allowed(
     nodes: ottla.testing.Cluster,
 ) -> None:
-    # What is acknowledged while two are needed is on both, whoever may have been left out for a moment.
+    # A record that is acknowledged with two required replicas is on both, even if one was out of sync for a moment.
     create_topic(nodes.node(1), "risky", assignments={0: [2, 3]}, configs={"min.insync.replicas": "2"})
     produce(nodes, "risky", b"both")
     set_config(nodes, "risky", "min.insync.replicas", "1")
@@ -107,7 +107,7 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
     wait_until(lambda: leader_and_isr(nodes, "risky") == (3, [3]), "3 leads although it missed something")
     produce(nodes, "risky", b"only on 3")
     assert read_all(nodes, "risky", 2) == [b"both", b"only on 3"]
-    # Whoever has read what is gone notices, although the offset is there again, with another record.
+    # A consumer that has read a lost record notices it, although another record has the same offset.
     with readers:
         assert read_some(follower, 1) == [b"only on 3"]
         with pytest.raises(LogTruncated) as raised:

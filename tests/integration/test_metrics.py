@@ -230,7 +230,7 @@ def test_replicas_behind_and_rebalances_are_counted(nodes: ottla.testing.Cluster
     wait_until(lambda: consumer.poll(0.05) is None and len(consumer.assignment()) == 3, "it has its partitions")
     consumer.close()
     assert total(nodes, rebalances) > before
-    # Whoever leads something tells how far each of the two others is behind.
+    # A leader shows how far each of its two followers is behind.
     told = {
         dict(labels)["replica"]
         for node in nodes.nodes
@@ -288,7 +288,7 @@ def test_a_dead_node_is_seen_and_forgotten_when_it_is_back(nodes: ottla.testing.
     wait_until(lambda: total(nodes, active) == 1, "one of the others is the controller")
     nodes.node(3).start()
     wait_until(lambda: total(nodes, under) == 0, "all are in sync again")
-    # Each learns it in its own time: a leader from the controller's answer, everybody from the metadata.
+    # The nodes learn it at different times: a leader from the controller's answer, the others from the metadata.
     expanded = "kafka_server_replicamanager_isrexpands_total"
     wait_until(lambda: total(nodes, expanded) >= 3, "the leaders have let it in again")
     wait_until(lambda: len(partitions_of(nodes.node(1), "watched")[0].isr_nodes) == 3, "node 1 knows it")

@@ -33,7 +33,7 @@ def create(nodes: NetworkCluster, topic: str, *replicas: list[int]) -> None:
 def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(nodes: NetworkCluster) -> None:
     topic = "cut-off"
     # A client that has something to do with the others, too: who is cut off does not know that it leads no more, and a
-    # client that asks nobody else never hears of it.
+    # client that asks no other node never learns of it.
     create(nodes, topic, [2, 3, 1], [3, 1, 2], [1, 2, 3])
     with NativeWriter(nodes.bootstrap, topic, 3) as writer:
         writer.wait_for(200, partition=0)

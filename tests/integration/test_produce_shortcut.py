@@ -170,7 +170,7 @@ def test_batches_of_a_transaction(client: RawClient, version: int, ends_between:
     quick, usual = answers
     assert quick == usual
     written = [offset for index, _, offset in quick if index == 1]
-    # A client of version 11 adds its partitions itself, which nobody has done here.
+    # A client of version 11 adds its partitions itself. No client has done so here.
     assert written == ([-1] * 4 if version == 11 else [0, 1, -1, -1] if ends_between else [0, 1, 2, 3])
 
 

@@ -1,4 +1,4 @@
-"""Three nodes that hold the same records: what is acknowledged stays, whoever is killed."""
+"""Three nodes with the same records: acknowledged records survive the loss of any node."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Writer:
 
     def __init__(self, nodes: ottla.testing.Cluster, topic: str, partitions: int) -> None:
         self.acknowledged: dict[int, dict[int, bytes]] = {index: {} for index in range(partitions)}
-        # What was there already when it was sent again, nobody knows where.
+        # The offset of a record is unknown if it was already in the log when it was sent again.
         self.repeated: dict[int, set[bytes]] = {index: set() for index in range(partitions)}
         self.errors: list[ClientError] = []
         self._topic = topic
@@ -256,7 +256,7 @@ def test_who_leads_is_told_with_the_refusal(nodes: ottla.testing.Cluster) -> Non
     """KIP-951: the client need not ask for metadata first."""
     topic = "elsewhere"
     create_topic(nodes.node(1), topic, assignments={0: [3, 1]})
-    wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "everybody knows the topic")
+    wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "every node knows the topic")
     records = memoryview(build_batch([Record(value=b"x")]))
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=records)])
     topic_id = ask(nodes.node(2), MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id

@@ -40,7 +40,7 @@ def test_the_same_answer(answers: Answers, label: str) -> None:
     KAFKA.check(answers, label)
 
 
-def test_every_node_takes_a_credential_and_knows_it_after_a_restart_but_nobody_logs_it() -> None:
+def test_every_node_takes_a_credential_and_knows_it_after_a_restart_but_does_not_log_it() -> None:
     secret = b"the-salted-password-itself"
     with cluster(nodes=3) as running:
         for node in running.nodes:

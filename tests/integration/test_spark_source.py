@@ -146,7 +146,7 @@ def test_a_compacted_topic_ends_where_it_ends(topics: Topics) -> None:
         found = rows(reader, reader.partitions())
         if len(found) < (turn + 1) * 100:
             break
-    # The cleaner was there, and whatever it left out nobody misses.
+    # The log was compacted. Records that compaction removed are not missing.
     assert len(found) < (turn + 1) * 100
     latest = {row["key"]: row["value"] for row in found}
     assert latest == {b"%d" % number: b"%d-%d" % (turn, 90 + number) for number in range(10)}
@@ -447,7 +447,7 @@ def test_a_topic_that_was_made_again(topics: Topics) -> None:
     planned = reader.partitions(stream.offset, reader.latestOffset(stream.offset, ALL))
     topics.delete(name)
     topics.create(name, partitions=2)
-    # More records than the old topic had: by offsets alone nobody could tell.
+    # The new topic has more records than the old one, so offsets alone do not show the difference.
     topics.send(name, numbered(100, 120))
     with pytest.raises(DataLost, match="made again"):
         rows(reader, planned)

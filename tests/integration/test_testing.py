@@ -118,7 +118,7 @@ def files_written(pid: int) -> list[Path]:
     return found
 
 
-def test_every_node_has_ports_that_nobody_else_has() -> None:
+def test_every_node_has_ports_of_its_own() -> None:
     with ottla.testing.cluster(nodes=3) as one, ottla.testing.cluster(nodes=3) as other:
         listeners = [node.properties()["listeners"] for node in [*one.nodes, *other.nodes]]
         ports = [port for listener in listeners for port in re.findall(r":(\d+)", listener)]
@@ -149,7 +149,7 @@ def test_clusters_side_by_side_do_not_meet() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports cannot be held")
-def test_the_port_of_a_node_that_is_down_is_given_to_nobody_else() -> None:
+def test_the_port_of_a_stopped_node_is_not_given_to_another_node() -> None:
     with ottla.testing.cluster() as cluster:
         host, _, port = cluster.bootstrap.partition(":")
         cluster.node(1).stop()

@@ -106,7 +106,7 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
         for partition in range(4):
             producer.produce("t", b"x", partition=partition, on_delivery=on_delivery)
         eventually(lambda: producer.poll(0.1) >= 0 and delivered >= {0, 1, 2, 3} - lost)
-        # Nobody leads the others, and nobody takes anything for them.
+        # The other partitions have no leader, so no node accepts records for them.
         producer.poll(1)
         producer.purge()
         producer.flush(WAIT_SECONDS)

@@ -143,7 +143,7 @@ def first(lines: Any, pattern: str) -> re.Match[str]:
     for line in lines:
         if found := re.search(pattern, line):
             return found
-    raise AssertionError(f"nobody says {pattern}")
+    raise AssertionError(f"no output has {pattern}")
 
 
 def compared(ours: Ours, topic: str) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from ottla.wire.messages.alter_partition_reassignments import (
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 from tests.java.conftest import require_java
-from tests.support.everybody import until_all_know
+from tests.support.all_brokers import until_all_know
 from tests.support.java import ToolResult, ToolServer
 
 Run = Callable[..., ToolResult]
@@ -48,7 +48,7 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
 @pytest.fixture
 def tool(java: ToolServer, nodes: ottla.testing.Cluster) -> Run:
     def run(name: str, *arguments: str | int | Path, status: int = 0) -> ToolResult:
-        # Whichever broker the tool asks, it knows what was done before.
+        # Every broker that the tool may ask has seen the earlier changes.
         until_all_know([node.address for node in nodes.nodes if node.running])
         result = java.run(name, "--bootstrap-server", nodes.bootstrap, *map(str, arguments))
         assert result.status == status, result.stdout + result.stderr

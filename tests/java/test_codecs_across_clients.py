@@ -126,7 +126,9 @@ async def read_with_aiokafka(bootstrap: str, topic: str, count: int) -> list[str
 
 @pytest.mark.parametrize("stored", ["producer", "lz4"])
 @pytest.mark.parametrize("codec", CODECS)
-def test_everybody_reads_what_everybody_wrote(run: Tool, broker: Broker, topic: str, codec: str, stored: str) -> None:
+def test_every_client_reads_the_records_of_every_client(
+    run: Tool, broker: Broker, topic: str, codec: str, stored: str
+) -> None:
     run("TopicCommand", "--create", "--topic", topic, "--config", f"compression.type={stored}")
     bootstrap = broker.bootstrap
     write_with_java(run, topic, codec)

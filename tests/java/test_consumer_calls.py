@@ -42,7 +42,7 @@ def test_the_calls_of_a_consumer(run: Tool, run_client: Tool, topic: str, protoc
         "subscribe after assigning": "IllegalStateException",
         "alone": everything,
         "alone commits": "10",
-        "position of what nobody has": "TimeoutException",
+        "position of an unassigned partition": "TimeoutException",
         "partitionsFor without a broker": "TimeoutException",
         "committed without a broker": "TimeoutException",
         "poll without a broker": "0 in time",

@@ -69,7 +69,7 @@ def test_a_consumer_group_goes_there_and_back(tmp_path: Path) -> None:
             (member,) = group_of(client).members
             assert (member.member_id, member.instance_id, member.member_epoch) == ("m", "i", epoch)
             assert member.assignment.topic_partitions[0].partitions == [0, 1]
-            # Whoever takes over hashes the topics anew, and so may begin an epoch; nothing moves.
+            # The new coordinator computes the hash of the topics again, which may begin an epoch. No partition moves.
             response = beat(client, epoch, created.topic_id)
             assert response.member_epoch - epoch in (0, 1)
             epoch = response.member_epoch

@@ -130,7 +130,7 @@ class JavaReader(Reader):
 @pytest.fixture
 def nodes() -> Iterator[ottla.testing.Cluster]:
     require_java()
-    # Nobody dies here, and nobody is to be given up because the machine is busy.
+    # No node is killed here, and a busy machine must not end a session.
     calm = {"broker.session.timeout.ms": "20000", "replica.lag.time.max.ms": "20000"}
     settings = {**FAULT_SETTINGS, **calm, "offsets.topic.num.partitions": "4", "group.initial.rebalance.delay.ms": "0"}
     with ottla.testing.cluster(nodes=3, settings=settings) as cluster:
@@ -269,7 +269,7 @@ def shrink(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_o
     assert "__consumer_offsets" in topics
     plan: Plan = {}
     for topic in topics:
-        # Whoever takes the place of the one that goes is not there already.
+        # The new replica is not yet a replica of the partition.
         plan[topic] = [
             [next(other for other in AFTER if other not in brokers) if each == LEAVING else each for each in brokers]
             for brokers in replicas(nodes, topic)
@@ -286,6 +286,6 @@ def shrink(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_o
     fenced_too = DescribeClusterRequest(include_fenced_brokers=True)
     wait_until(
         lambda: [broker.broker_id for broker in ask(nodes.node(1), fenced_too, 2).brokers] == AFTER,
-        "nobody knows it any more",
+        "no node lists it any more",
     )
     go_on()

@@ -49,7 +49,7 @@ def test_status_and_replication_are_described(java: ToolServer, three: ottla.tes
         return all(int(row[3]) <= 5 for row in rows.values())
 
     # A busy machine may hold a follower up for a moment.
-    wait_until(are_close, "nobody lags")
+    wait_until(are_close, "no voter lags")
     assert sorted(rows) == [1, 2, 3]
     assert sorted(row[-1] for row in rows.values()) == ["Follower", "Follower", "Leader"]
     assert rows[int(leader.group(1))][-1] == "Leader"

@@ -1,4 +1,4 @@
-"""Clusters of both kinds of node: whichever has the controller, the other joins it over Kafka's own protocol."""
+"""Clusters with nodes of Apache Kafka and of Ottla: a node of one kind joins a controller of the other kind."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def test_leadership_passes_between_both_kinds(java: ToolServer, tmp_path: Path) 
         create(addresses[2], "first")
         for address in addresses.values():
             wait_until(lambda address=address: "first" in topics(address), "every node knows the topic")
-        # The leader goes, whichever kind it is, until each kind has led.
+        # The leader is stopped until both kinds have led.
         led = {leader_id(java, addresses[2])}
         for round_number in range(4):
             leader = leader_id(java, ",".join(addresses.values()))

@@ -1,4 +1,4 @@
-"""Partitions move between Apache Kafka and Ottla, whichever of them decides it."""
+"""Partitions move between Apache Kafka and Ottla, with a controller of either kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas of one partition on Apache Kafka and on Ottla: whichever leads, the other holds the same bytes."""
+"""Replicas of one partition on Apache Kafka and on Ottla: both hold the same bytes, with a leader of either kind."""
 
 from __future__ import annotations
 

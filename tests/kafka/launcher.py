@@ -249,7 +249,7 @@ def end(directory: Path, broker: int, first_signal: signal.Signals) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """A broker whose starter has gone is nobody's child here; a zombie of our own counts as ended."""
+    """A broker whose launcher has ended is no child of this process. A zombie counts as ended."""
     with contextlib.suppress(ChildProcessError):
         os.waitpid(pid, os.WNOHANG)
     try:

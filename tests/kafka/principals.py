@@ -8,6 +8,6 @@ __all__ = ["by_listener"]
 
 
 def by_listener(connection: ConnectionContext, principal: Principal) -> Principal:
-    """Whoever comes over the listener of clients is the client; nodes are the broker."""
+    """Connections to the listener of clients belong to the client, all others to the broker."""
     del principal
     return Principal("User", "client" if connection.listener.name == "CLIENT" else "broker")

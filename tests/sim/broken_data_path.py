@@ -128,7 +128,7 @@ def one_partition_never_hears_of_commits(patch: pytest.MonkeyPatch) -> None:
 
 
 def follower_truncates_too_much(patch: pytest.MonkeyPatch) -> None:
-    """Whoever follows a new leader first cuts off some of what is committed."""
+    """A follower of a new leader first truncates some committed records."""
     become_follower = Partition.become_follower
 
     def cut_and_follow(partition: Partition, **more: Any) -> None:

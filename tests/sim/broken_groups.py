@@ -23,7 +23,7 @@ def everybody_gets_the_same(patch: pytest.MonkeyPatch) -> None:
 
 
 def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
-    """A commit is acknowledged and never written: whoever takes over knows nothing of it."""
+    """A commit is acknowledged and never written: the next coordinator does not have it."""
 
     def flush(shard: Shard[Any]) -> None:
         batch, shard._open = shard._open, None

@@ -61,7 +61,7 @@ def fenced_brokers_keep_their_leaderships(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_vote_is_a_majority(patch: pytest.MonkeyPatch) -> None:
-    """A candidate leads with nobody's vote but its own."""
+    """A candidate leads with no vote but its own."""
     patch.setattr(VoterSet, "majority", property(lambda voters: 1))
 
 

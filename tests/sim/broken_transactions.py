@@ -31,7 +31,7 @@ def partitions_are_added_by_anybody(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitions_do_not_ask_the_coordinator(patch: pytest.MonkeyPatch) -> None:
-    """A record that comes when its transaction has ended begins one that nobody knows of (KIP-890)."""
+    """A record that arrives after the end of its transaction begins one without a coordinator (KIP-890)."""
     patch.setattr(ProducerState, "begin_verification", lambda *_, **__: None)
     patch.setattr(ProducerState, "check_in_transaction", lambda *_: None)
 
@@ -53,7 +53,7 @@ def offsets_of_transactions_are_dropped(patch: pytest.MonkeyPatch) -> None:
 
 
 def decided_transactions_are_not_finished(patch: pytest.MonkeyPatch) -> None:
-    """Whoever takes over as coordinator leaves decided transactions as they are."""
+    """The next coordinator does not complete decided transactions."""
 
     def on_loaded(shard: TransactionShard, now_ms: int) -> None:
         shard.is_loaded = True

@@ -96,7 +96,7 @@ def test_who_waits_too_long_for_a_blocked_link_gives_up_alone() -> None:
     assert pair.closed == {"a": ["connection timed out"], "b": []}
 
 
-def test_a_half_open_connection_is_noticed_by_whoever_sends() -> None:
+def test_a_half_open_connection_is_noticed_by_the_sender() -> None:
     pair = Pair()
     pair.network.reset(pair.sockets["b"], is_one_sided=True)
     pair.run(1)

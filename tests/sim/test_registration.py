@@ -22,7 +22,7 @@ class Pair:
         self.second = self.cluster.nodes[2]
         self.second.properties["broker.session.timeout.ms"] = "2000"
         self.second.properties["broker.heartbeat.interval.ms"] = "500"
-        # Nobody but the test starts anything again.
+        # Only the test restarts nodes.
         self.cluster.restart_seconds = (1e6, 1e6)
         self.cluster.start()
         self.run(5)

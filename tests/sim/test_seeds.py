@@ -1,4 +1,4 @@
-"""Runs that must end well: plans that have found something once, and a few seeds that nobody has looked at.
+"""Runs that must pass: plans that have found a defect before, and a few fresh seeds.
 
 `make sim SEEDS=1000` runs many more.
 """

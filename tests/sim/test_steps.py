@@ -15,7 +15,7 @@ def test_transactions_survive_kills_at_their_steps() -> None:
     assert "late EndTxn of an earlier transaction: PRODUCER_FENCED" in output
 
 
-def test_every_step_is_on_the_list_with_everybody_who_has_a_part_in_it() -> None:
+def test_every_step_is_listed_with_all_of_its_participants() -> None:
     assert len(set(ALL_STEPS)) == 7 * 4 * 3
     assert [plan.steps for plan in step_plans()] == [ALL_STEPS, ALL_STEPS]
     assert {plan.is_transaction_version_2 for plan in step_plans()} == {True, False}

@@ -1,4 +1,4 @@
-"""Exactly once, whoever dies: workers at every step of a task, and the driver before it notes a batch.
+"""Exactly once, when workers die at any step of a task, and the driver before it records a batch.
 
 The same with processes that are really killed, for as long as one likes: tests/faults/test_spark_exactly_once.py.
 """
@@ -72,14 +72,14 @@ def filled(topics: Topics) -> str:
     return source
 
 
-def test_every_record_arrives_once_whoever_dies(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
+def test_every_record_arrives_once_despite_kills(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     source, target = filled(topics), topics.create(partitions=3)
     for step in ("marked", "committed", "commit"):
         arm(tmp_path, step)
     copy = stream(spark, topics, source).select("value").writeStream.format("ottla-crashing")
     run(copy.options(**options_of(topics, target, tmp_path)), tmp_path)
     assert sorted(int(record.value or b"") for record in topics.read(target)) == list(range(RECORDS))
-    assert not [path for path in tmp_path.iterdir() if path.is_file()], "somebody did not die"
+    assert not [path for path in tmp_path.iterdir() if path.is_file()], "a process did not die"
     left = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
     assert not [one for one in left if one.transactional_id.startswith(f"crashing-{target}")]
 

@@ -132,7 +132,7 @@ class KafkaCluster(BrokerCluster):
             for node in self._nodes.values():
                 node.wait_until_started()
         except BaseException:
-            # Nobody else would end those that run.
+            # The nodes that run already would never be stopped.
             self.stop()
             raise
         self.bootstrap = ",".join(node.bootstrap for node in self._nodes.values())

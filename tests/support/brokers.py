@@ -89,7 +89,7 @@ class Broker:
         return (self.pid,)
 
     def topic_removed(self) -> None:
-        """Told of by a benchmark: for whoever does not remove the files of a topic by itself."""
+        """Called by benchmarks, for a broker that does not remove the files of a topic by itself."""
 
     @property
     def runs(self) -> bool:

@@ -76,7 +76,7 @@ class _Player:
         self._members: dict[str, str] = {}
 
     def client(self, name: str) -> RawClient:
-        """A connection of its own for everybody who may have to wait."""
+        """A connection of its own for every member that may have to wait."""
         if name not in self.clients:
             self.clients[name] = RawClient(self.bootstrap, client_id="client")
         return self.clients[name]

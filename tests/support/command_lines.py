@@ -17,8 +17,8 @@ import pytest
 
 import ottla.testing
 from ottla.cli.app import run as run_command
+from tests.support.all_brokers import until_all_know
 from tests.support.broker_clusters import KafkaCluster
-from tests.support.everybody import until_all_know
 from tests.support.java import ToolServer, unavailable_reason
 
 __all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
@@ -34,7 +34,7 @@ class Cluster(NamedTuple):
         return self.directories[1]
 
     def settle(self) -> None:
-        """Whoever is asked next knows what the command before has done."""
+        """The node that is asked next has seen the effect of the command before."""
         until_all_know(self.bootstrap.split(","))
 
 

@@ -1,4 +1,4 @@
-"""A Connect worker on real Spark, in a thread of the test process, asked over REST as anybody would."""
+"""A Connect worker on real Spark, in a thread of the test process, with its REST interface."""
 
 from __future__ import annotations
 

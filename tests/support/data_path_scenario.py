@@ -115,7 +115,7 @@ class _Player:
             if self.client.call(_list(name, -1), 11).topics[0].partitions[0].error_code == 0:
                 return
             time.sleep(0.02)
-        raise TimeoutError(f"nobody leads {name}")
+        raise TimeoutError(f"{name} has no leader")
 
 
 def _produce(topic_ids: Mapping[str, Uuid]) -> Iterator[Said]:

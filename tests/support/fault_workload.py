@@ -70,7 +70,7 @@ class Writer:
     def __init__(self) -> None:
         # By partition and offset: the number that was acknowledged there.
         self.acknowledged: Acknowledged = {}
-        # By partition: numbers that were there already when they were sent again, nobody knows where.
+        # By partition: numbers that were already in the log when they were sent again. Their offsets are unknown.
         self.repeated: dict[int, set[int]] = {}
         self.errors: list[str] = []
 
@@ -264,7 +264,7 @@ def wait_in_sync(bootstrap: str, topic: str, expected: list[int]) -> None:
 
 @contextlib.contextmanager
 def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_id: int) -> Iterator[None]:
-    """Everybody else is frozen, and the leader has appended what nobody but it has: nothing of that is committed.
+    """All other nodes are frozen. The leader has appended records that no follower has: none of them is committed.
 
     Whatever befalls the leader inside, an acknowledgement of acks=all must still hold afterwards. Without this the
     followers are never more than a moment behind, and a leader that answered too early would not be found out.
@@ -295,4 +295,4 @@ def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
                 answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2).topics[0].partitions[0]
                 if answer.leader_id > 0:
                     return answer.leader_id, len(answer.current_voters)
-    raise AssertionError("nobody knows the controller")
+    raise AssertionError("no node knows the controller")

@@ -17,7 +17,7 @@ __all__ = ["MemoryFile", "MemoryFiles"]
 
 
 class _Node:
-    """A file's content, shared by everybody who has it open; it outlives its name."""
+    """A file's content, shared by all open files with this name; it outlives the name."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -76,7 +76,7 @@ class MemoryFile:
         self._size = size
 
     def trim(self) -> None:
-        """Nothing is kept that nobody asked for."""
+        """Does nothing: no room is reserved beyond the file's end."""
 
     def preallocate(self, size: int) -> None:
         self._files.check("preallocate", self._path)

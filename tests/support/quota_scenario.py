@@ -1,8 +1,9 @@
-"""Quotas set, shown and felt: the same is said to Apache Kafka (`tests/data/make_quota_answers.py`) and to Ottla.
+"""Quotas that are set, described and enforced: the same requests to Apache Kafka (`tests/data/make_quota_answers.py`)
+and to Ottla.
 
 The first request of a client that uses too much is throttled for a time that follows from its size alone, so that it
-can be compared to the millisecond. Whoever is throttled gets a connection for one request only: it is silent later.
-Sentences become "said", since ours are our own.
+can be compared to the millisecond. A throttled client uses a connection for one request only, because that connection
+is muted later. Sentences become "said", since ours are our own.
 """
 
 from __future__ import annotations

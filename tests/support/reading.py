@@ -65,7 +65,7 @@ def records_of(messages: Iterable[Message]) -> list[Message]:
 
 
 def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """First offset and end of a partition; asks again for a while, since after a start nobody may lead it yet."""
+    """First offset and end of a partition; asks again for a while, since it may have no leader yet after a start."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

@@ -154,7 +154,7 @@ class ReplicaNode:
         return log
 
     def write(self, *texts: str, epoch: int, topic: str = "t") -> None:
-        """Puts a batch into the log behind everybody's back, as an earlier leader would have."""
+        """Appends a batch to one log alone, as an earlier leader would have."""
         self.log(topic).append_built(bytearray(batch(*texts)), leader_epoch=epoch, now_ms=0)
 
     def values(self, topic: str = "t", index: int = 0) -> list[str]:
@@ -303,7 +303,7 @@ class ReplicaCluster:
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=FENCE))
 
     def regain_broker(self, node_id: int) -> None:
-        """It has caught up with the metadata: its fence is lifted, and it may lead what nobody leads."""
+        """The broker has caught up with the metadata: it is unfenced, and may lead partitions without a leader."""
         records = leader_and_isr_updates(self._context(), added=node_id)
         epoch = self.image.brokers[node_id].broker_epoch
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE))

@@ -64,7 +64,7 @@ class Leaders:
     def write(self, node_id: int, request: WriteTxnMarkersRequest) -> Deferred[WriteTxnMarkersResponse]:
         self.requests.append((node_id, request))
         if node_id in self.unreachable:
-            return Deferred.failed(OSError("nobody there"))
+            return Deferred.failed(OSError("no such node"))
         response = self._take(node_id, request)
         answer: Deferred[WriteTxnMarkersResponse] = Deferred()
         if node_id in self.silent:

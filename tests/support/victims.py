@@ -1,4 +1,4 @@
-"""Whom to kill next: everybody once, in an order that chance gives, and again while there is time."""
+"""Which process to kill next: all of them once in a random order, and again while there is time."""
 
 from __future__ import annotations
 

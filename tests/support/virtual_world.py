@@ -106,7 +106,7 @@ class VirtualWorkers:
         function, arguments, deferred = self.tasks.popleft()
         try:
             value = function(*arguments)
-        except Exception as error:  # noqa: BLE001 - whatever it is belongs to whoever waits for the result
+        except Exception as error:  # noqa: BLE001 - the waiter of the result gets it
             deferred.fail(error)
         else:
             deferred.resolve(value)

@@ -14,7 +14,7 @@ MACHINE = re.compile(
     r"|py" r"pi\.org|python" r"hosted|mav" r"en\.org|repo\.mav" r"en|artif" r"actory|jf" r"rog|-index-" r"url"
 )  # fmt: skip
 BINARY = {".xz", ".png", ".jar", ".svg"}
-# The licence is quoted, not written here; what a lock or notebook of hashes holds is nobody's prose.
+# The licence is a quotation, and files of hashes are no prose.
 QUOTED = {"LICENSE"}
 
 

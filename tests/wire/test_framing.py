@@ -57,7 +57,7 @@ def test_a_request_survives_framing(version: int) -> None:
     assert request == MetadataRequest(topics=None)
 
 
-def test_a_request_nobody_can_read() -> None:
+def test_a_malformed_request() -> None:
     with pytest.raises(MalformedMessage, match="key 999"):
         parse_request(memoryview(b"\x03\xe7\0\0\0\0\0\0\xff\xff"))
     # Produce 0 to 2 is announced for the sake of old clients, but no longer spoken.

@@ -170,7 +170,7 @@ def test_answers_leave_in_order_and_never_show_the_past(apis: list[int], steps: 
         elif step == "end reads":
             world.end_reads()
         else:
-            # Another client's write: only one that nobody waits for may be committed alone.
+            # Another client's write: it is committed at once only if no write waits.
             world.written += 1
             if not world.waiting_writes:
                 world.committed = world.written

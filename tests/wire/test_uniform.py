@@ -1,4 +1,4 @@
-"""Long arrays of elements of one size are read at once, and nobody can tell."""
+"""Long arrays of elements of one size are read at once, with the same result."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class RecordRun(Protocol):
         """Does what replaying the records one by one would do."""
 
 
-# Requests that waited in the state for somebody else's decision, and the responses that they get.
+# Requests that waited in the state for a later decision, and the responses that they get.
 Answers = Sequence[tuple[Deferred[Any], Any]]
 
 

@@ -47,7 +47,7 @@ __all__ = [
     "VotersChanged",
 ]
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class LogEnd(NamedTuple):
@@ -230,7 +230,7 @@ class SendEndEpoch(Value):
 
 
 class Fetch(Value):
-    """Fetch the entries after the end of our log from this node; NOBODY means any node that may know the leader.
+    """Fetch the entries after the end of our log from this node; NO_NODE means any node that may know the leader.
 
     A fetch also reports that every entry before its offset is on disk, so a voter sends it only after its fsync.
     """

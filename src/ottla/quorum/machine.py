@@ -25,7 +25,7 @@ from typing import Any
 
 from ottla.model.errors import ErrorCode
 from ottla.quorum import events as e
-from ottla.quorum.events import NOBODY, LogEnd
+from ottla.quorum.events import NO_NODE, LogEnd
 from ottla.quorum.fetch_cycle import FetchCycle
 from ottla.quorum.leadership import Leadership
 from ottla.quorum.role_state import LogFacts, RoleState
@@ -217,7 +217,7 @@ class QuorumMachine:
         if event.epoch < roles.epoch:
             self._answer(ErrorCode.FENCED_LEADER_EPOCH)
             return
-        if event.epoch == roles.epoch and roles.leader_id not in (NOBODY, event.leader_id):
+        if event.epoch == roles.epoch and roles.leader_id not in (NO_NODE, event.leader_id):
             self._answer(ErrorCode.INVALID_REQUEST)
             return
         roles.follow_news(event.leader_id, event.epoch, now_ms)

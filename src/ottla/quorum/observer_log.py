@@ -14,7 +14,7 @@ from ottla.quorum.quorum_state import QuorumState, read_quorum_state, write_quor
 
 __all__ = ["ObserverLog"]
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class ObserverLog(LocalMetadataLog):
@@ -26,7 +26,7 @@ class ObserverLog(LocalMetadataLog):
         super().__init__(
             world=world, directory=directory, node_id=node_id, settings=settings, directory_id=directory_id
         )
-        self._leader_id = NOBODY
+        self._leader_id = NO_NODE
         # True if the copy was damaged and discarded on opening, for the log line.
         self.was_discarded = False
 
@@ -86,7 +86,7 @@ class ObserverLog(LocalMetadataLog):
             QuorumState(
                 leader_id=leader_id,
                 leader_epoch=leader_epoch,
-                voters=(leader_id,) if self.kraft_version == 0 and leader_id != NOBODY else (),
+                voters=(leader_id,) if self.kraft_version == 0 and leader_id != NO_NODE else (),
                 data_version=1 if self.kraft_version > 0 else 0,
             ),
         )

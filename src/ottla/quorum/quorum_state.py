@@ -17,13 +17,13 @@ from ottla.quorum.errors import MetadataLogDamagedError
 __all__ = ["QuorumState", "read_quorum_state", "write_quorum_state"]
 
 FILE_NAME = "quorum-state"
-NOBODY = -1
+NO_NODE = -1
 
 
 class QuorumState(Value):
-    leader_id: int = NOBODY
+    leader_id: int = NO_NODE
     leader_epoch: int = 0
-    voted_id: int = NOBODY
+    voted_id: int = NO_NODE
     voted_directory_id: Uuid = Uuid.ZERO
     # Empty in version 1 of the file.
     voters: tuple[int, ...] = ()

@@ -18,7 +18,7 @@ from ottla.quorum import events as e
 from ottla.quorum import exchange as x
 from ottla.quorum.elections import Elections
 from ottla.quorum.errors import MetadataLogFailedError, MetadataLogUnsupportedError
-from ottla.quorum.events import NOBODY, LogEnd
+from ottla.quorum.events import NO_NODE, LogEnd
 from ottla.quorum.exchange import FETCH_WAIT_MS, LeaderNews
 from ottla.quorum.leader import QuorumLeader
 from ottla.quorum.machine import QuorumMachine, QuorumSettings
@@ -110,7 +110,7 @@ class RaftNode:
         self._waiting_fetch: e.Fetch | None = None
         self._snapshot: SnapshotFetch | None = None
         self._append_failed = False
-        self._leading_epoch = NOBODY
+        self._leading_epoch = NO_NODE
         # Resolved when this node has every entry that was committed when it first reached the leader.
         self.caught_up: Deferred[None] = Deferred()
         self.on_leading: Callable[[], object] | None = None
@@ -156,7 +156,7 @@ class RaftNode:
     @property
     def news(self) -> LeaderNews:
         machine = self.machine
-        leader_id = machine.leader_id if machine.role in (Role.LEADER, Role.FOLLOWER) else NOBODY
+        leader_id = machine.leader_id if machine.role in (Role.LEADER, Role.FOLLOWER) else NO_NODE
         return LeaderNews(leader_id, machine.epoch, self.endpoint(leader_id))
 
     def endpoint(self, node_id: int) -> Endpoint | None:
@@ -255,7 +255,7 @@ class RaftNode:
             QuorumState(
                 leader_id=effect.leader_id,
                 leader_epoch=effect.epoch,
-                voted_id=NOBODY if effect.voted is None else effect.voted.node_id,
+                voted_id=NO_NODE if effect.voted is None else effect.voted.node_id,
                 voted_directory_id=ReplicaKey(0).directory_id if effect.voted is None else effect.voted.directory_id,
                 voters=() if is_dynamic else self.log.voter_ids,
                 data_version=1 if is_dynamic else 0,
@@ -314,14 +314,14 @@ class RaftNode:
             self.own.node_id,
             effect.role.value,
             effect.epoch,
-            "" if effect.leader_id in (NOBODY, self.own.node_id) else f", which node {effect.leader_id} leads",
+            "" if effect.leader_id in (NO_NODE, self.own.node_id) else f", which node {effect.leader_id} leads",
         )
         was_leading = self._leading_epoch >= 0
         if effect.role is Role.LEADER:
             self.log.lead(epoch=effect.epoch)
         else:
-            self._leading_epoch = NOBODY
-            self.log.follow(leader_id=effect.leader_id if effect.role is Role.FOLLOWER else NOBODY, epoch=effect.epoch)
+            self._leading_epoch = NO_NODE
+            self.log.follow(leader_id=effect.leader_id if effect.role is Role.FOLLOWER else NO_NODE, epoch=effect.epoch)
             self.leader.on_resigned()
             if was_leading and self.on_resigned is not None:
                 self.on_resigned()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ottla.quorum import events as e
-from ottla.quorum.events import NOBODY, LogEnd
+from ottla.quorum.events import NO_NODE, LogEnd
 from ottla.quorum.fetch_cycle import FetchCycle
 from ottla.quorum.leadership import Leadership
 from ottla.quorum.roles import NOMINEES, TRANSITIONS, Role
@@ -72,7 +72,7 @@ class RoleState:
         self._effects = effects
         self.role = Role.UNATTACHED
         self.epoch = max(epoch, log.last_epoch, 0)
-        self.leader_id = leader_id if epoch == self.epoch else NOBODY
+        self.leader_id = leader_id if epoch == self.epoch else NO_NODE
         self.voted = voted if epoch == self.epoch else None
         self.leadership: Leadership | None = None
         # When the role ends if nothing happens: an election, fetch or backoff has taken too long.
@@ -103,9 +103,11 @@ class RoleState:
     def invariants(self) -> None:
         role, leader_id = self.role, self.leader_id
         assert (role is Role.LEADER) == (self.leadership is not None), "only a leader has a leadership"
-        assert role is not Role.FOLLOWER or leader_id not in (NOBODY, self.own.node_id), "a follower follows another"
+        assert role is not Role.FOLLOWER or leader_id not in (NO_NODE, self.own.node_id), "a follower follows another"
         assert role is not Role.LEADER or leader_id == self.own.node_id, "a leader leads itself"
-        assert role not in (Role.UNATTACHED, Role.CANDIDATE, Role.RESIGNED) or leader_id == NOBODY, "no leader is known"
+        assert role not in (Role.UNATTACHED, Role.CANDIDATE, Role.RESIGNED) or leader_id == NO_NODE, (
+            "no leader is known"
+        )
         assert role is not Role.CANDIDATE or self.voted == self.own, "a candidate has voted for itself"
         assert role in NOMINEES or not (self._granted or self._rejected), "votes are counted in an election only"
         assert role not in NOMINEES or self.own.node_id in self._granted, "a nominee has its own vote"
@@ -114,10 +116,10 @@ class RoleState:
 
     def start(self, now_ms: int) -> None:
         """The process has started with the persisted state."""
-        leader_id, self.leader_id = self.leader_id, NOBODY
+        leader_id, self.leader_id = self.leader_id, NO_NODE
         if self.voters.is_only(self.own):
             self.become_candidate(now_ms)
-        elif leader_id not in (NOBODY, self.own.node_id):
+        elif leader_id not in (NO_NODE, self.own.node_id):
             self.become_follower(self.epoch, leader_id, now_ms)
         else:
             if leader_id == self.own.node_id:
@@ -127,14 +129,14 @@ class RoleState:
 
     def become_unattached(self, epoch: int, now_ms: int) -> None:
         assert epoch > self.epoch, "an epoch without a leader is new"
-        self.epoch, self.leader_id, self.voted = epoch, NOBODY, None
+        self.epoch, self.leader_id, self.voted = epoch, NO_NODE, None
         self._fetches.abandon()
         self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         self._persist()
         self._enter(Role.UNATTACHED)
 
     def become_follower(self, epoch: int, leader_id: int, now_ms: int) -> None:
-        assert epoch > self.epoch or self.leader_id in (NOBODY, leader_id), "one leader in an epoch"
+        assert epoch > self.epoch or self.leader_id in (NO_NODE, leader_id), "one leader in an epoch"
         if epoch > self.epoch:
             self.voted = None
         changes = (epoch, leader_id) != (self.epoch, self.leader_id)
@@ -154,7 +156,7 @@ class RoleState:
 
     def become_candidate(self, now_ms: int) -> None:
         self.epoch += 1
-        self.leader_id = NOBODY
+        self.leader_id = NO_NODE
         self.voted = self.own
         self._elections += 1
         self.deadline_ms = now_ms + self._timing.election_timeout_ms()
@@ -178,7 +180,7 @@ class RoleState:
     def resign(self, now_ms: int) -> None:
         assert self.leadership is not None
         successors = self.leadership.successors()
-        self.leader_id = NOBODY
+        self.leader_id = NO_NODE
         self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         # The epoch has no other leader, and this node has voted in it.
         self._persist()
@@ -190,12 +192,12 @@ class RoleState:
         """Another node has named an epoch and its leader. Returns whether that changed the role."""
         if epoch < self.epoch or leader_id == self.own.node_id:
             return False
-        if leader_id == NOBODY:
+        if leader_id == NO_NODE:
             if epoch > self.epoch:
                 self.become_unattached(epoch, now_ms)
                 return True
             return False
-        if epoch > self.epoch or (self.leader_id == NOBODY and self.role is not Role.RESIGNED):
+        if epoch > self.epoch or (self.leader_id == NO_NODE and self.role is not Role.RESIGNED):
             self.become_follower(epoch, leader_id, now_ms)
             return True
         return False
@@ -212,10 +214,10 @@ class RoleState:
 
     def _end_candidacy(self, now_ms: int) -> None:
         """Too few voters would vote for this node: it follows the former leader again, or waits for one."""
-        if self.leader_id not in (NOBODY, self.own.node_id):
+        if self.leader_id not in (NO_NODE, self.own.node_id):
             self.become_follower(self.epoch, self.leader_id, now_ms)
             return
-        self.leader_id = NOBODY
+        self.leader_id = NO_NODE
         self.deadline_ms = now_ms + self._timing.election_timeout_ms()
         self._enter(Role.UNATTACHED)
 
@@ -272,7 +274,7 @@ class RoleState:
             # An observer is never elected: it looks for a leader again.
             self.deadline_ms = NEVER_MS
             if self.role is not Role.UNATTACHED:
-                self.leader_id = NOBODY
+                self.leader_id = NO_NODE
                 self._fetches.abandon()
                 self._enter(Role.UNATTACHED)
         elif self.role is Role.PROSPECTIVE:
@@ -291,7 +293,7 @@ class RoleState:
             return not is_behind and not has_leader
         if self.voted is not None:
             return self.voted.matches(request.candidate) and self.role is Role.UNATTACHED
-        return not is_behind and self.leader_id == NOBODY and self.role in (Role.UNATTACHED, Role.PROSPECTIVE)
+        return not is_behind and self.leader_id == NO_NODE and self.role in (Role.UNATTACHED, Role.PROSPECTIVE)
 
     def vote_for(self, candidate: ReplicaKey, now_ms: int) -> None:
         if self.role is not Role.UNATTACHED:

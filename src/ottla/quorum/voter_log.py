@@ -20,7 +20,7 @@ from ottla.model.ids import Uuid
 from ottla.model.ports import File, FileRegion, Files, Lane, World
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import METADATA_DIRECTORY, LocalMetadataLog, MetadataLogSettings
-from ottla.quorum.quorum_state import NOBODY
+from ottla.quorum.quorum_state import NO_NODE
 from ottla.quorum.voters import VoterSet
 from ottla.records.build import build_batch
 from ottla.records.control import ControlType, build_control_batch
@@ -39,7 +39,7 @@ class VoterLog(LocalMetadataLog):
         super().__init__(
             world=world, directory=directory, node_id=node_id, settings=settings, directory_id=directory_id
         )
-        self._leader_id = NOBODY
+        self._leader_id = NO_NODE
         self._is_leading = False
         self.configured_voters = VoterSet()
         self.synced_offset = 0

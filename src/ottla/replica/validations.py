@@ -121,7 +121,7 @@ class Validations:
         return self._clock.monotonic() + max(0, min(timeout_ms, VALIDATION_MS_MAX)) / 1000
 
     def check(self, *, deadline: float, client: ProducingClient, required_acks: int) -> None:
-        """Raises KafkaError if nobody waits for the result of the batch any more."""
+        """Raises KafkaError if no client waits for the result of the batch any more."""
         if self._clock.monotonic() >= deadline:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, "The records were not validated within the request's timeout."
@@ -185,7 +185,7 @@ class Validations:
         self._work_left = LOOP_WORK_MAX
 
     def _start(self, room: _Room) -> None:
-        """Starts validations for which there is room, and drops those that nobody waits for."""
+        """Starts validations for which there is room, and drops those without a waiting client."""
         while (validation := room.take()) is not None:
             self._ready.add(validation)
         self._submit()
@@ -248,7 +248,7 @@ class _Validation:
         self.client = client
         self.room: _Room | None = None
         self.result: Deferred[ValidatedRecords] = Deferred()
-        # Raises KafkaError if nobody waits for the result any more.
+        # Raises KafkaError if no client waits for the result any more.
         self._check = check
 
     def step(self) -> ValidatedRecords | None:
@@ -262,7 +262,7 @@ class _Validation:
         return None
 
     def reason_to_drop(self) -> KafkaError | None:
-        """The error if nobody waits for the result any more."""
+        """The error if no client waits for the result any more."""
         try:
             self._check()
         except KafkaError as error:

@@ -83,7 +83,7 @@ def make_for_later(java: str) -> None:
     log.debug("An archive of Spark's classes is made in the background for later sessions: %s", path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_"))}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
-        # A shell in between, so that the process belongs to nobody who would have to wait for it.
+        # A shell in between, so that the process has no parent that would have to wait for it.
         subprocess.run(
             ["/bin/sh", "-c", '"$@" > /dev/null 2>&1 < /dev/null &', "sh", *_COMMAND],
             start_new_session=True,

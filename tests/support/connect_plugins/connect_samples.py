@@ -104,7 +104,7 @@ class _CountingReader(SourceReader):
 
 
 def _die_at_the_first_attempt() -> None:
-    """As a batch does that is too large for the process that writes it: whoever only reads it survives."""
+    """As a batch that is too large for the writing process: processes that only read it survive."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

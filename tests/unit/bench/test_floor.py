@@ -70,7 +70,7 @@ def written(floor: Floor, index: int) -> list[tuple[int, bytes]]:
     return [(record.offset, bytes(record.value or b"")) for batch in batches for record in iterate_records(batch)]
 
 
-def test_a_loss_tells_what_nobody_could_win() -> None:
+def test_a_loss_names_the_floor() -> None:
     seconds = {PEER: 2.0, OURS: 1.5, FLOOR: 1.0, NATIVE_FLOOR: 0.9}
 
     def run(broker: Broker, _: object) -> dict[str, float]:

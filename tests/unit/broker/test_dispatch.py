@@ -230,7 +230,7 @@ def test_truncated_requests_close_the_connection(
 
 
 def test_a_client_id_longer_than_the_frame_closes_the_connection(broker: Any, connection: ConnectionContext) -> None:
-    # Of all requests one without a body: what is missing is missed by nobody else.
+    # A request without a body is malformed, and affects no other request.
     raw = memoryview(bytearray(struct.pack(">hhih", 18, 0, 1, 500)))
     with pytest.raises(CloseConnection, match="client_id is longer than the frame"):
         Dispatcher(broker).dispatch(raw, connection, Waiter())

@@ -91,7 +91,7 @@ class ControllerNode:
         return Deferred.resolved(self.open(request))
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
-        raise AssertionError("nobody asked for that")
+        raise AssertionError("an unexpected request")
 
     def open(self, request: EnvelopeRequest) -> EnvelopeResponse:
         connection = ConnectionContext(

@@ -40,7 +40,7 @@ from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.metadata.harness import CLUSTER_ID, ControllerHarness
 
-NOBODY = Uuid(b"0123456789abcdef")
+UNKNOWN_ID = Uuid(b"0123456789abcdef")
 
 
 class Denying(AllowAll):
@@ -196,12 +196,12 @@ def test_topics_are_asked_for_by_id_since_version_12(node: Node) -> None:
     request = MetadataRequest(
         topics=[
             MetadataRequestTopic(name=None, topic_id=orders),
-            MetadataRequestTopic(name=None, topic_id=NOBODY),
+            MetadataRequestTopic(name=None, topic_id=UNKNOWN_ID),
         ]
     )
     known, unknown = node.call(metadata, request, 12).topics
     assert (known.error_code, known.name) == (ErrorCode.NONE, "orders")
-    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, NOBODY)
+    assert (unknown.error_code, unknown.name, unknown.topic_id) == (ErrorCode.UNKNOWN_TOPIC_ID, None, UNKNOWN_ID)
     with pytest.raises(KafkaError, match="version 11"):
         node.call(metadata, MetadataRequest(topics=[MetadataRequestTopic(name="orders", topic_id=orders)]), 11)
     with pytest.raises(KafkaError, match="neither name nor id"):

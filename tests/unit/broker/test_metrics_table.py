@@ -107,7 +107,7 @@ def test_alerts_watch_only_what_is_told(generator: ModuleType) -> None:
         assert alert.action.endswith(".")
 
 
-def test_a_name_that_nobody_tells_is_found(generator: ModuleType) -> None:
+def test_an_undocumented_name_is_found(generator: ModuleType) -> None:
     assert generator.unknown_names("sum(kafka_server_nothing) + ottla_request_seconds_bucket") == [
         "kafka_server_nothing"
     ]

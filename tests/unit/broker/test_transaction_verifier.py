@@ -93,7 +93,7 @@ def test_a_request_has_a_bound_and_what_is_more_goes_next(given: Given) -> None:
     answers = [given.ask(f"id-{number}") for number in range(2 * TRANSACTIONS_PER_REQUEST_MAX + 5)]
     assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
     assert [answer.done for answer in answers].count(True) == TRANSACTIONS_PER_REQUEST_MAX
-    # Whoever comes later waits behind those who are there.
+    # Later requests wait behind earlier ones.
     late = given.ask("late")
     assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
     assert not late.done

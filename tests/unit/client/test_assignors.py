@@ -1,4 +1,4 @@
-"""Classic groups: everybody gets a fair share, nothing is read twice, and what can stay stays."""
+"""Classic groups: shares are fair, no partition has two owners, and partitions stay where they can."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_what_comes_back_finds_its_place() -> None:
     assert queue.retrying
 
 
-def test_sequence_numbers_wrap_and_begin_anew_with_an_epoch() -> None:
+def test_sequence_numbers_wrap_and_restart_with_an_epoch() -> None:
     identity = ProducerIdentity()
     identity.set(5, 0)
     assert [identity.take(ONE, 3), identity.take(ONE, 2), identity.take(TopicPartition("t", 4), 1)] == [0, 3, 0]

@@ -25,7 +25,7 @@ ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Broker:
-    """Leads two partitions; a fetch with nothing to answer waits until there is something, or somebody says so."""
+    """Leads two partitions. A fetch without records waits until there are some, or until the test answers it."""
 
     def __init__(self) -> None:
         self.starts = {ONE: 0, OTHER: 0}
@@ -156,7 +156,7 @@ def test_a_commit_that_was_deleted_from_the_log_is_not_gone_back_to() -> None:
         broker.starts[ONE], broker.committed[ONE] = 4, 1
         await consumer.assign([ONE])
         assert await values(consumer, 2) == [(0, 4), (0, 5)]
-        # A partition that is assigned anew begins with its commit again.
+        # A partition that is assigned again begins at its committed offset.
         broker.committed[ONE] = 5
         await consumer.assign([])
         await consumer.assign([ONE])
@@ -166,7 +166,7 @@ def test_a_commit_that_was_deleted_from_the_log_is_not_gone_back_to() -> None:
     run(work, group_id="g", auto_offset_reset="earliest")
 
 
-def test_what_was_fetched_is_handed_out_before_the_place_is_looked_for_anew() -> None:
+def test_fetched_records_are_returned_before_the_position_is_reset() -> None:
     async def work(consumer: Consumer, broker: Broker) -> None:
         await consumer.assign([ONE])
         await consumer.poll(0)
@@ -220,7 +220,7 @@ def test_a_batch_that_cannot_be_opened_takes_no_other_with_it() -> None:
         # What was fetched together is handed out as far as it goes.
         assert [record.offset for record in await consumer.poll()] == [0, 1]
         assert consumer.position(ONE) == 2
-        # Nobody goes on as if it were not there.
+        # The error is raised and not ignored.
         for _ in range(2):
             with pytest.raises(CorruptRecords):
                 await consumer.poll()

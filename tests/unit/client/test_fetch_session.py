@@ -1,4 +1,4 @@
-"""What a client says of its fetches, and when it begins anew (KIP-227)."""
+"""The client's side of fetch sessions, and when it opens a new one (KIP-227)."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Cluster:
             return ConsumerGroupHeartbeatResponse(error_code=self.errors.pop(0))
         self.epoch += 1
         answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=self.epoch, heartbeat_interval_ms=1)
-        # An assignment is told when it changes, and to whoever says everything about itself.
+        # An assignment is sent when it changes, and to a member that sends all of its fields.
         if self.assigned != self._told or request.rebalance_timeout_ms != -1:
             partitions = [one.partition for one in self.assigned]
             answer.assignment = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)])
@@ -185,7 +185,7 @@ def test_an_assignment_whose_answer_was_lost_is_asked_for_again() -> None:
     run(work, ConsumerMembership)
 
 
-def test_an_assignment_of_a_topic_that_nobody_knows_yet_is_asked_for_again() -> None:
+def test_an_assignment_of_a_topic_that_is_not_known_yet_is_asked_for_again() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
         # The first broker that is asked has not heard of the topic.
         name = cluster.metadata.names.pop(TOPIC_ID)

@@ -34,8 +34,8 @@ def test_who_leads_in_the_same_epoch_is_believed() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(TOPIC_ID, OTHER_ID), (Uuid.ZERO, Uuid.ZERO)])
-def test_a_topic_that_was_made_again_begins_anew(before: Uuid, after: Uuid) -> None:
-    """Without ids nobody can tell whether it was."""
+def test_a_topic_that_was_created_again_is_a_new_topic(before: Uuid, after: Uuid) -> None:
+    """Without ids the client cannot tell whether it was."""
     assert told(answer(1, 4, before), answer(2, 0, after), all_topics=False) == (2, 0)
 
 

@@ -179,7 +179,7 @@ def test_a_full_batch_leaves_at_once_and_others_linger() -> None:
         await full[0]
         assert not lingering.done
         assert all(1 not in request for request in sending.cluster.connection.requests)
-        # Nobody lingers any more.
+        # No batch lingers any more.
         sending.sender.flushing = 1
         sending.batches.wake.set()
         await lingering
@@ -313,7 +313,7 @@ def test_a_record_that_cannot_be_written_down_leaves_nothing_behind() -> None:
     assert len(run(accepts, work).requests) == 1
 
 
-def test_what_nobody_answers_waits_until_it_can_leave() -> None:
+def test_an_unanswered_request_waits_until_it_can_be_sent() -> None:
     async def work(sending: Sending) -> None:
         leaving = asyncio.Event()
 

@@ -38,7 +38,7 @@ class SequencedLog:
 
 
 class SequencedConnection(Connection):
-    """What the script refuses is not in the log, but what it cuts off is, though nobody hears of it."""
+    """Refused batches are not in the log. Batches whose connection is cut are, although the client gets no answer."""
 
     def __init__(self, script: Script) -> None:
         super().__init__(script)
@@ -111,7 +111,7 @@ def test_a_lost_batch_takes_none_with_it_that_follows() -> None:
     run_sequenced(lambda number, _: ErrorCode.INVALID_RECORD if number == 1 else ErrorCode.NONE, work)
 
 
-def test_a_lost_batch_that_nobody_waits_for_leaves_no_hole_either() -> None:
+def test_a_lost_batch_without_a_waiter_leaves_no_hole_either() -> None:
     async def work(sending: Sending, connection: SequencedConnection) -> None:
         connection.answering.clear()
         bad = sending.send(b"x", 0)

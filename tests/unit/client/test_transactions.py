@@ -66,7 +66,7 @@ def made(version: int) -> tuple[TransactionManager, ProducerIdentity, Cluster]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_sequence_numbers_begin_anew_after_an_abort(version: int) -> None:
+def test_sequence_numbers_restart_after_an_abort(version: int) -> None:
     async def whole() -> None:
         transactions, identity, cluster = made(version)
         await transactions.init()
@@ -158,7 +158,7 @@ def test_a_transaction_that_the_cluster_never_heard_of_is_not_ended_there(versio
     asyncio.run(whole())
 
 
-def test_an_end_that_nobody_answered_can_be_asked_for_again() -> None:
+def test_an_unanswered_end_can_be_repeated() -> None:
     async def whole() -> None:
         transactions, _, cluster = made(2)
 

@@ -204,7 +204,7 @@ def test_without_a_policy_a_cut_is_an_error_that_says_where() -> None:
         assert (error.partition, error.position, error.leader_epoch, error.end) == (ONE, 4, 0, (0, 3))
         assert error.code == ErrorCode.OFFSET_OUT_OF_RANGE
         assert all(word in str(error) for word in ("t-0", "offset 4", "epoch 0", "offset 3"))
-        # It is not forgotten, and nothing is asked while nobody polls.
+        # The check stays pending, and nothing is asked while the application does not poll.
         with pytest.raises(LogTruncated):
             await read(consumer, 1)
         asked = len(broker.asked)
@@ -242,7 +242,7 @@ def test_a_commit_says_which_log_it_is_of() -> None:
     run(work, group_id="g")
 
 
-def test_a_commit_of_a_leader_that_nobody_knows_yet_is_waited_for() -> None:
+def test_a_commit_of_a_leader_epoch_that_is_not_known_yet_waits() -> None:
     async def work(consumer: Consumer, broker: Broker) -> None:
         broker.append(1)
         broker.elect(7)

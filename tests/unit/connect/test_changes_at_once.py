@@ -100,7 +100,7 @@ def test_a_secret_is_in_no_complaint_about_it(
 
 
 def test_an_offset_that_is_changed_goes_where_it_was() -> None:
-    """Keys of other bytes would lie in another partition of the topic, and nobody could say which came last."""
+    """Keys with other bytes would be in another partition of the topic, where the order of changes is lost."""
     sent: list[tuple[bytes, bytes | None]] = []
 
     class Log:

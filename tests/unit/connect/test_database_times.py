@@ -39,7 +39,7 @@ def test_sqlite_writes_in_the_zone_of_the_setting() -> None:
     assert formatter(MOMENT) == "2024-07-01 12:00:00.000"
 
 
-def test_a_zone_that_nobody_knows_is_said() -> None:
+def test_an_unknown_time_zone_is_reported() -> None:
     with pytest.raises(ConnectError, match=r"db\.timezone is Europe/Atlantis"):
         open_database({"connection.url": "jdbc:sqlite:none", "db.timezone": "Europe/Atlantis"})
 

@@ -1,4 +1,4 @@
-"""Ending what other workers do under a transactional id, when nobody can be asked to."""
+"""Ending the transactions of other workers under a transactional id, when those workers cannot be asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_who_asks_learns_that_it_was_not_done() -> None:
         finally:
             await cluster.close()
 
-    # Nobody listens there, and nobody else can have the port.
+    # No process listens there, and no other process can get the port.
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         with pytest.raises(ClientError):

@@ -112,7 +112,7 @@ def test_a_refusal_fails_the_task_or_is_skipped(service: Service) -> None:
     assert service.requests[-1]["body"] == "2"
 
 
-def test_nobody_there_is_retriable() -> None:
+def test_a_refused_connection_is_retriable() -> None:
     settings = HttpSinkConnector.config_definitions().parse({"http.url": "http://127.0.0.1:9", "http.retries": "1"})
     with pytest.raises(RetriableError):
         send(HttpWriter(settings, wait=lambda _: None), [("a", "1")])

@@ -61,7 +61,7 @@ def test_only_what_can_be_used_is_listed(plugins: Plugins) -> None:
     ]
 
 
-def test_one_broken_plugin_stops_nobody(plugins: Plugins) -> None:
+def test_a_broken_plugin_does_not_stop_the_others(plugins: Plugins) -> None:
     assert "there_is_no_such_module" in plugins.failures["broken_things"]
     assert len(plugins.failures) == 2
 

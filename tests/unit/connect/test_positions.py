@@ -64,7 +64,7 @@ def test_ids_go_on_where_any_task_of_the_connector_was() -> None:
     assert (standing.batch_id, standing.epoch) == (41, "y")
 
 
-def test_offsets_that_somebody_set_from_outside_count() -> None:
+def test_offsets_that_were_set_from_outside_count() -> None:
     standing = standing_of({ONE: CommittedOffset(100, -1, "by hand")}, [ONE], task=0)
     assert standing.positions == {ONE: 100}
     assert standing.batch_id == 0

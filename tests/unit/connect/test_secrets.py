@@ -1,4 +1,4 @@
-"""References in configurations: where they are looked up, what they may not show, and that nobody sees the values."""
+"""References in configurations: where they are looked up, what may be shown, and that the values stay secret."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_aborted_may_be_committed() -> None:
     assert given_up(None)
     # What a coordinator says that has committed it already, where the answer did not arrive.
     assert not given_up(KafkaError(ErrorCode.INVALID_TXN_STATE, "already committed"))
-    assert not given_up(TimedOut("nobody answers"))
+    assert not given_up(TimedOut("no answer"))
 
 
 def test_who_was_fenced_says_so_first_of_all() -> None:

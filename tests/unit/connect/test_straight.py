@@ -30,7 +30,7 @@ UPPER = {"transforms": "t", "transforms.t.type": "InsertField$Value", "transform
         ("value string", {"value.converter": STRING, **UPPER}, False),
     ],
 )
-def test_only_text_and_bytes_that_nobody_changes_are_kept(schema: str, config: dict[str, str], kept: bool) -> None:
+def test_only_unchanged_text_and_bytes_are_kept(schema: str, config: dict[str, str], kept: bool) -> None:
     kinds = {"string": StringType(), "binary": BinaryType(), "bigint": LongType()}
     columns = [StructField(name, kinds[kind]) for name, kind in (word.split() for word in schema.split(", "))]
     assert build_chain(config, Plugins(())).keeps(StructType(columns)) is kept

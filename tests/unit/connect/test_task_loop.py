@@ -188,7 +188,7 @@ def test_a_batch_that_ends_every_process_ends_the_task() -> None:
     asyncio.run(run())
 
 
-def test_a_lost_process_is_replaced_for_as_long_as_somebody_says() -> None:
+def test_a_lost_process_is_replaced_for_the_configured_time() -> None:
     async def run() -> None:
         events = Events()
         script = [*[fails(LostAttemptError("it has ended"))] * (LOST_ATTEMPTS_MAX + 2), works]
@@ -201,7 +201,7 @@ def test_a_lost_process_is_replaced_for_as_long_as_somebody_says() -> None:
     asyncio.run(run())
 
 
-def test_anything_is_tried_again_for_as_long_as_somebody_says() -> None:
+def test_errors_are_retried_for_the_configured_time() -> None:
     async def run() -> None:
         events = Events()
         script = [fails(ValueError("odd")), fails(ValueError("odd")), works]

@@ -102,7 +102,7 @@ def test_what_an_open_transaction_hides_is_not_cut_off(monkeypatch: pytest.Monke
     assert task._positions == {ONE: 50, OTHER: 10}
 
 
-def test_a_topic_that_was_made_again_while_nobody_read_it_is_read_from_its_beginning(
+def test_a_topic_that_was_created_again_between_reads_is_read_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where the target keeps offsets: those are of the topic that was."""

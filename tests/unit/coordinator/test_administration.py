@@ -157,7 +157,7 @@ def test_the_topic_is_created_when_it_is_first_needed(log_directory: str) -> Non
     path.stop()
 
 
-def test_without_a_topic_nobody_coordinates(log_directory: str) -> None:
+def test_without_a_topic_there_is_no_coordinator(log_directory: str) -> None:
     path = GroupPath(log_directory)
     member = Member(path, "g")
     assert member.join() is ErrorCode.NOT_COORDINATOR

@@ -134,7 +134,7 @@ def test_a_member_the_leader_forgot_gets_nothing(path: GroupPath) -> None:
 # Changes.
 
 
-def test_a_newcomer_makes_everybody_join_again(path: GroupPath) -> None:
+def test_a_new_member_makes_all_members_join_again(path: GroupPath) -> None:
     old, new = Member(path, "g"), Member(path, "g")
     stable_group(path, old)
     assert new.join() is None
@@ -291,7 +291,7 @@ def test_strangers_are_refused_everywhere(path: GroupPath) -> None:
     assert stranger.commit({("t", 0): 1}) is UNKNOWN_MEMBER_ID
 
 
-def test_a_group_that_is_not_there_knows_nobody(path: GroupPath) -> None:
+def test_an_unknown_group_has_no_members(path: GroupPath) -> None:
     stranger = Member(path, "gone")
     stranger.member_id, stranger.generation = "nobody", 1
     assert stranger.join_once() is UNKNOWN_MEMBER_ID
@@ -321,7 +321,7 @@ def test_a_group_has_a_name(path: GroupPath) -> None:
     assert nameless.leave() is ErrorCode.INVALID_GROUP_ID
 
 
-def test_a_full_group_takes_nobody_in(make: Callable[..., GroupPath]) -> None:
+def test_a_full_group_refuses_new_members(make: Callable[..., GroupPath]) -> None:
     path = make(group_max_size="2")
     first, second, third = Member(path, "g"), Member(path, "g"), Member(path, "g")
     stable_group(path, first, second)

@@ -85,8 +85,10 @@ class Bench:
     def sync(self) -> None:
         member = self.chance.choice(self.members)
         self.assigned += 1
-        everybody = {each.member_id: b"%d of %d" % (self.assigned, number) for number, each in enumerate(self.members)}
-        member.sync(everybody if member.is_leader else None)
+        assignments = {
+            member.member_id: b"%d of %d" % (self.assigned, number) for number, member in enumerate(self.members)
+        }
+        member.sync(assignments if member.is_leader else None)
 
     def rebalance(self) -> None:
         """All members do what good clients do, and some of them are a little slow."""
@@ -95,10 +97,12 @@ class Bench:
         self.path.advance(self.chance.choice([3_000, 3_000, 20_000]))
         self.check()
         self.assigned += 1
-        everybody = {each.member_id: b"%d of %d" % (self.assigned, number) for number, each in enumerate(self.members)}
+        assignments = {
+            member.member_id: b"%d of %d" % (self.assigned, number) for number, member in enumerate(self.members)
+        }
         for member in sorted(self.members, key=lambda _: self.chance.random()):
             if self.chance.random() < 0.95:
-                member.sync(everybody if member.is_leader else None)
+                member.sync(assignments if member.is_leader else None)
 
     def heartbeat(self) -> None:
         member = self.chance.choice(self.members)

@@ -54,7 +54,7 @@ def delete(path: GroupPath, group_id: str, topic: str, *indexes: int) -> tuple[E
 # Committing.
 
 
-def test_anybody_may_commit_for_a_group_without_members(path: GroupPath) -> None:
+def test_any_client_may_commit_for_a_group_without_members(path: GroupPath) -> None:
     assert path.commit_offsets("g", {T0: 5, ("t", 2): 7}, metadata="here") == {T0: NONE, ("t", 2): NONE}
     assert path.fetch_offsets("g", {"t": [0, 1, 2]}) == {T0: 5, ("t", 1): -1, ("t", 2): 7}
     assert path.commit_offsets("g", {T0: 3}) == {T0: NONE}
@@ -255,7 +255,7 @@ def test_offsets_expire_some_time_after_the_group_is_empty(make: Callable[..., G
     assert "g" not in path.shard("g").groups
 
 
-def test_offsets_of_a_topic_nobody_reads_any_more_expire_one_by_one(make: Callable[..., GroupPath]) -> None:
+def test_offsets_of_unsubscribed_topics_expire_one_by_one(make: Callable[..., GroupPath]) -> None:
     path = make(offsets_retention_minutes="60", offsets_retention_check_interval_ms="60000")
     path.create_topic("u", 1)
     member = Member(path, "g", session_timeout_ms=1_800_000)

@@ -83,7 +83,7 @@ def test_nothing_is_told_about_groups(path: TransactionPath) -> None:
     assert codes_about_groups(path) == known
     path.may_be_replaced = True
     assert codes_about_groups(path) == [NOT_COORDINATOR] * 4 + [ErrorCode.COORDINATOR_NOT_AVAILABLE]
-    assert member.heartbeat() is NONE, "whoever is a member stays one"
+    assert member.heartbeat() is NONE, "a member stays a member"
     assert member.commit({T0: 1}) is NONE, "whether it counts is for the replicas to say"
     path.may_be_replaced = False
     assert codes_about_groups(path) == known
@@ -115,7 +115,7 @@ def test_a_producer_is_not_told_what_was_true_before(path: TransactionPath) -> N
     assert producer.commit() is NONE
 
 
-def test_nobody_replaces_the_only_replica(path: TransactionPath) -> None:
+def test_the_only_replica_cannot_be_replaced(path: TransactionPath) -> None:
     producer = Producer(path, "x")
     producer.init()
     producer.add(T0)
@@ -165,11 +165,11 @@ def follow(path: GroupPath, topic: str, index: int = 0) -> None:
 
 
 def test_a_commit_whose_time_is_over_is_not_told_before_it_counts(log_directory: str) -> None:
-    """It stays in the log and in memory, and whoever leads next may never have seen it."""
+    """It stays in the log and in memory, and the next leader may never have seen it."""
     path = shared_offsets(log_directory)
     committing = path.begin(commit_request(7), 9)
     path.advance(5_000)
-    assert committing.done, "nobody waits for ever"
+    assert committing.done, "the request is answered"
     fetching = path.begin(fetch_request(), 8)
     path.run()
     assert not fetching.done

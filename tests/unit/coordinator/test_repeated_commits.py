@@ -197,9 +197,7 @@ def test_commits_of_one_turn_share_an_append(path: RecognisingPath) -> None:
     assert path.fetch_offsets("g") == {T0: 99}
 
 
-def test_an_answer_that_may_be_throttled_is_nobody_elses(
-    path: RecognisingPath, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_may_be_throttled_is_not_shared(path: RecognisingPath, monkeypatch: pytest.MonkeyPatch) -> None:
     context_of = path.context
 
     def context_with_quota(api_key: int, version: int) -> Any:

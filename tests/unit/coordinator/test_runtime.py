@@ -148,7 +148,7 @@ def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> Non
 
 def test_a_defect_behind_one_answer_keeps_no_other_waiting(path: GroupPath, caplog: pytest.LogCaptureFixture) -> None:
     def break_down(*_: object) -> None:
-        raise ValueError("a defect of whoever asked")
+        raise ValueError("a defect of the question")
 
     def answer(_state: object, now_ms: int, *, breaks: bool = False) -> Decision[int]:
         return Decision((), now_ms, on_settled=break_down if breaks else None)

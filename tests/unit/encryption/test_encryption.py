@@ -146,7 +146,7 @@ def test_the_service_is_asked_once_for_many_records() -> None:
     assert service.unwrapped == 3
 
 
-def test_rotation_encryption_anew_and_the_end_of_a_version(key_file: KeyFile) -> None:
+def test_rotation_new_encryption_and_the_end_of_a_version(key_file: KeyFile) -> None:
     serializer, deserializer = pair(key_file.path)
     old = serializer.serialize("orders", b"x")
     assert key_file.rotate("orders") == 2

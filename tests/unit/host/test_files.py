@@ -124,7 +124,7 @@ def test_a_file_that_grows_keeps_room_and_gives_it_back(files: OsFiles, tmp_path
     assert kept_bytes(path) < STEP_BYTES // 2
     assert file.append(b"b" * (STEP_BYTES + 1)) == size
     assert file.size == path.stat().st_size == size + STEP_BYTES + 1
-    # Again, and left behind by a process that was killed: whoever has the file next gives it back.
+    # Again, left behind by a process that was killed: the next process that opens the file releases the room.
     assert kept_bytes(path) >= STEP_BYTES // 2
     file.close()
     reopened = files.open(str(path))

@@ -1,4 +1,4 @@
-"""Limits of connections, from configurations that change and names that nobody knows."""
+"""Limits of connections, from configurations that change and from unknown names."""
 
 from __future__ import annotations
 

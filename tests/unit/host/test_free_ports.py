@@ -12,7 +12,7 @@ from ottla.host.free_ports import HOST, PORTS_KEPT_MAX, free_ports
 from ottla.host.listener import SocketOptions, bind
 
 
-def test_a_port_can_be_had_by_whoever_names_it_and_by_nobody_else() -> None:
+def test_a_reserved_port_is_only_for_the_process_that_names_it() -> None:
     first, second = free_ports(2)
     assert first != second
     for _ in range(2):

@@ -179,7 +179,7 @@ def test_each_purpose_has_its_own_connection() -> None:
     run(answer, scenario)
 
 
-def test_a_silent_peer_fails_everything_under_way_and_the_next_request_connects_anew() -> None:
+def test_a_silent_peer_fails_pending_requests_and_the_next_request_connects_again() -> None:
     silent = True
 
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
@@ -223,7 +223,7 @@ def stumble(_: Deferred[Message]) -> None:
     raise RuntimeError("a defect")
 
 
-def test_after_a_defect_nobody_gets_the_answer_to_another_request(caplog: pytest.LogCaptureFixture) -> None:
+def test_after_a_defect_no_request_gets_the_answer_to_another_one(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
         await finished(peers.send(endpoint, HeartbeatRequest(group_id="7"), purpose="test", timeout_ms=2000))
         # Three answers in one read, then the others: what comes behind the defect is lost.
@@ -251,7 +251,7 @@ def test_a_response_to_another_request_ends_the_connection() -> None:
     run(echo, scenario)
 
 
-def test_a_defect_in_one_who_waits_leaves_nobody_else_waiting_when_the_connection_ends(
+def test_a_defect_in_one_waiter_leaves_no_other_waiting_when_the_connection_ends(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
@@ -265,7 +265,7 @@ def test_a_defect_in_one_who_waits_leaves_nobody_else_waiting_when_the_connectio
     assert "a defect" in caplog.text
 
 
-def test_a_name_that_nobody_can_resolve_now_may_be_asked_for_again() -> None:
+def test_a_name_that_cannot_be_resolved_now_may_be_asked_for_again() -> None:
     class BusyWorkers:
         def submit(self, function: object, *arguments: object) -> Deferred[Any]:
             return Deferred.failed(OSError("too much to do"))
@@ -282,14 +282,14 @@ def test_a_name_that_nobody_can_resolve_now_may_be_asked_for_again() -> None:
 
 
 def test_an_attempt_may_take_twice_as_long_as_the_last_up_to_a_limit() -> None:
-    """KIP-601; after a connection that was made, it begins anew."""
+    """KIP-601; after a successful connection, the timeout begins at its minimum again."""
 
     class NameServer:
         def __init__(self) -> None:
             self.is_there = False
 
         def submit(self, function: object, *arguments: object) -> Deferred[Any]:
-            return Deferred.resolved("127.0.0.1") if self.is_there else Deferred.failed(OSError("nobody knows"))
+            return Deferred.resolved("127.0.0.1") if self.is_there else Deferred.failed(OSError("unknown host"))
 
     async def main() -> None:
         loop, names, peer = asyncio.get_running_loop(), NameServer(), FakePeer(lambda _: HeartbeatResponse())

@@ -251,7 +251,7 @@ def test_the_only_replica_that_crashed_comes_back_as_the_last_known_leader_and_h
 def test_a_new_process_leads_nothing_of_its_former_self_before_its_fence_is_lifted(harness: ControllerHarness) -> None:
     harness.create("alone", -1, -1, assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1])])
     before = partition(harness, "alone").leader_epoch
-    # It stopped in order, but could not take leave; its session is over, and nobody has looked since.
+    # It stopped in order but could not announce it. Its session is over, and no check has run since.
     epoch = harness.image.brokers[1].broker_epoch
     harness.controller.liveness.forget(1)
     harness.add_broker(1, incarnation=2, unfence=False, previous_broker_epoch=epoch)
@@ -344,7 +344,7 @@ def test_the_preferred_leader_is_elected_on_demand(harness: ControllerHarness) -
     assert results[0].error_code == ErrorCode.ELECTION_NOT_NEEDED
 
 
-def test_an_unclean_election_takes_whoever_lives(harness: ControllerHarness) -> None:
+def test_an_unclean_election_takes_any_live_replica(harness: ControllerHarness) -> None:
     alter(harness, 1, [1])
     harness.beat(1, want_fence=True)
     assert partition(harness).leader == -1

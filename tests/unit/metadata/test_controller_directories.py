@@ -201,7 +201,7 @@ def stop(harness: ControllerHarness, broker_id: int) -> int:
     return int(harness.image.brokers[broker_id].broker_epoch)
 
 
-def test_a_replica_that_was_begun_anew_elsewhere_is_not_eligible() -> None:
+def test_a_replica_that_was_created_again_elsewhere_is_not_eligible() -> None:
     harness = two_brokers(min_insync_replicas="2")
 
     def state() -> tuple[int, tuple[int, ...]]:
@@ -220,7 +220,7 @@ def test_a_replica_that_was_begun_anew_elsewhere_is_not_eligible() -> None:
     assert state()[0] == 2
 
 
-def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
+def test_an_empty_disk_in_place_of_the_last_leaders_does_not_lead() -> None:
     harness = two_brokers()
     stop(harness, 2)
     harness.beat(1, offline_log_dirs=[SECOND])
@@ -234,7 +234,7 @@ def test_an_empty_disk_in_place_of_the_last_leaders_leads_nobody() -> None:
     assert (partition.leader, partition.last_known_elr) == (-1, ())
 
 
-def test_an_empty_disk_of_the_last_in_sync_replica_leads_nobody_without_eligible_leaders_either() -> None:
+def test_an_empty_disk_of_the_last_in_sync_replica_does_not_lead_without_eligible_leaders_either() -> None:
     harness = two_brokers()
     disable = FeatureUpdateKey(feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=2)
     assert not done(harness.controller.ask(UpdateFeaturesRequest(feature_updates=[disable]))).error_code
@@ -242,7 +242,7 @@ def test_an_empty_disk_of_the_last_in_sync_replica_leads_nobody_without_eligible
     harness.controller.liveness.forget(1)
     harness.add_broker(1, incarnation=2, log_dirs=[FIRST, UNKNOWN])
     assert assign(harness, UNKNOWN, 0) == [ErrorCode.NONE]
-    # Whoever looks for leaders of partitions without one comes by this one, too.
+    # The search for partitions without a leader finds this one, too.
     harness.add_broker(2, incarnation=2, previous_broker_epoch=second_epoch)
     partition = harness.image.topics.by_name["t"].partitions[0]
     assert (partition.leader, partition.isr) == (-1, ())

@@ -213,7 +213,7 @@ def test_allowing_unclean_elections_elects_at_once(harness: ControllerHarness, s
     assert (now.leader, now.isr, now.leader_recovery_state, now.last_known_elr) == (2, (2,), 1, ())
 
 
-def test_eligible_replicas_lead_before_anybody_unclean(harness: ControllerHarness) -> None:
+def test_eligible_replicas_lead_before_unclean_ones(harness: ControllerHarness) -> None:
     create(harness, "t", [1, 2, 3], min_insync_replicas="2")
     for broker_id in (1, 2, 3):
         harness.beat(broker_id, want_fence=True)

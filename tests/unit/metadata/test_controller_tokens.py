@@ -63,7 +63,7 @@ def test_a_token_is_kept_without_its_hmac(harness: ControllerHarness) -> None:
     assert kept.expiration_timestamp - kept.issue_timestamp == 2 * HOUR
 
 
-def test_a_token_may_be_made_for_somebody_else(harness: ControllerHarness) -> None:
+def test_a_token_may_be_made_for_another_principal(harness: ControllerHarness) -> None:
     made = create(harness, owner="bob")
     assert (made.principal_name, made.token_requester_principal_name) == ("bob", "alice")
     assert harness.image.delegation_tokens[made.token_id].owner == "User:bob"
@@ -78,7 +78,7 @@ def test_the_lifetime_is_the_one_asked_for_up_to_the_limit(
     assert made.expiry_timestamp_ms - made.issue_timestamp_ms == min(lifetime_ms, 2 * HOUR)
 
 
-def test_the_owner_and_the_renewer_renew_and_nobody_else(harness: ControllerHarness) -> None:
+def test_only_the_owner_and_the_renewer_renew(harness: ControllerHarness) -> None:
     made = create(harness)
     hmac = bytes(made.hmac)
     harness.virtual.clock.ms += HOUR

@@ -154,6 +154,6 @@ def test_what_was_committed_is_never_taken_back_from_those_who_follow(harness: C
     with pytest.raises(CorruptMetadataError, match="restart this node"):
         follower.reload(is_followed=True)
     assert watcher.images == []
-    # While nobody follows yet, the leader's word is enough.
+    # Without followers the leader's log alone is enough.
     follower.reload(is_followed=False)
     assert follower.image.offset == older.image.offset

@@ -1,4 +1,4 @@
-"""New directories, known directories, and directories of somebody else."""
+"""New directories, known directories, and directories of another cluster."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_metadata_log_without_an_owner_is_not_formatted_over(name: str) -> Non
     files = MemoryFiles()
     format_(files, "/a", "/b")
     files.make_directories("/a/__cluster_metadata-0")
-    # What is there before the first start may be made anew.
+    # Files from before the first start may be written again.
     files.remove("/a/meta.properties")
     format_(files, "/a", "/b")
     files.write_atomically(f"/a/__cluster_metadata-0/{name}", b"")

@@ -55,7 +55,7 @@ def test_several_controllers_know_each_other_by_directory() -> None:
     assert plan(config(node_id="3"), initial_controllers=BOTH)[1:] == (None,)
 
 
-def test_one_that_joins_others_knows_nobody() -> None:
+def test_a_node_that_joins_a_quorum_knows_no_voters() -> None:
     assert plan(no_initial_controllers=True) == NewQuorum()
     configured = config(controller_quorum_bootstrap_servers="", controller_quorum_voters="1@127.0.0.1:9093")
     assert plan(configured) == NewQuorum()

@@ -67,11 +67,11 @@ def test_below_the_minimum_those_who_leave_stay_eligible_until_it_is_met_again()
     alone = change(partition(1, 2, 3), isr=(1,))
     assert alone is not None
     assert (alone.isr, alone.elr) == ((1,), (2, 3))
-    nobody = change(alone, alive=(2, 3), isr=())
-    assert nobody is not None
+    without_replicas = change(alone, alive=(2, 3), isr=())
+    assert without_replicas is not None
     # The leader is an eligible one, and the last leader stays eligible beside the other.
-    assert (nobody.leader, nobody.isr, nobody.elr) == (2, (2,), (1, 3))
-    met = change(nobody, isr=(2, 3))
+    assert (without_replicas.leader, without_replicas.isr, without_replicas.elr) == (2, (2,), (1, 3))
+    met = change(without_replicas, isr=(2, 3))
     assert met is not None
     assert met.elr == ()
 

@@ -1,6 +1,6 @@
 """Random stories of one partition: brokers fall silent, crash, leave and come back; it is moved, and moved back.
 
-With eligible leader replicas (KIP-966) nobody leads without all that was acknowledged, unless the election says so.
+With eligible leader replicas (KIP-966) every leader has all acknowledged records, unless the election is unclean.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Story:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("elr", [True, False])
-def test_nobody_leads_without_what_was_acknowledged(seed: int, *, elr: bool) -> None:
+def test_every_leader_has_all_acknowledged_records(seed: int, *, elr: bool) -> None:
     story = Story(seed, elr=elr)
     for _ in range(STEPS):
         story.step()

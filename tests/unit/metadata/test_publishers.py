@@ -37,7 +37,7 @@ def test_one_that_fails_keeps_neither_the_others_nor_later_changes_from_being_to
     assert [record.exc_info is not None and "Broken" in record.getMessage() for record in caplog.records] == [True] * 2
 
 
-def test_a_controller_answers_although_somebody_cannot_follow() -> None:
+def test_a_controller_answers_although_a_publisher_fails() -> None:
     harness = ControllerHarness()
     harness.add_broker(1)
     harness.controller.publishers.add(Broken())

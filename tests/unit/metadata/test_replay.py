@@ -293,7 +293,7 @@ def test_a_refused_append_rolls_back() -> None:
     assert list(harness.image.topics.by_name) == ["t"]
 
 
-def test_a_failed_fsync_answers_nobody_and_stops_the_controller() -> None:
+def test_a_failed_fsync_answers_no_request_and_stops_the_controller() -> None:
     virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
     harness = ControllerHarness(virtual=virtual)
     harness.add_broker(1)

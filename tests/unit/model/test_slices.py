@@ -29,7 +29,7 @@ def test_others_are_served_between_two_slices() -> None:
     assert not slices
 
 
-def test_one_slice_in_each_turn_whoever_has_work() -> None:
+def test_one_slice_in_each_turn_of_all_generators() -> None:
     world, said = VirtualWorld(), list[str]()
     slices = Slices(world.scheduler)
     done = [slices.run(counted("a", 2, said)), slices.run(counted("b", 1, said))]

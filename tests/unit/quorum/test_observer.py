@@ -27,7 +27,7 @@ from tests.support.quorum import start_single_voter
 from tests.support.virtual_world import VirtualWorld
 
 LEADER = Endpoint("leader", 1)
-NOBODY = Endpoint("nobody", 2)
+UNREACHABLE = Endpoint("nobody", 2)
 DIRECTORY_ID = Uuid(bytes(range(16)))
 COPY = "/observer/__cluster_metadata-0"
 
@@ -261,7 +261,7 @@ def test_a_leader_that_is_away_is_asked_less_and_less_often_and_found_again(clus
 
 def test_the_next_address_is_tried_when_one_does_not_answer(cluster: Cluster) -> None:
     cluster.start_leader()
-    observer, _ = cluster.start_observer(endpoints=(NOBODY, LEADER))
+    observer, _ = cluster.start_observer(endpoints=(UNREACHABLE, LEADER))
     cluster.run(100)
     assert observer.caught_up.done
 
@@ -370,7 +370,7 @@ def test_a_controller_of_another_cluster_is_not_followed(cluster: Cluster) -> No
     assert len(cluster.requests) == asked
 
 
-def test_a_copy_that_is_damaged_is_fetched_anew(cluster: Cluster) -> None:
+def test_a_damaged_copy_is_fetched_again(cluster: Cluster) -> None:
     leading = cluster.start_leader()
     leading.append([b"one"])
     leading.append([b"two"])

@@ -56,7 +56,7 @@ def _heal(model: Model) -> None:
 
 
 def _check_whole(model: Model) -> None:
-    """Everybody is there: one leads, entries are committed again, and all logs are the same."""
+    """All nodes run: one leads, entries are committed again, and all logs are the same."""
     leader = model.leader()
     assert leader is not None
     model.append(leader)
@@ -117,7 +117,7 @@ def test_two_who_are_left_do_not_stand_against_each_other(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3000, 3020))
 def test_a_change_of_voters_costs_no_leader_its_office(seed: int) -> None:
-    """As long as everybody is there; who removes itself resigns, of course."""
+    """While all nodes run. A leader that removes itself resigns."""
     model = Model(seed=seed, nodes=5, voters=1 + seed % 5)
     model.run(1000)
     for _ in range(60):
@@ -134,7 +134,7 @@ def test_a_change_of_voters_costs_no_leader_its_office(seed: int) -> None:
 
 
 def test_a_voter_that_is_new_has_time_to_be_heard_of() -> None:
-    """The leader was alone for long, so nobody else was ever heard of."""
+    """The leader was alone for long, so it knows no other node."""
     model = Model(seed=1, nodes=2, voters=1)
     model.run(60_000)
     leader = model.leader()

@@ -206,7 +206,7 @@ def test_another_takes_over_long_before_the_fetch_timeout_when_the_leader_is_gon
     assert quorum.leading == [("leads", first), ("leads", quorum.leader().own.node_id)]
 
 
-def test_a_leader_that_reaches_nobody_resigns_and_what_it_appended_is_not_committed() -> None:
+def test_a_leader_that_reaches_no_voter_resigns_and_its_entries_are_not_committed() -> None:
     quorum = Quorum(3)
     quorum.run(500)
     quorum.append(b"one")
@@ -232,7 +232,7 @@ def test_a_leader_that_stops_in_good_order_is_followed_at_once() -> None:
     assert quorum.leader() is not old
 
 
-def test_a_voter_that_was_cut_off_disturbs_nobody_when_it_is_back() -> None:
+def test_a_voter_that_was_cut_off_does_not_disturb_the_leader_when_it_is_back() -> None:
     quorum = Quorum(3)
     quorum.run(500)
     leader = quorum.leader()

@@ -1,6 +1,6 @@
 """Random stories of three voters with real logs: kills, power cuts, full disks, cut lines, snapshots, tiny segments.
 
-Whatever happens, what was reported committed is in everybody's log or snapshot once all are well again, in one order,
+Entries that were reported committed are in every node's log or snapshot once all nodes run again, in one order,
 and all of them come back.
 """
 

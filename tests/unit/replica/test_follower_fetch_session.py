@@ -136,7 +136,7 @@ class TestVeryMany:
         many.restart()
         assert len(ask(many)[0]) == 2
 
-    def test_what_leaves_before_it_was_told_is_nobodys_business(self, many: FollowerFetchSession[str]) -> None:
+    def test_a_partition_that_leaves_before_it_was_sent_is_not_forgotten(self, many: FollowerFetchSession[str]) -> None:
         many.remove((TOPIC, 2))
         assert ask(many) == (["3", "4"], [], 9, 1)
 

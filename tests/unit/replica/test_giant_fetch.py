@@ -50,7 +50,7 @@ def test_others_are_served_meanwhile(node: DataPath) -> None:
     served = 0
     while not poll.done:
         node.virtual.scheduler.run_turn()
-        # Somebody else's request, in the same turn.
+        # A request of another client, in the same turn.
         node.append("t", "x")
         served += 1
     # Three slices each to find, read and settle what is asked for, and to group what is answered; and its bytes.

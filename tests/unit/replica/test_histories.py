@@ -75,7 +75,7 @@ class History:
     # What happens.
 
     def produce(self) -> None:
-        """To whoever believes that it leads."""
+        """To a broker that believes that it leads."""
         leaders = [node for node in self._running() if node.partition().is_leader]
         if not leaders:
             return

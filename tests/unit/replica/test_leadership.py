@@ -48,7 +48,7 @@ def test_a_leader_alone_commits_what_it_writes() -> None:
 
 def test_the_low_watermark_counts_live_replicas() -> None:
     state = leader()
-    # Nobody has told where its log begins.
+    # The start of its log is unknown.
     assert state.low_watermark(40) == -1
     assert state.low_watermark(40, lambda _: False) == 40
     fetch(state, 2, 50)

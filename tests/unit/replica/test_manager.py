@@ -195,7 +195,7 @@ class TestDisks:
         node.virtual.scheduler.advance(1_000)
         assert error_of(node.produce("t", batch("a"))) == ErrorCode.NONE
 
-    def test_a_lost_log_is_not_begun_anew(self, two_disks: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_lost_log_is_not_created_again(self, two_disks: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
         two_disks.create_topic("t")
         two_disks.append("t", "a")
 
@@ -215,7 +215,7 @@ class TestDisks:
         two_disks.create_topic("t")
         assert two_disks.append("t", "new") == 0
 
-    def test_a_log_in_a_directory_that_is_gone_at_start_is_not_begun_anew(
+    def test_a_log_in_a_directory_that_is_gone_at_start_is_not_created_again(
         self, two_disks: DataPath, log_directory: str
     ) -> None:
         two_disks.create_topic("t", 2)
@@ -301,9 +301,9 @@ class TestLogDirectories:
                 # The cluster's metadata.version is older than that.
                 return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
 
-        nobody: Any = SimpleNamespace()
+        other: Any = SimpleNamespace()
         controller: Any = Controller()
-        two_disks.replicas.connect(peers=nobody, controller=controller, broker_epoch=lambda: 1)
+        two_disks.replicas.connect(peers=other, controller=controller, broker_epoch=lambda: 1)
         two_disks.create_topic("t", 2)
         two_disks.virtual.scheduler.advance(1)
         assert sorted(told) == [0, 1]

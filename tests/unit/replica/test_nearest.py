@@ -58,7 +58,7 @@ class TestChoosing:
         assert read(three[1], 0, rack="rack-2", max_wait_ms=500).preferred_read_replica == 2
 
     @pytest.mark.parametrize("rack", ["", "rack-1", "rack-elsewhere"])
-    def test_the_leader_is_read_where_nobody_is_nearer(self, three: ReplicaCluster, rack: str) -> None:
+    def test_the_leader_is_read_if_no_replica_is_nearer(self, three: ReplicaCluster, rack: str) -> None:
         three[1].produce("a", acks=-1)
         three.run(500)
         data = read(three[1], 0, rack=rack)
@@ -111,14 +111,14 @@ class TestReadingFromAFollower:
         three[1].produce("a", acks=-1)
         three.run(1)
         assert not poll.done
-        # Not at the end of the follower's long poll: somebody waits for it.
+        # Not at the end of the follower's long poll: a consumer waits for it.
         three.run(20)
         assert values(poll.result().responses[0].partitions[0].records) == ["a"]
 
     def test_an_old_consumer_is_sent_away(self, three: ReplicaCluster) -> None:
         assert read(three[2], 0, version=10).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def test_a_follower_names_nobody(self, three: ReplicaCluster) -> None:
+    def test_a_follower_names_no_preferred_replica(self, three: ReplicaCluster) -> None:
         assert read(three[2], 0, rack="rack-3").preferred_read_replica == -1
 
     def test_epochs_are_checked(self, three: ReplicaCluster) -> None:

@@ -1,4 +1,4 @@
-"""Thousands of logs are created a few at a time, and nobody can tell but by having to try again."""
+"""Thousands of logs are created a few at a time. A client notices only that it has to retry."""
 
 from __future__ import annotations
 

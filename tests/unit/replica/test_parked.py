@@ -89,16 +89,16 @@ def test_a_defect_ends_one_request_and_no_other(virtual: VirtualWorld, parking: 
     assert parking.parked == 0
 
 
-def test_a_defect_of_whoever_gets_the_answer_keeps_no_other_waiting(virtual: VirtualWorld, parking: Parking) -> None:
+def test_a_defect_of_one_receiver_keeps_no_other_waiting(virtual: VirtualWorld, parking: Parking) -> None:
     def break_down(_: object) -> None:
-        raise ValueError("a defect of whoever asked")
+        raise ValueError("a defect of the caller")
 
     requests = [Waiting(parking) for _ in range(3)]
     answers = [request.park(1_000) for request in requests]
     answers[0].when_done(break_down)
     for request in requests:
         parking.wake(request)
-    with pytest.raises(ValueError, match="a defect of whoever asked"):
+    with pytest.raises(ValueError, match="a defect of the caller"):
         virtual.scheduler.run()
     virtual.scheduler.run()
     assert all(answer.done for answer in answers)

@@ -320,7 +320,7 @@ class TestWorkers:
         node.virtual.scheduler.run()
         assert waiting.result().responses[0].partition_responses[0].base_offset == 1
 
-    def test_the_records_are_packed_anew(self, node: DataPath) -> None:
+    def test_the_records_are_packed_again(self, node: DataPath) -> None:
         node.create_topic("t", compression_type="lz4")
         node.produce("t", self.large("a", codec=Codec.GZIP))
         node.virtual.workers.run_all()

@@ -309,8 +309,9 @@ def test_the_shortcut_does_what_the_handler_does(
 def test_a_disk_that_fails_under_a_batch(
     nodes: list[Node], topic: str, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It takes the partition of the batch before with it, and the one behind is on another disk: nobody may take an
-    outcome for that of a batch which was never written.
+    """The disk of the batch before fails with it, and the batch behind is on another disk.
+
+    No partition may get the outcome of a batch that was never written.
     """
     append, codes = OsFile.append, []
     for node in nodes:

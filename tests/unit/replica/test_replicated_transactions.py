@@ -1,4 +1,4 @@
-"""Transactions on a leader and its follower: markers wait for followers, and whoever leads next knows the same."""
+"""Transactions on a leader and its follower: markers wait for followers, and the next leader has the same state."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_the_next_leader_knows_what_the_last_one_knew(ready: ReplicaCluster) -> 
 
 
 def test_a_marker_that_was_cut_off_is_forgotten(ready: ReplicaCluster) -> None:
-    """The old leader wrote a marker that nobody else has: it has to take the transaction for open again."""
+    """The old leader wrote a marker that no other replica has: the transaction has to be open again."""
     write(ready[1], "a")
     ready.run(1_000)
     ready.cut_off(1)

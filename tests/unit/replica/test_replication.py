@@ -173,7 +173,7 @@ class TestTrouble:
         pair[1].produce("a")
         pair.run(1_000)
         assert pair[2].values() == ["a"]
-        # Nobody knows which answer was lost, so a session is begun anew.
+        # It is unknown which answer was lost, so a new session is opened.
         assert fetches(pair)[0].session_epoch == 0
 
     def test_a_leader_that_comes_back_elsewhere(self, pair: ReplicaCluster) -> None:
@@ -326,7 +326,7 @@ class TestSessions:
         assert [listed(request) for request in fetches(pair)] == [{0: 0, 1: 0, 2: 0}, {1: 1}]
         assert [request.session_epoch for request in fetches(pair)] == [0, 1]
 
-    def test_a_session_that_the_leader_has_dropped_is_begun_anew(self, pair: ReplicaCluster) -> None:
+    def test_a_session_that_the_leader_has_dropped_is_opened_again(self, pair: ReplicaCluster) -> None:
         pair.create_topic(partitions=2)
         pair.run()
         pair[1].replicas.sessions._sessions.clear()
@@ -424,7 +424,7 @@ class TestQuietPartitions:
         many.run(1_000)
         assert many[2].log("many", 7).log_start_offset == 1
 
-    def test_what_nobody_told_is_found_after_a_while(self, many: ReplicaCluster) -> None:
+    def test_an_unannounced_change_is_found_after_a_while(self, many: ReplicaCluster) -> None:
         many[1].produce("a", topic="many", index=7, acks=-1)
         many.run(2_000)
         # Retention does it behind the partition's back.

@@ -217,14 +217,14 @@ def test_after_an_end_with_a_new_epoch_the_old_one_is_fenced_without_asking(benc
 
 @pytest.mark.parametrize("is_answered", [False, True])
 def test_an_older_epoch_than_was_asked_about_is_fenced_without_asking(bench: Bench, is_answered: bool) -> None:
-    """Nobody knows yet of the newer one in the log: the question about it is all there is, and may have failed."""
+    """The newer producer is not in the log yet: there is only the verification of it, which may have failed."""
     newer = bench.send("newer", epoch=1)
     if is_answered:
         bench.coordinator.say(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         assert bench.code(newer) is ErrorCode.NOT_ENOUGH_REPLICAS
     older = bench.send("older", epoch=0)
     if not is_answered:
-        # It waits behind the newer one, and would be asked about again and again while nobody can answer.
+        # It waits behind the newer one, and would be verified again and again while the coordinator cannot answer.
         bench.coordinator.say(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert bench.code(older) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert len(bench.coordinator.asked) == 1
@@ -249,7 +249,7 @@ def test_old_formats_have_no_transactions(bench: Bench) -> None:
     assert not bench.coordinator.asked
 
 
-def test_without_verification_nobody_is_asked(bench: Bench) -> None:
+def test_without_verification_no_coordinator_is_asked(bench: Bench) -> None:
     bench.coordinator.is_enabled = False
     assert bench.code(bench.send("a", version=11)) is ErrorCode.NONE
     assert not bench.coordinator.asked
@@ -391,7 +391,7 @@ def test_a_restart_keeps_an_open_transaction_open(bench: Bench) -> None:
     assert again.last_stable_offset == 3
 
 
-def test_a_transaction_that_nobody_ends_is_counted(bench: Bench) -> None:
+def test_a_hanging_transaction_is_counted(bench: Bench) -> None:
     clock = bench.node.virtual.clock
     sent = bench.send("a", timestamp=clock.now_ms())
     bench.coordinator.say()

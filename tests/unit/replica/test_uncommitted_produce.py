@@ -98,7 +98,7 @@ class Pair:
         return [ErrorCode(each.error_code) for each in response.responses[0].partition_responses], response
 
     def is_left(self) -> bool:
-        """Nobody hangs on a partition any more."""
+        """No request waits for a partition any more."""
         partitions = [self.node.partition(topic, index) for topic in self.topic_ids for index in range(2)]
         return not any(partition.parked_produces for partition in partitions)
 
@@ -123,7 +123,7 @@ def test_the_two_ways_are_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_frame_is_let_go_at_once(pair: Pair) -> None:
     pair.produce()
-    # It cannot be resized while somebody looks into it.
+    # It cannot be resized while a view of it exists.
     pair.frames[QUICK].append(0)
     with pytest.raises(BufferError):
         pair.frames[USUAL].append(0)

@@ -71,7 +71,7 @@ def test_a_defect_has_one(error: Exception) -> None:
     assert not is_hidden()
 
 
-def test_somebody_may_want_to_see_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_failures_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_TRACEBACK", "1")
     with pytest.raises(OptionError):
         Reader(OptionError("no topic")).plan()

@@ -198,7 +198,7 @@ def test_the_log_itself_damaged_below_the_recovery_point_is_refused_not_served()
     bench.append(b"last")
     size = len(bench.files.nodes[f"{DIRECTORY}/00000000000000000000.log"].data) // 60
     bench.restart(clean=True)
-    # The length of a batch in the middle: from there on nobody knows where batches begin.
+    # The length of a batch in the middle: the beginnings of later batches are unknown.
     bench.files.corrupt(f"{DIRECTORY}/00000000000000000000.log", 30 * size + 10, 0x7F)
     refused = 0
     for offset in range(60):

@@ -90,7 +90,7 @@ def test_a_log_whose_only_batch_claims_another_offset_is_empty_when_that_is_cut(
     assert bench.log.epochs.entries == ()
 
 
-def test_a_log_can_begin_anew_elsewhere(bench: LogBench) -> None:
+def test_a_log_can_be_restarted_at_another_offset(bench: LogBench) -> None:
     for value in (b"a", b"b"):
         bench.append(value)
     bench.log.truncate_fully_and_start_at(100)

@@ -357,7 +357,7 @@ def test_a_broken_directory_does_not_fail_logs_of_another() -> None:
     assert not node.logs.directories[1].is_offline
 
 
-def test_a_log_in_a_failed_directory_is_not_begun_anew_elsewhere() -> None:
+def test_a_log_in_a_failed_directory_is_not_created_elsewhere() -> None:
     node = Node("/d1", "/d2")
     node.start()
     node.append(node.create("t", 0), b"precious")

@@ -282,7 +282,7 @@ def test_the_transaction_index_is_rebuilt_after_a_crash(bench: LogBench) -> None
 
 @pytest.mark.parametrize("damage", [b"", None, bytes(34), b"cut"], ids=["empty", "gone", "zeros", "cut"])
 def test_the_transaction_index_is_rebuilt_below_the_latest_snapshot_too(damage: bytes | None) -> None:
-    """What was not flushed may be lost, whichever of the files reached the disk."""
+    """Unflushed data may be lost, in any combination of files."""
     bench = LogBench()
     for producer_id in (1, 2):
         transact(bench, producer_id, 0)
@@ -325,7 +325,7 @@ def test_aborted_transactions_survive_a_power_cut_after_a_flush(clean: bool, rol
         bench.log.flush()
     assert bench.log.recovery_point == bench.log.log_end_offset
     if clean:
-        # Whatever closing writes is synced by whoever closes.
+        # The caller of close syncs the files that it has written.
         for path in bench.log.close():
             if not bench.files.is_directory(path):
                 bench.files.open(path).sync()

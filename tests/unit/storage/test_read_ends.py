@@ -53,7 +53,7 @@ def test_what_was_cut_off_is_forgotten() -> None:
 def test_no_more_than_a_few_places_are_kept() -> None:
     bench = filled(index_interval_bytes=200)
     segment = bench.log.segments.active
-    assert not segment._read_ends, "nobody has read yet"
+    assert not segment._read_ends, "there was no read yet"
     assert len(list(read_all(bench.log, max_bytes=500))) == BATCHES
     assert 0 < len(segment._read_ends) <= 32
     assert not LogBench().log.segments.active._read_ends, "each segment has its own"

@@ -11,7 +11,7 @@ from tests.unit.storage.test_manager import Node
 
 
 def test_a_large_topics_directories_are_removed_one_after_another() -> None:
-    """What somebody waits for, such as a flush, does not wait behind all of them."""
+    """Work that a caller waits for, such as a flush, does not wait behind all of them."""
     node = Node(log_segment_delete_delay_ms="5000")
     node.start()
     for index in range(5):

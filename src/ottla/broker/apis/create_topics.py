@@ -35,7 +35,7 @@ def handle(request: CreateTopicsRequest, context: RequestContext, broker: Broker
         refused = {
             topic.name
             for topic in request.topics
-            # Nobody may create the topic of the metadata log: the controller says so.
+            # The topic of the metadata log cannot be created: the controller refuses it.
             if topic.name != CLUSTER_METADATA_TOPIC
             and not context.allows(Operation.CREATE, ResourceType.TOPIC, topic.name)
         }

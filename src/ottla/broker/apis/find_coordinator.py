@@ -36,14 +36,14 @@ logger = logging.getLogger("ottla.broker.find_coordinator")
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_VERSION_WITH_SEVERAL_KEYS = 4
 FIRST_VERSION_WITH_SHARE_GROUPS = 6
-NOBODY = -1
+NO_NODE = -1
 
 
 class _Place(NamedTuple):
     code: ErrorCode
-    node_id: int = NOBODY
+    node_id: int = NO_NODE
     host: str = ""
-    port: int = NOBODY
+    port: int = NO_NODE
 
 
 class _Kind(NamedTuple):

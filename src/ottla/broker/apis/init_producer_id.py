@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["API"]
 
 FIRST_VERSION_WITH_PRODUCER_FENCED = 4
-NOBODY = -1
+NO_PRODUCER = -1
 
 
 def handle(
@@ -39,7 +39,7 @@ def handle(
         and not context.allows(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
     ):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    if (request.producer_id == NOBODY) is not (request.producer_epoch == NOBODY):
+    if (request.producer_id == NO_PRODUCER) is not (request.producer_epoch == NO_PRODUCER):
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return broker.producer_ids.next_id().then(
@@ -56,7 +56,7 @@ def error_response(request: InitProducerIdRequest, version: int, error: KafkaErr
     code = error.code
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    return InitProducerIdResponse(error_code=code, producer_epoch=NOBODY)
+    return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER)
 
 
 API = Api(request=InitProducerIdRequest, response=InitProducerIdResponse, handle=handle, error_response=error_response)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ROWS", "RefusedApi"]
 
-_NO_AUTHENTICATION = "This listener asks nobody to authenticate."
+_NO_AUTHENTICATION = "This listener does not authenticate clients."
 _NO_UNREGISTRATION = "Controllers can be unregistered from metadata.version 4.4-IV2 on, which is not supported yet."
 _NO_SHARE_GROUPS = "Share groups are not switched on."
 

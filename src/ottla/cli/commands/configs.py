@@ -72,7 +72,7 @@ class InOrder(click.Command):
 
 @configs.command("describe", cls=InOrder, help="Show settings and where their values come from.")
 @entity_options
-@click.option("-a", "--all", "everything", is_flag=True, help="Also what nobody has set.")
+@click.option("-a", "--all", "everything", is_flag=True, help="Also values that were never set.")
 @cluster_options
 def describe(session: Session, everything: bool, **given: Any) -> int:
     if quotas := _take_quotas(given):

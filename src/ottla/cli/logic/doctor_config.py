@@ -85,4 +85,4 @@ def _unknown(config: BrokerConfig, properties: Mapping[str, str]) -> Iterator[Fi
         try:
             config.get(name)
         except (ConfigError, KeyError, ValueError):
-            yield Finding(HINT, "settings", f"Nobody reads {name}.", "remove it, or correct its name")
+            yield Finding(HINT, "settings", f"No component reads {name}.", "remove it, or correct its name")

@@ -32,7 +32,7 @@ PARTITIONS_PER_REQUEST = 5000
 RETRY_FIRST_MS = 10
 RETRY_MAX_MS = 1000
 
-NOBODY = -1
+NO_LEADER = -1
 
 # Errors after which the partition never takes the marker; no reader can see the transaction there.
 _HOPELESS = frozenset({ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT})
@@ -150,7 +150,7 @@ class MarkerSender:
                 marker.missing.discard(partition)
             else:
                 by_leader.setdefault(leader, []).append(partition)
-        leaderless = by_leader.pop(NOBODY, None)
+        leaderless = by_leader.pop(NO_LEADER, None)
         if leaderless is not None:
             self._retry(marker, leaderless)
         for node_id, theirs in by_leader.items():

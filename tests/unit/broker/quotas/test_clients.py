@@ -19,7 +19,7 @@ from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.metadata_records import ClientQuotaRecord, EntityData
 
-EVERYBODY: QuotaEntity = (("client-id", None),)
+DEFAULT_CLIENT: QuotaEntity = (("client-id", None),)
 
 
 class StillClock:
@@ -54,7 +54,7 @@ def context(client_id: str = "one", *, api_key: int = 0, user: str = "alice", co
     return RequestContext(api_key, 9, 1, client_id, connection, 0)
 
 
-def quotas(clock: Any, values: dict[str, float], *, entity: QuotaEntity = EVERYBODY) -> ClientQuotas:
+def quotas(clock: Any, values: dict[str, float], *, entity: QuotaEntity = DEFAULT_CLIENT) -> ClientQuotas:
     made = ClientQuotas(BrokerConfig.embedded(), clock)
     made.change({entity: values})
     return made
@@ -85,7 +85,7 @@ def test_clients_of_a_user_share_the_quota_of_the_user(clock: StillClock) -> Non
 def test_a_new_limit_holds_for_what_was_used_before(clock: StillClock) -> None:
     made = quotas(clock, {"producer_byte_rate": 1000.0})
     assert made.produced(context(), 9_999) == 0
-    made.change({EVERYBODY: {"producer_byte_rate": 500.0}})
+    made.change({DEFAULT_CLIENT: {"producer_byte_rate": 500.0}})
     assert made.produced(context(), 1) == 10_000
     made.change({})
     assert made.produced(context(), 1_000_000) == 0
@@ -168,7 +168,7 @@ def test_meters_are_bounded_and_idle_ones_make_room() -> None:
         return RateMeter(assigned, WindowedRate(window_seconds=1, window_count=11), now)
 
     meters: Meters[RateMeter] = Meters("k", make, meters_max=3)
-    meters.change({EVERYBODY: {"k": 10.0}})
+    meters.change({DEFAULT_CLIENT: {"k": 10.0}})
     for name in "abc":
         meter = meters.of("u", name, 0.0)
         assert meter is not None
@@ -178,7 +178,7 @@ def test_meters_are_bounded_and_idle_ones_make_room() -> None:
     shared.record(1, 1.0)
     assert shared is meters.of("u", "e", 1.0)
     assert shared.limit == 10.0
-    # A minute later nobody uses anything, and there is room for everybody.
+    # A minute later no client uses its quota, and there is room for all.
     assert meters.of("u", "f", 60.0) is not meters.of("u", "g", 60.0)
     assert len(meters) <= 3
     # An hour later they are not told any more either.

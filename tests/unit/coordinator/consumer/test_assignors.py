@@ -87,7 +87,7 @@ def test_uniform_is_even_and_moves_no_more_than_it_must(counts: dict[Uuid, int],
     after = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(new_size)}, counts, before))
     assert loads(after)[-1] - loads(after)[0] <= 1
     stayers = {member_id: target for member_id, target in before.items() if member_id in after}
-    # Whoever stays gives up only what is above its new share.
+    # A remaining member gives up only partitions above its new share.
     share = -(-sum(counts.values()) // new_size)
     surplus = sum(max(0, sum(map(len, target.values())) - share + 1) for target in stayers.values())
     assert moved(stayers, after) <= surplus

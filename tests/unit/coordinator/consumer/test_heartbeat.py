@@ -30,7 +30,7 @@ def topic_id(path: GroupPath, name: str = "t") -> Uuid:
 
 
 def settle(path: GroupPath, *members: ConsumerMember) -> None:
-    """Everybody does as told until nothing moves any more."""
+    """All members follow their assignments until no partition moves any more."""
     for _ in range(5):
         for member in members:
             member.converge()
@@ -46,7 +46,7 @@ def test_a_first_member_gets_everything_at_once(path: GroupPath) -> None:
     # Nothing has changed: the answer says no more than that.
     member.converge()
     assert member.last.assignment is None
-    # Whoever asks for everything gets it.
+    # A heartbeat with all fields gets the whole assignment.
     assert member.beat(full=True) is ErrorCode.NONE
     assert member.last.assignment is not None
 
@@ -205,7 +205,7 @@ def test_an_assignment_that_cannot_be_written_changes_nothing(make_consumer: Cal
 # Static members.
 
 
-def test_a_static_member_is_back_with_what_it_had_and_nobody_rebalances(path: GroupPath) -> None:
+def test_a_static_member_returns_to_its_partitions_without_a_rebalance(path: GroupPath) -> None:
     first = ConsumerMember(path, "g", "a", instance_id="i")
     second = ConsumerMember(path, "g", "b")
     first.join()

@@ -126,7 +126,7 @@ def test_a_static_member_may_come_back_with_the_other_protocol(path: GroupPath) 
     assert new.join() is ErrorCode.NONE
     assert new.count == 3
     assert old.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
-    # And back: nobody else speaks the new protocol, so the group is a classic one at once, without a rebalance.
+    # And back: no other member uses the new protocol, so the group is a classic one at once, without a rebalance.
     again = Member(path, "g", instance_id="i")
     assert again.join() is ErrorCode.NONE
     group = path.shard("g").groups["g"]
@@ -231,7 +231,7 @@ def test_classic_members_that_are_left_alone_in_a_consumer_group_share_it(
     rejoin(old)
     new.beat()
     assert new.leave() is ErrorCode.NONE
-    # Nobody speaks the new protocol any more, but the group may not go back.
+    # No member uses the new protocol any more, but the group may not go back.
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     rejoin(old)
     assert partitions_of(old) == {0, 1, 2}

@@ -118,7 +118,7 @@ def test_the_producer_is_answered_before_the_markers_and_the_next_begins_after_t
 
 
 @pytest.mark.parametrize(("version", "request_version", "wait_ms"), [(1, 3, 100), (2, 5, 10)])
-def test_whoever_waits_too_long_for_markers_is_told_to_come_back(
+def test_a_request_that_waits_too_long_for_markers_has_to_be_repeated(
     path: TransactionPath, version: int, request_version: int, wait_ms: int
 ) -> None:
     path.leaders.silent.add(1)
@@ -242,7 +242,7 @@ def test_a_newer_instance_aborts_and_fences_the_older(make_path: Callable[..., T
     assert older.commit() is ErrorCode.PRODUCER_FENCED
 
 
-def test_a_repeated_init_gets_the_same_answer_until_somebody_newer_comes(path: TransactionPath) -> None:
+def test_a_repeated_init_gets_the_same_answer_until_a_newer_producer_comes(path: TransactionPath) -> None:
     producer = Producer(path, "x")
     producer.init()
     before = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
@@ -294,7 +294,7 @@ def test_a_continuing_producer_may_repeat_the_step_to_a_new_id(path: Transaction
         assert producer.init(**old) is ErrorCode.PRODUCER_FENCED
 
 
-def test_whoever_has_the_used_up_id_has_to_have_its_last_epoch(path: TransactionPath) -> None:
+def test_a_producer_with_the_exhausted_id_has_to_have_its_last_epoch(path: TransactionPath) -> None:
     producer = Producer(path, "x")
     producer.init()
     first_id = producer.producer_id
@@ -314,7 +314,7 @@ def test_a_producer_id_is_used_up_by_transactions(path: TransactionPath, commits
     assert producer.end(commits=commits) is NONE
     assert (producer.producer_id, producer.epoch) == (first_id + 1, 0)
     assert path.transaction("x").next_producer_id == first_id + 1
-    # Whoever has the new id is early, not wrong.
+    # A producer with the new id is early, but valid.
     assert producer.end(commits=commits) is ErrorCode.CONCURRENT_TRANSACTIONS
     path.leaders.release()
     path.run()
@@ -387,7 +387,7 @@ def test_two_phase_commits_are_refused_as_kafka_does(path: TransactionPath) -> N
     assert path.ask(request, 6).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_an_id_that_nobody_uses_is_forgotten(make_path: Callable[..., TransactionPath]) -> None:
+def test_an_unused_id_is_forgotten(make_path: Callable[..., TransactionPath]) -> None:
     path = make_path(
         transactional_id_expiration_ms="100000", transaction_remove_expired_transaction_cleanup_interval_ms="10000"
     )

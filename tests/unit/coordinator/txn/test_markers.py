@@ -104,7 +104,7 @@ def test_a_marker_follows_the_leader(path: TransactionPath) -> None:
     path.advance(2_000)
     tries = len(path.leaders.requests)
     path.advance(5_000)
-    assert len(path.leaders.requests) == tries, "nobody leads, and nobody is asked"
+    assert len(path.leaders.requests) == tries, "a partition without a leader is asked about"
     path.leaders.moved[T0] = 3
     path.advance(1_000)
     assert path.status("x") == "CompleteCommit"
@@ -148,7 +148,7 @@ def test_a_partition_that_can_never_take_a_marker_does_not_hold_up_the_rest(path
     assert path.status("x") == "CompleteCommit"
 
 
-def test_whoever_no_longer_coordinates_sends_no_more(path: TransactionPath) -> None:
+def test_a_former_coordinator_sends_no_more_markers(path: TransactionPath) -> None:
     path.leaders.unreachable.add(1)
     begun(path, "x", T0).commit()
     shard = path.transactions.runtime.shard_of("x")
@@ -190,7 +190,7 @@ def test_two_parts_of_one_marker_for_the_same_broker_go_one_after_the_other(path
     assert sorted(batch.partition for batch in path.leaders.written if batch.partition != T2) == [T0, T1]
 
 
-def test_a_marker_that_is_sent_anew_is_finished_once(path: TransactionPath) -> None:
+def test_a_marker_that_is_sent_again_is_finished_once(path: TransactionPath) -> None:
     path.leaders.silent.add(1)
     producer = begun(path, "x", T0)
     producer.commit()

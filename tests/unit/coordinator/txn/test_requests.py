@@ -46,7 +46,7 @@ class Denying(AllowAll):
 
 
 def ask_denied(path: TransactionPath, handler: Any, request: Any, version: int, *denied: Any) -> Any:
-    """What somebody is answered who may not do that."""
+    """The answer to a client without the right to do that."""
     context = path.context(request.API_KEY, version)
     context.connection.authorizer = Denying(*denied)
     try:

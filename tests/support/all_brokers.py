@@ -1,8 +1,8 @@
-"""Waiting until all brokers of a cluster have heard what was decided so far.
+"""Waiting until all brokers of a cluster have replayed the changes so far.
 
-A change is answered when the controller has decided it, and each broker hears of it in its own time: whoever asks
-another one at once may be told what was before. Brokers hear of all changes in one order, so that whoever knows of one
-more knows of all before it. That one more is a setting of a group that nobody uses.
+A change is answered when the controller has committed it, and brokers replay it later: a request to another broker may
+get an answer from before the change. All brokers replay changes in the same order. So this module makes one more
+change, to a setting of an unused group. A broker that shows this setting has replayed all earlier changes, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.raw_client import RawClient
 
 __all__ = ["until_all_know"]
 
-GROUP = "known-to-everybody"
+GROUP = "known-to-all-brokers"
 SETTING = "consumer.heartbeat.interval.ms"
 WAIT_SECONDS_MAX = 60.0
 
