@@ -115,9 +115,8 @@ def test_metadata_of_named_topics(node: Node, version: int) -> None:
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [(1, "127.0.0.1", 9093)]
     (topic,) = response.topics
     assert (topic.error_code, topic.name) == (ErrorCode.NONE, "orders")
-    assert [
-        (partition.partition_index, partition.leader_id, partition.isr_nodes) for partition in topic.partitions
-    ] == [
+    partitions = [(part.partition_index, part.leader_id, part.isr_nodes) for part in topic.partitions]
+    assert partitions == [
         (0, 1, [1]),
         (1, 1, [1]),
         (2, 1, [1]),
