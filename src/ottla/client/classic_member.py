@@ -2,8 +2,8 @@
 
 The classic protocol is the same for every kind of group. Members join with metadata of their own; the coordinator
 picks a leader and hands it the metadata of all members; the leader computes the assignments; SyncGroup distributes
-them. The content of metadata and assignments is up to the protocol type: consumers, Connect workers and others are built
-on this class.
+them. The content of metadata and assignments is up to the protocol type: consumers, Connect workers and others are
+built on this class.
 
 A method that returns None asks its caller to join again. The coordinator may have removed the member meanwhile; then
 `is_member` is False, and what the member was assigned belongs to other members.
