@@ -14,6 +14,10 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+from confluent_kafka.schema_registry.rules.encryption.dek_registry.dek_registry_client import (
+    DekAlgorithm,
+    DekRegistryClient,
+)
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pool, json_format, message_factory, timestamp_pb2
 from google.protobuf.message import Message
@@ -305,3 +309,28 @@ def test_records_have_confluents_form(
     value = json.loads(message.value())
     assert list(value) == ["subject", "version", "id", "schemaType", "schema", "deleted"]
     assert (value["schema"], value["deleted"]) == (PERSON, False)
+
+
+def test_keys_of_encrypted_fields(registry: RegistryProcess, subject: str) -> None:
+    """confluent-kafka's own client stores and finds keys."""
+    with DekRegistryClient({"url": registry.url}) as client:
+        kek = client.register_kek(subject, "local-kms", "some-key", shared=False, kms_props={"a": "b"}, doc="for tests")
+        assert client.get_kek(subject).kms_key_id == kek.kms_key_id == "some-key"
+        dek = client.register_dek(subject, "orders-value", "bWF0ZXJpYWw=", algorithm=DekAlgorithm.AES256_GCM)
+        assert dek.encrypted_key_material == "bWF0ZXJpYWw="
+        found = client.get_dek(subject, "orders-value", algorithm=DekAlgorithm.AES256_GCM, version=-1)
+        assert (found.version, found.encrypted_key_material) == (1, "bWF0ZXJpYWw=")
+    path = f"/dek-registry/v1/keks/{subject}"
+    assert registry.get(f"{path}/deks") == ["orders-value"]
+    assert registry.get(f"{path}/deks/orders-value/versions") == [1]
+    body = {"name": subject, "kmsType": "local-kms", "kmsKeyId": "other"}
+    assert registry.code("POST", "/dek-registry/v1/keks", body) == (409, 40971)
+    assert registry.code("GET", "/dek-registry/v1/keks/none") == (404, 40470)
+    assert registry.code("DELETE", path) == (403, 40370)
+    assert registry.code("POST", "/dek-registry/v1/keks", {**body, "name": "n", "shared": True}) == (422, 42271)
+    assert registry.ask("DELETE", f"{path}/deks/orders-value") == (204, None)
+    assert registry.code("GET", f"{path}/deks/orders-value") == (404, 40470)
+    assert registry.ask("DELETE", f"{path}/deks/orders-value?permanent=true") == (204, None)
+    assert registry.ask("DELETE", path) == (204, None)
+    assert registry.ask("POST", f"{path}/undelete", {}) == (204, None)
+    assert registry.get(path)["name"] == subject

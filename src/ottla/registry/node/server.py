@@ -16,6 +16,7 @@ from yarl import URL
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.node.answers import CONTENT_TYPE, error_answer
 from ottla.registry.node.compatibility_routes import compatibility_routes
+from ottla.registry.node.key_routes import key_routes
 from ottla.registry.node.schema_routes import schema_routes
 from ottla.registry.node.service import Elsewhere, RegistryService
 from ottla.registry.node.settings_routes import settings_routes
@@ -45,7 +46,7 @@ class RegistryServer:
     async def start(self) -> None:
         """Takes the port. Requests are answered with 503 until the service has started. Raises OSError."""
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
-        for make in (schema_routes, subject_routes, settings_routes, compatibility_routes):
+        for make in (schema_routes, subject_routes, settings_routes, compatibility_routes, key_routes):
             for method, path, handler in make(self._service):
                 app.router.add_route(method, path, handler)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)

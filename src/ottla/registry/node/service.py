@@ -15,6 +15,7 @@ from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import KafkaError
 from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.keys import KeyState
 from ottla.registry.core.records import Record
 from ottla.registry.core.registry import Registry
 from ottla.registry.node.election import Election, Identity
@@ -30,6 +31,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
     topic: str = "_schemas"
+    keys_topic: str = "_dek_registry_keys"
     group_id: str = "schema-registry"
     # None: three, or the number of brokers if there are fewer.
     replicas: int | None = None
@@ -50,7 +52,9 @@ class RegistryService:
         self.registry = Registry()
         self.settings = settings
         self._client = client
+        self.keys = KeyState()
         self._topic = CompactedTopic(client, settings.topic, self._replay, replicas=settings.replicas)
+        self._keys_topic = CompactedTopic(client, settings.keys_topic, self._replay_key, replicas=settings.replicas)
         self._cluster: Cluster | None = None
         self._election: Election | None = None
         self._electing: asyncio.Task[None] | None = None
@@ -65,7 +69,7 @@ class RegistryService:
         """Returns when all schemas are read and a writer is known."""
         self._cluster = Cluster(self._client)
         self.cluster_id = (await self._cluster.refresh([])).cluster_id or ""
-        await self._topic.start()
+        await asyncio.gather(self._topic.start(), self._keys_topic.start())
         self._election = Election(self._cluster, self.settings.group_id, identity, self._on_elected)
         self._electing = asyncio.ensure_future(self._election.run())
         await self._elected.wait()
@@ -78,7 +82,7 @@ class RegistryService:
         if self._election is not None:
             with suppress(ClientError, KafkaError, TimeoutError):
                 await self._election.leave()
-        await self._topic.stop()
+        await asyncio.gather(self._topic.stop(), self._keys_topic.stop())
         if self._cluster is not None:
             await self._cluster.close()
 
@@ -88,6 +92,13 @@ class RegistryService:
 
     async def write(self, decide: Callable[[], tuple[list[Record], T]]) -> T:
         """The answer of a decision whose records are committed and replayed. Raises Elsewhere or RegistryError."""
+        return await self._write(self._topic, decide)
+
+    async def write_keys(self, decide: Callable[[], tuple[list[Record], T]]) -> T:
+        """As `write`, for a decision about keys."""
+        return await self._write(self._keys_topic, decide)
+
+    async def _write(self, topic: CompactedTopic, decide: Callable[[], tuple[list[Record], T]]) -> T:
         if not self._is_writer:
             if self._writer is None:
                 raise RegistryError(50004, "No instance of the registry has been elected to write. Try again.")
@@ -98,23 +109,24 @@ class RegistryService:
             return [record.encoded() for record in records], answer
 
         try:
-            return await self._topic.write(encoded, self.settings.write_timeout_ms)
+            return await topic.write(encoded, self.settings.write_timeout_ms)
         except WriteFailed as error:
-            raise RegistryError(50001, f"Error while writing to the topic {self.settings.topic}: {error}") from error
+            raise RegistryError(50001, f"Error while writing to the topic {topic.topic}: {error}") from error
 
     async def catch_up(self) -> None:
         """Reads what another instance has written. A slow cluster only means that the next answer is older."""
         with suppress(ClientError, KafkaError, TimeoutError):
-            await self._topic.read_to_end(5_000)
+            await asyncio.gather(self._topic.read_to_end(5_000), self._keys_topic.read_to_end(5_000))
 
     def _replay(self, record: ConsumedRecord) -> None:
-        if record.key is None:
-            return
-        decoded = Record.decode(bytes(record.key), None if record.value is None else bytes(record.value))
-        if decoded is None:
-            logger.warning("The record at offset %d of %s has an unknown form", record.offset, self.settings.topic)
-            return
-        self.registry.state.replay(decoded, record.timestamp)
+        decoded = _decoded(record)
+        if decoded is not None:
+            self.registry.state.replay(decoded, record.timestamp)
+
+    def _replay_key(self, record: ConsumedRecord) -> None:
+        decoded = _decoded(record)
+        if decoded is not None:
+            self.keys.replay(decoded, record.timestamp)
 
     async def _on_elected(self, is_writer: bool, identity: Identity | None) -> None:
         if is_writer and not self._is_writer:
@@ -122,7 +134,16 @@ class RegistryService:
             await self._topic.start_writing()
             logger.info("This instance writes the schemas")
         if not is_writer and self._is_writer:
-            await self._topic.stop_writing()
+            await asyncio.gather(self._topic.stop_writing(), self._keys_topic.stop_writing())
         self._is_writer, self._writer = is_writer, identity
         if identity is not None:
             self._elected.set()
+
+
+def _decoded(record: ConsumedRecord) -> Record | None:
+    if record.key is None:
+        return None
+    decoded = Record.decode(bytes(record.key), None if record.value is None else bytes(record.value))
+    if decoded is None:
+        logger.warning("The record at offset %d of %s has an unknown form", record.offset, record.topic)
+    return decoded
