@@ -13,6 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up --nodes 3 --port 0 --data /tmp/cluster",
         "ottla up --set log.retention.hours=24 --set num.partitions=6",
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
+        "ottla up --registry",
     ),
     "node": ("ottla node --config node.properties",),
     "roles": ("ottla roles",),
@@ -72,6 +73,20 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "registry": (
         "ottla registry --bootstrap-server localhost:9092 --port 8081",
         "ottla registry --host 0.0.0.0 --advertise registry-1.example.com",
+    ),
+    "schemas": ("ottla schemas list", "ottla schemas register orders-value order.avsc", "ottla schemas show 1"),
+    "schemas list": ("ottla schemas list", "ottla schemas list orders --registry http://registry:8081 --json"),
+    "schemas show": ("ottla schemas show orders-value", "ottla schemas show orders-value --version 1"),
+    "schemas register": (
+        "ottla schemas register orders-value order.avsc",
+        "ottla schemas register orders-value order.proto \\",
+        "    --reference common.proto=common:1",
+    ),
+    "schemas check": ("ottla schemas check orders-value order.avsc",),
+    "schemas delete": ("ottla schemas delete orders-value", "ottla schemas delete orders-value --permanent --yes"),
+    "schemas compatibility": (
+        "ottla schemas compatibility orders-value",
+        "ottla schemas compatibility orders-value --set full_transitive",
     ),
     "topics": ("ottla topics list", "ottla topics create orders --partitions 6", "ottla topics describe orders"),
     "topics list": ("ottla topics list", "ottla topics list 'order.*' --exclude-internal"),

@@ -33,6 +33,7 @@ __all__ = [
     "make_session",
     "parsed_file",
     "read_properties",
+    "registry_option",
     "run_async",
     "stop_signals",
     "yes_option",
@@ -261,6 +262,13 @@ def is_explicit(option: str) -> bool:
 def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
     """`--json`, for commands that talk to no cluster."""
     return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(function)
+
+
+def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--registry`, for commands that can do without one."""
+    return click.option(
+        "--registry", envvar="OTTLA_REGISTRY", metavar="URL", help="The Schema Registry, for formats with schemas."
+    )(function)
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:

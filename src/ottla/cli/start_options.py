@@ -22,6 +22,8 @@ class StartOption(NamedTuple):
     default: Any = None
     is_required: bool = False
     is_repeated: bool = False
+    # The value of the option without a word behind it; None: a word is needed.
+    bare: Any = None
 
     @property
     def name(self) -> str:
@@ -35,8 +37,9 @@ def read_options(command: str, words: Sequence[str]) -> dict[str, Any] | None:
         option.name: [] if option.is_repeated else False if option.convert is None else option.default
         for option in options.values()
     }
-    rest = iter(words)
-    for word in rest:
+    waiting = list(reversed(words))
+    while waiting:
+        word = waiting.pop()
         flag, has_value, text = word.partition("=")
         option = options.get(flag)
         if option is None or (option.convert is None and has_value):
@@ -45,7 +48,10 @@ def read_options(command: str, words: Sequence[str]) -> dict[str, Any] | None:
             values[option.name] = True
             continue
         if not has_value:
-            text = next(rest, "-")
+            if option.bare is not None and (not waiting or waiting[-1].startswith("-")):
+                values[option.name] = option.bare
+                continue
+            text = waiting.pop() if waiting else "-"
             if text.startswith("-"):
                 return None
         try:
@@ -124,6 +130,13 @@ START_OPTIONS: dict[str, tuple[StartOption, ...]] = {
             "The name or address that clients are told to connect to.  [default: that of --host, or the machine's "
             "name]",
             _host,
+        ),
+        StartOption(
+            "--registry",
+            "[PORT]",
+            "Run a Schema Registry beside the nodes; 0 takes a free port.  [default port: 8081]",
+            _port,
+            bare=8081,
         ),
         StartOption("--insecure", "", "Accept that a listener that others can reach has no authentication.", None),
         StartOption(

@@ -37,6 +37,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "Topics and records", "produce", "Write lines, JSON or files to a topic.", "kafka-console-producer"
     ),
     "consume": CommandEntry("Topics and records", "consume", "Read records of topics.", "kafka-console-consumer"),
+    "schemas": CommandEntry(
+        "Topics and records", "schemas", "List, show, register, check and delete schemas of a registry.", ""
+    ),
     "get-offsets": CommandEntry(
         "Topics and records", "get_offsets", "Show offsets of partitions, by position or by time.", "kafka-get-offsets"
     ),

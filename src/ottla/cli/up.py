@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.context import ListenerInfo
 from ottla.cli.logic.exposure import exposed_listeners
@@ -28,6 +28,9 @@ from ottla.host.local_cluster import (
 from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError, complaint_about_key, parse_properties
 from ottla.model.ports import DirectoryLocked
+
+if TYPE_CHECKING:
+    from ottla.cli.registry_child import RegistryChild
 
 __all__ = ["up"]
 
@@ -70,6 +73,8 @@ class _Plan(NamedTuple):
     advertised: str
     settings: Mapping[str, str]
     is_insecure: bool
+    # The registry that runs beside the nodes.
+    registry: RegistryChild | None
 
 
 def up(
@@ -81,6 +86,7 @@ def up(
     host: str = HOST,
     advertise: str | None = None,
     insecure: bool = False,
+    registry: int | None = None,
 ) -> int:
     """Runs until the cluster is stopped; returns the exit code. The parameters are the options of `ottla up`."""
     for key in set:
@@ -88,7 +94,18 @@ def up(
             return fail(f"--set {key}: {complaint}", exit_code=WRONG_USAGE)
     if advertise is None:
         advertise = socket.gethostname() if host in _WILDCARDS else host
-    return _up(_Plan(nodes, port, data, host, advertise, set, insecure))
+    child = None
+    if registry is not None:
+        from ottla.cli.registry_child import RegistryChild, missing_libraries
+
+        if missing := missing_libraries():
+            return fail(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
+        child = RegistryChild(registry)
+    try:
+        return _up(_Plan(nodes, port, data, host, advertise, set, insecure, child))
+    finally:
+        if child is not None:
+            child.stop()
 
 
 def _up(plan: _Plan) -> int:
@@ -140,6 +157,8 @@ def _up_one(plan: _Plan) -> int:
     def on_ready(addresses: list[str], metrics_url: str | None) -> None:
         urls = [metrics_url] if metrics_url else []
         say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings)
+        if plan.registry is not None:
+            plan.registry.start(",".join(addresses))
 
     pid_file = os.path.join(node_directory(data, 1), "node.pid")
     config = own_config(properties(port, 0))
@@ -179,10 +198,13 @@ def _up_many(plan: _Plan, *, controllers_so_far: int) -> int:
     ]
     addresses = [address(plan.advertised, broker_port) for broker_port in broker_ports]
     urls = [] if METRICS_KEY in settings else [f"http://{HOST}:{port}/metrics" for port in metrics_ports]
-    return Supervisor(
-        config_files,
-        on_ready=lambda: say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings),
-    ).run()
+
+    def on_ready() -> None:
+        say_ready(addresses, metrics_urls=urls, data=data, with_next_steps=not settings)
+        if plan.registry is not None:
+            plan.registry.start(",".join(addresses))
+
+    return Supervisor(config_files, on_ready=on_ready).run()
 
 
 def _check_exposure(configs: list[BrokerConfig], plan: _Plan) -> int | None:

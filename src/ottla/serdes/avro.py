@@ -51,7 +51,10 @@ class AvroSerializer(SchemaSerializer[Any]):
         return found
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
-        avro = json.loads(schema.text)
+        try:
+            avro = json.loads(schema.text)
+        except ValueError as error:
+            raise ValueError(f"its Avro schema is not JSON: {error}") from error
         if not isinstance(avro, dict) or "name" not in avro:
             return None
         namespace = avro.get("namespace")

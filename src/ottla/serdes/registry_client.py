@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-__all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaText", "registry_client"]
+__all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaText", "quoted", "registry_client"]
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_SECONDS = 30.0
@@ -112,7 +112,7 @@ class RegistryClient:
 
     def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
         """A version; deleted ones are found, because schemas refer to them."""
-        return self._schema(f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true", "", form)
+        return self._schema(f"/subjects/{quoted(subject)}/versions/{version}?deleted=true", "", form)
 
     def latest(
         self,
@@ -128,7 +128,7 @@ class RegistryClient:
         now = time.monotonic()
         if found is None or (seconds >= 0 and now - found[0] > seconds):
             query = [("format", form)] if form else []
-            path = f"/subjects/{quote(subject, safe='')}"
+            path = f"/subjects/{quoted(subject)}"
             if metadata is None:
                 path += "/versions/latest"
             else:
@@ -200,7 +200,7 @@ class RegistryClient:
         found = self._ids.get(key)
         if found is None:
             query = "?normalize=true" if normalize else ""
-            answer = self.call("POST", f"/subjects/{quote(subject, safe='')}{path}{query}", schema.body())
+            answer = self.call("POST", f"/subjects/{quoted(subject)}{path}{query}", schema.body())
             if "guid" not in answer:
                 # Older registries answer a registration with the id alone.
                 answer |= {"guid": ""}
@@ -218,6 +218,11 @@ class RegistryClient:
             separator = "&" if "?" in path else "?"
             found = self._schemas[key] = _text(self.call("GET", f"{path}{separator}{query}" if query else path))
         return found
+
+
+def quoted(text: str) -> str:
+    """A subject as a segment of a path."""
+    return quote(text, safe="")
 
 
 def registry_client(config: Mapping[str, Any]) -> RegistryClient:

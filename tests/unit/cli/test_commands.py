@@ -110,7 +110,7 @@ def test_every_example_is_a_valid_command_line(
     for word in words:
         if word.startswith("data/") and "." not in word:
             (tmp_path / word).mkdir(parents=True, exist_ok=True)
-        if re.fullmatch(r"[\w/.-]+\.(json|properties|txt|png|log|index)", word):
+        if re.fullmatch(r"[\w/.-]+\.(json|properties|txt|png|log|index|avsc|proto)", word):
             (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / word).write_text("")
     seen: list[str] = []

@@ -15,12 +15,13 @@ from ottla.cli.logic.deserializers import deserializer
 from ottla.cli.logic.format_string import format_string
 from ottla.cli.logic.formatters import Formatter, make_formatter
 from ottla.cli.logic.offset_times import parse_moment, parse_time
-from ottla.cli.logic.record_encryption import decryption, take_settings
+from ottla.cli.logic.record_encryption import Decrypt, decryption, take_settings
 from ottla.cli.logic.record_filter import make_filter
+from ottla.cli.logic.record_formats import FORMATS, Decode, decoding
 from ottla.cli.logic.record_json import ENCODINGS
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import GROUP, TOPIC
-from ottla.cli.session import Session, cluster_options, read_properties, run_async
+from ottla.cli.session import Session, cluster_options, read_properties, registry_option, run_async
 from ottla.client.admin.offsets import EARLIEST, LATEST
 
 __all__ = ["consume"]
@@ -74,6 +75,14 @@ __all__ = ["consume"]
     default="text",
     help="How keys, values and headers are printed.  [default: text]",
 )
+@click.option("--key-format", type=click.Choice(FORMATS), metavar="FORMAT", help="As --value-format, for keys.")
+@click.option(
+    "--value-format",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"How values are encoded; they are printed decoded. {', '.join(FORMATS)}.",
+)
+@registry_option
 @click.option(
     "--formatter-property", "--property", "printing", multiple=True, metavar="K=V", help="print.key=true, ..."
 )
@@ -103,7 +112,8 @@ def consume(
     if isolation_level is not None:
         given["isolation.level"] = isolation_level
     is_member = group is not None or "group.id" in given
-    decrypt = decryption(take_settings(given))
+    decode = decoding(options["key_format"], options["value_format"], options["registry"])
+    decrypt = _both(decryption(take_settings(given)), decode)
     reading = replace(_reading(session, names + more, options, is_member=is_member), decrypt=decrypt)
     if options["from_beginning"] or (reading.to_time is not None and not is_member):
         given["auto.offset.reset"] = "earliest"
@@ -117,6 +127,12 @@ def consume(
     # A mistyped name must not create a topic; the property allows it.
     given.setdefault("allow.auto.create.topics", "false")
     return run_async(consume_records(session.settings, consumer_settings(given), reading))
+
+
+def _both(first: Decrypt | None, then: Decode | None) -> Decrypt | None:
+    if first is None or then is None:
+        return first or then
+    return lambda record: then(first(record))
 
 
 def _needs_no_group(reading: Reading, *, is_member: bool) -> bool:

@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TextIO
 
 import click
 
@@ -13,10 +14,11 @@ from ottla.cli.commands.produce_records import Common, Writer, records_of_files,
 from ottla.cli.logic.client_properties import producer_settings
 from ottla.cli.logic.line_reader import line_format, parse_line
 from ottla.cli.logic.record_encryption import encryption, take_settings
+from ottla.cli.logic.record_formats import FORMATS, encoding
 from ottla.cli.logic.record_json import parse_record
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.names import TOPIC
-from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, run_async
+from ottla.cli.session import Session, cluster_options_with, is_explicit, read_properties, registry_option, run_async
 from ottla.client.settings import parse_bootstrap
 
 __all__ = ["produce"]
@@ -87,6 +89,26 @@ _OF_CONNECTION = ("max.block.ms", "metadata.max.age.ms", "retry.backoff.ms")
 @click.option("--max-memory-bytes", type=click.IntRange(1), hidden=True)
 @click.option("--metadata-expiry-ms", type=click.IntRange(1), hidden=True)
 @click.option("--socket-buffer-size", type=int, hidden=True, expose_value=False)
+@click.option("--key-format", type=click.Choice(FORMATS), metavar="FORMAT", help="As --value-format, for keys.")
+@click.option(
+    "--value-format",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    help=f"How values, which are read as JSON or text, are written. {', '.join(FORMATS)}.",
+)
+@click.option(
+    "--key-schema",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="The schema of keys.  [default: the latest version in the registry]",
+)
+@click.option(
+    "--value-schema",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE",
+    help="The schema of values.  [default: the latest version in the registry]",
+)
+@registry_option
 @click.option("--reader-property", "--property", "reader", multiple=True, metavar="K=V", help="parse.key=true, ...")
 @click.option(
     "--command-property", "--producer-property", "extra", multiple=True, metavar="K=V", help="A property of the client."
@@ -114,6 +136,11 @@ def produce(
     reader_config: str | None,
     extra: tuple[str, ...],
     brokers: str | None,
+    key_format: str | None,
+    value_format: str | None,
+    key_schema: TextIO | None,
+    value_schema: TextIO | None,
+    registry: str | None,
     **flags: object,
 ) -> int:
     if not words and topic is None:
@@ -135,21 +162,31 @@ def produce(
         raise click.UsageError("A file is one record: --input and the properties of lines are about standard input.")
     if kind == "json" and properties:
         raise click.UsageError("--input json and the properties of lines exclude each other.")
-    common = Common(
-        key=None if key is None else key.encode(),
-        headers=[
-            (name, value.encode()) for name, value in parse_key_values(headers, option="--header", literal=True).items()
-        ],
-        partition=partition,
-    )
+    common = _common(key, headers, partition)
     if files:
         records = records_of_files(files)
     elif kind == "json":
         records = records_of_lines(parse_record)
     else:
         records = records_of_lines(functools.partial(parse_line, how=how))
-    writer = Writer(session.output, chosen, common, sync=sync, rate=rate, encrypt=encrypt)
+    convert = encoding(
+        key_format,
+        value_format,
+        registry,
+        key_schema=None if key_schema is None else key_schema.read(),
+        value_schema=None if value_schema is None else value_schema.read(),
+    )
+    writer = Writer(session.output, chosen, common, sync=sync, rate=rate, encrypt=encrypt, convert=convert)
     return run_async(writer.run(session.settings, settings, records, prompts=not files and sys.stdin.isatty()))
+
+
+def _common(key: str | None, headers: tuple[str, ...], partition: int | None) -> Common:
+    pairs = parse_key_values(headers, option="--header", literal=True).items()
+    return Common(
+        key=None if key is None else key.encode(),
+        headers=[(name, value.encode()) for name, value in pairs],
+        partition=partition,
+    )
 
 
 def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) -> dict[str, str]:

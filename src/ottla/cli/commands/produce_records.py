@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.line_reader import LineRecord
 from ottla.cli.logic.record_encryption import Encrypt
+from ottla.cli.logic.record_formats import Convert
 from ottla.cli.output import Output, counted, say_wrong
 from ottla.cli.standard_input import content_of, lines_of
 from ottla.client.errors import ClientError
@@ -70,8 +71,10 @@ class Writer:
         sync: bool,
         rate: float | None,
         encrypt: Encrypt | None = None,
+        convert: Convert | None = None,
     ) -> None:
         self._output = output
+        self._convert = convert
         self._encrypt = encrypt
         self._topic = topic
         self._common = common
@@ -116,13 +119,17 @@ class Writer:
 
     async def _send(self, producer: Producer, record: LineRecord) -> None:
         common = self._common
+        if common.key is not None and record.key is None:
+            record = record._replace(key=common.key)
+        if self._convert is not None:
+            record = self._convert(self._topic, record)
         value, headers = record.value, [*record.headers, *common.headers]
         if self._encrypt is not None:
             value, headers = self._encrypt(self._topic, value, headers)
         delivery = await producer.send(
             self._topic,
             value,
-            common.key if record.key is None else record.key,
+            record.key,
             headers=headers,
             partition=common.partition if common.partition is not None else record.partition,
             timestamp_ms=record.timestamp_ms,

@@ -9,11 +9,10 @@ import sys
 import click
 
 from ottla.cli.failures import Failure
+from ottla.cli.registry_child import missing_libraries
 from ottla.cli.session import Session, cluster_options, run_async
 
 __all__ = ["registry"]
-
-_NEEDED = ("aiohttp", "google.protobuf", "proto_schema_parser", "jsonschema_rs")
 
 
 @click.command(
@@ -34,6 +33,7 @@ _NEEDED = ("aiohttp", "google.protobuf", "proto_schema_parser", "jsonschema_rs")
     "--replicas", type=click.IntRange(1), metavar="N", help="Replicas of a new topic.  [default: 3, or all brokers]"
 )
 @click.option("--follower", is_flag=True, help="This instance is never elected to write.")
+@click.option("--ready-word", default="ready", hidden=True)
 @cluster_options
 def registry(
     session: Session,
@@ -44,8 +44,10 @@ def registry(
     group: str,
     replicas: int | None,
     follower: bool,
+    ready_word: str,
 ) -> int:
-    _check_extra()
+    if missing := missing_libraries():
+        raise Failure(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
     from ottla.registry.node.process import run_registry
     from ottla.registry.node.service import ServiceSettings
 
@@ -60,27 +62,11 @@ def registry(
                 port=port,
                 advertised_host=advertise,
                 settings=settings,
-                on_ready=lambda url: click.echo(f"ready {url}"),
+                lifeline=sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None,
+                on_ready=lambda url: click.echo(f"{ready_word} {url}"),
             )
         )
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise Failure(f"Cannot listen on {host}:{port}: {reason}.") from error
     return 0
-
-
-def _check_extra() -> None:
-    """The registry has more dependencies than a broker: they are an extra of the package."""
-    from importlib.util import find_spec
-
-    missing = [name for name in _NEEDED if _is_missing(find_spec, name)]
-    if missing:
-        raise Failure(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
-
-
-def _is_missing(find_spec: object, name: str) -> bool:
-    assert callable(find_spec)
-    try:
-        return find_spec(name) is None
-    except ModuleNotFoundError:
-        return True

@@ -51,6 +51,7 @@ def _command(name: str) -> click.Command:
                     metavar=option.metavar,
                     help=option.help,
                     **({} if option.default is None else {"default": option.default}),
+                    **({} if option.bare is None else {"is_flag": False, "flag_value": option.bare}),
                 )
             )
     return click.Command(name, help=_HELP[name], params=options, callback=lambda **values: start(name, values))

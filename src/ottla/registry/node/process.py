@@ -63,13 +63,18 @@ async def run_registry(
     advertised_host: str | None,
     settings: ServiceSettings,
     on_ready: Callable[[str], object],
+    lifeline: int | None = None,
 ) -> None:
-    """Runs until the process gets SIGINT or SIGTERM."""
+    """Runs until the process gets SIGINT or SIGTERM, or the other end of the lifeline is closed."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if lifeline is not None:
+        loop.add_reader(lifeline, stopped.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     instance = RegistryInstance(client, host=host, port=port, advertised_host=advertised_host, settings=settings)
     async with instance:
         on_ready(instance.url)
         await stopped.wait()
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
