@@ -52,15 +52,19 @@ class SaslNode:
                 **(settings or {}),
             },
         )
+        self.advertise("127.0.0.1")
+
+    def advertise(self, host: str) -> None:
+        """The name by which clients know the SASL listener."""
         inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
-        outside = f"CLIENTS://127.0.0.1:{self.port}"
-        self.node.settings["listeners"] = f"{inside},{outside}"
+        outside = f"CLIENTS://{host}:{self.port}"
+        self.node.settings["listeners"] = f"{inside},CLIENTS://127.0.0.1:{self.port}"
         self.node.settings["advertised.listeners"] = f"{inside.split(',')[0]},{outside}"
         self.node.settings["listener.security.protocol.map"] = (
             "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT"
         )
         self.node.settings["inter.broker.listener.name"] = "PLAINTEXT"
-        self.address = f"127.0.0.1:{self.port}"
+        self.address = f"{host}:{self.port}"
 
     def __enter__(self) -> SaslNode:
         self.node.start()

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Login", "PasswordLogin", "jaas_options", "log_in", "login_of", "prove_identity"]
 
 OAUTHBEARER = "OAUTHBEARER"
-AVAILABLE = ("PLAIN", *SCRAM_MECHANISMS, OAUTHBEARER)
+GSSAPI = "GSSAPI"
+AVAILABLE = ("PLAIN", *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 # Version 1 puts the tokens into SaslAuthenticate requests.
 _HANDSHAKE_VERSION = 1
 
@@ -42,8 +43,8 @@ class Login(Protocol):
     def user(self) -> str:
         """For error messages."""
 
-    async def exchange(self) -> ClientExchange:
-        """Raises AuthenticationFailed if the credential cannot be had."""
+    async def exchange(self, host: str) -> ClientExchange:
+        """The client's end of an exchange with a node. Raises AuthenticationFailed if the credential cannot be had."""
 
 
 class PasswordLogin(NamedTuple):
@@ -57,7 +58,7 @@ class PasswordLogin(NamedTuple):
         """Without the password."""
         return f"PasswordLogin(mechanism={self.mechanism!r}, user={self.user!r})"
 
-    async def exchange(self) -> ClientExchange:
+    async def exchange(self, host: str) -> ClientExchange:  # noqa: ARG002
         if self.mechanism in SCRAM_MECHANISMS:
             extensions = EXTENSION if self.is_token else None
             return ScramClient(self.mechanism, self.user, self.password, extensions=extensions)
@@ -75,6 +76,10 @@ def login_of(properties: Mapping[str, str]) -> Login:
         from ottla.client.oauth.settings import oauth_login_of
 
         return oauth_login_of(properties, options or {})
+    if mechanism == GSSAPI:
+        from ottla.client.kerberos import kerberos_login_of
+
+        return kerberos_login_of(properties, options or {})
     user, password = properties.get("sasl.username"), properties.get("sasl.password")
     is_token = False
     if options is not None:
@@ -106,7 +111,9 @@ async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> in
 
     Raises AuthenticationFailed if the node refuses the login, or cannot prove itself.
     """
-    return await prove_identity(connection, login, await login.exchange(), timeout_ms=timeout_ms)
+    return await prove_identity(
+        connection, login, await login.exchange(connection.endpoint.host), timeout_ms=timeout_ms
+    )
 
 
 async def prove_identity(connection: Connection, login: Login, exchange: ClientExchange, *, timeout_ms: int) -> int:

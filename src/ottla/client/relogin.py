@@ -48,7 +48,7 @@ class Relogin:
     async def _log_in(self) -> None:
         connection = self._connection
         try:
-            exchange = await self._login.exchange()
+            exchange = await self._login.exchange(connection.endpoint.host)
             connection.hold_requests()
             session_ms = await prove_identity(connection, self._login, exchange, timeout_ms=self._timeout_ms)
         except ClientError as error:

@@ -20,7 +20,7 @@ URL = "sasl.oauthbearer.token.endpoint.url"
 
 
 def first_message(login: OAuthLogin) -> str:
-    return asyncio.run(login.exchange()).begin().decode()
+    return asyncio.run(login.exchange("localhost")).begin().decode()
 
 
 def test_a_token_is_kept_until_most_of_its_life_has_passed() -> None:
@@ -48,7 +48,7 @@ def test_logins_at_the_same_time_share_a_request() -> None:
 
     async def work() -> None:
         login = OAuthLogin(from_callable(token))
-        await asyncio.gather(*[login.exchange() for _ in range(10)])
+        await asyncio.gather(*[login.exchange("localhost") for _ in range(10)])
 
     asyncio.run(work())
     assert len(asked) == 1
@@ -162,7 +162,7 @@ def test_a_delegation_token_is_a_login_with_scram() -> None:
     jaas = {"sasl.jaas.config": f'{module} username="id" password="hmac" tokenauth="true";'}
     login = login_of({"sasl.mechanism": "SCRAM-SHA-256", **jaas})
     assert isinstance(login, PasswordLogin)
-    assert asyncio.run(login.exchange()).begin().endswith(b",tokenauth=true")
+    assert asyncio.run(login.exchange("localhost")).begin().endswith(b",tokenauth=true")
     assert "hmac" not in repr(login)
     with pytest.raises(ClientError, match="needs a mechanism of SCRAM"):
         login_of({"sasl.mechanism": "PLAIN", **jaas})

@@ -16,6 +16,7 @@ from ottla.broker.authentication.settings import jaas_options
 from ottla.model.config import BrokerConfig
 from ottla.model.config.keys import ConfigError
 from ottla.model.deferred import Deferred
+from ottla.sasl.exchange import ServerExchange
 from ottla.sasl.oauthbearer import BearerToken
 from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from ottla.sasl.scram import ScramKeys
@@ -51,6 +52,7 @@ _MODULES = {
     "SCRAM-SHA-256": f"{_SECURITY}scram.ScramLoginModule",
     "SCRAM-SHA-512": f"{_SECURITY}scram.ScramLoginModule",
     "OAUTHBEARER": f"{_SECURITY}oauthbearer.OAuthBearerLoginModule",
+    "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
 
 
@@ -69,10 +71,16 @@ class Checkers:
         self.find_credential: dict[str, Callable[[str], Deferred[ScramKeys | None]]] = {}
         # For OAUTHBEARER.
         self.validate_token: Callable[[str], BearerToken | Deferred[BearerToken]] | None = None
+        # For GSSAPI.
+        self.begin_kerberos: Callable[[], ServerExchange] | None = None
         for mechanism in mechanisms:
             self._prepare(mechanism, fetch)
 
     def _prepare(self, mechanism: str, fetch: FetchDocument) -> None:
+        if mechanism == "GSSAPI":
+            from ottla.broker.authentication.kerberos_settings import kerberos_exchanges
+
+            self.begin_kerberos = kerberos_exchanges(self._settings, self._options(mechanism), self._world)
         if mechanism not in _METHODS:
             return
         name = self._settings.get(_KEY, mechanism)

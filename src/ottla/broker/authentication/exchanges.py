@@ -41,6 +41,9 @@ class Exchanges:
         if mechanism == "OAUTHBEARER":
             assert checkers.validate_token is not None, "checked with the settings"
             return OAuthBearerServer(checkers.validate_token)
+        if mechanism == "GSSAPI":
+            assert checkers.begin_kerberos is not None, "checked with the settings"
+            return checkers.begin_kerberos()
         return PlainServer(checkers.check_password or self._settings.is_password)
 
     def _find_keys(self, mechanism: str) -> Callable[[str], ScramKeys | None]:

@@ -60,8 +60,10 @@ class Logins:
     def _current_settings(self, config: BrokerConfig) -> SaslSettings:
         checkers = self._checkers
         settings = sasl_settings(config, self._listener_name, is_plain_elsewhere=checkers.check_password is not None)
-        if "OAUTHBEARER" in settings.mechanisms and checkers.validate_token is None:
-            raise ConfigError("OAUTHBEARER can be switched on only when the node starts.")
+        ready = {"OAUTHBEARER": checkers.validate_token, "GSSAPI": checkers.begin_kerberos}
+        for mechanism in settings.mechanisms:
+            if ready.get(mechanism, True) is None:
+                raise ConfigError(f"{mechanism} can be switched on only when the node starts.")
         return settings
 
     def _new_exchanges(self) -> Exchanges:

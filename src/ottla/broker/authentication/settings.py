@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AVAILABLE", "SaslSettings", "jaas_options", "offered_mechanisms", "sasl_settings"]
 
-AVAILABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+AVAILABLE = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _USER_PREFIX = "user_"
 

@@ -62,7 +62,7 @@ class OAuthLogin:
     def __repr__(self) -> str:
         return "OAuthLogin()"
 
-    async def exchange(self) -> ClientExchange:
+    async def exchange(self, host: str) -> ClientExchange:  # noqa: ARG002
         token = await self._current()
         try:
             return OAuthBearerClient(token.value, extensions=self._extensions)

@@ -37,6 +37,8 @@ _PER_MECHANISM = frozenset(
     (
         "connections.max.reauth.ms",
         "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
         "sasl.login.read.timeout.ms",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",

@@ -21,7 +21,7 @@ from ottla.model.config.columns import (
     STRING,
 )
 from ottla.model.config.keys import HONOURED, ConfigKey
-from ottla.model.config.statuses import JAVA_TLS, KERBEROS, KERBEROS_TUNING, PER_MECHANISM, PLUG_INS, SECURITY
+from ottla.model.config.statuses import JAVA_TLS, KERBEROS_TUNING, PER_MECHANISM, PLUG_INS, SECURITY
 from ottla.model.config.validators import AnyList, OneOf, at_least, between
 
 __all__ = ["SECURITY_KEYS"]
@@ -79,7 +79,7 @@ SECURITY_KEYS: Final = (
               "Time before the end of a credential that is kept free for its renewal."),
     ConfigKey("sasl.server.max.receive.size", INT, 524_288, None, MEDIUM, READ_ONLY, HONOURED,
               "Largest message accepted during authentication."),
-    ConfigKey("sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.service.name", STRING, None, None, MEDIUM, PER_BROKER, HONOURED,
               "Name of the Kerberos service."),
     ConfigKey("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Path of the kinit command."),
@@ -89,7 +89,7 @@ SECURITY_KEYS: Final = (
               "Random share added to the moment of renewal of a ticket."),
     ConfigKey("sasl.kerberos.min.time.before.relogin", LONG, 60_000, None, MEDIUM, PER_BROKER, KERBEROS_TUNING,
               "Shortest time between two ticket renewals."),
-    ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), AnyList(), MEDIUM, PER_BROKER, KERBEROS,
+    ConfigKey("sasl.kerberos.principal.to.local.rules", LIST, ("DEFAULT",), AnyList(), MEDIUM, PER_BROKER, HONOURED,
               "Rules that shorten Kerberos names to principals."),
     ConfigKey("sasl.oauthbearer.token.endpoint.url", STRING, None, None, MEDIUM, READ_ONLY, SECURITY,
               "Address from which tokens are fetched."),

@@ -14,7 +14,6 @@ __all__ = [
     "FIXED_PARTS",
     "GROUP_COMMIT",
     "JAVA_TLS",
-    "KERBEROS",
     "KERBEROS_TUNING",
     "LISTENERS_TOGETHER",
     "METRICS",
@@ -35,7 +34,7 @@ __all__ = [
 FIXED_PARTS: Final = inert("it tunes a part of Apache Kafka that this node does not have")
 GROUP_COMMIT: Final = inert("records that arrive during a flush of the metadata log are written together afterwards")
 JAVA_TLS: Final = inert("it configures the TLS implementation of Java")
-KERBEROS_TUNING: Final = inert("it tunes Kerberos, which is not available")
+KERBEROS_TUNING: Final = inert("tickets are obtained with every login of a node, without a thread that renews them")
 LISTENERS_TOGETHER: Final = inert("all listeners open together when the node is ready")
 METRICS: Final = inert("metrics are counters since the start of the node, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
@@ -47,7 +46,6 @@ TELEMETRY: Final = inert("clients cannot push metrics yet")
 
 # Refused: ignoring the key would not do what the operator wants.
 FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
-KERBEROS: Final = refused("Kerberos is not available")
 PER_MECHANISM: Final = refused("it must be set for a mechanism: listener.name.<name>.<mechanism>.sasl.jaas.config")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
 SECURITY: Final = refused("this part of TLS and SASL is not available yet")
