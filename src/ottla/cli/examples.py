@@ -12,6 +12,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up",
         "ottla up --nodes 3 --port 0 --data /tmp/cluster",
         "ottla up --set log.retention.hours=24 --set num.partitions=6",
+        "ottla up --secure --data secured",
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
         "ottla up --registry",
     ),

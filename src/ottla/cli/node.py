@@ -28,7 +28,9 @@ def node(*, config_file: str) -> int:
         return fail(f"Cannot read {config_file}: {error.strerror}.")
     try:
         config = own_config(parse_properties(text))
-    except (ConfigError, ValueError) as error:
+    except ConfigError as error:
+        return fail(f"{config_file}: {error.message}")
+    except ValueError as error:
         return fail(f"{config_file}: {error}")
     directory = os.path.dirname(os.path.abspath(config_file))
     # A pid file is written only next to a properties file that `ottla up` created.

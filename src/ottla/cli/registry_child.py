@@ -36,10 +36,11 @@ class RegistryChild:
         self._port = port
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, bootstrap: str) -> None:
+    def start(self, bootstrap: str, *, command_config: str | None = None) -> None:
         """The child prints `registry` and its address when it is ready."""
         command = [sys.executable, "-m", "ottla.cli.main", "registry", "--bootstrap-server", bootstrap]
         command += ["--port", str(self._port), "--ready-word", "registry"]
+        command += ["--command-config", command_config] if command_config is not None else []
         environment = {**os.environ, "OTTLA_LIFELINE": "stdin"}
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
 

@@ -120,7 +120,7 @@ START_OPTIONS: dict[str, tuple[StartOption, ...]] = {
             "--host",
             "ADDRESS",
             "The address that nodes listen on, 0.0.0.0 for all. Other machines can reach any but the default, so it "
-            "needs --insecure.  [default: 127.0.0.1]",
+            "needs --secure or --insecure.  [default: 127.0.0.1]",
             _host,
             "127.0.0.1",
         ),
@@ -137,6 +137,12 @@ START_OPTIONS: dict[str, tuple[StartOption, ...]] = {
             "Run a Schema Registry beside the nodes; 0 takes a free port.  [default port: 8081]",
             _port,
             bare=8081,
+        ),
+        StartOption(
+            "--secure",
+            "",
+            "TLS, a login and access rules: makes certificates and a first user, and writes the files of clients.",
+            None,
         ),
         StartOption("--insecure", "", "Accept that a listener that others can reach has no authentication.", None),
         StartOption(

@@ -11,10 +11,15 @@ import os
 import random
 import time
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from ottla.host.free_ports import HOST, free_ports
 from ottla.host.references import own_config
+from ottla.host.secured_cluster import CLIENTS, CONTROLLER, NODES, listener_properties, security_properties
 from ottla.model.config import format_properties
+
+if TYPE_CHECKING:
+    from ottla.wire.message import Message
 
 __all__ = [
     "HOST",
@@ -54,26 +59,35 @@ def node_properties(
     settings: Mapping[str, str],
     host: str = HOST,
     advertised: str | None = None,
+    node_ports: Sequence[int] | None = None,
 ) -> dict[str, str]:
     """The properties of node `node_id` of `len(ports)` nodes; `settings` take precedence.
 
     `host` is the address for clients to reach, `advertised` the one that they are told. Controllers are reached by the
-    nodes of this machine only.
+    nodes of this machine only. `node_ports` makes a secured cluster, whose nodes have these ports for each other.
     """
-    listeners = f"PLAINTEXT://{address(host, ports[node_id - 1])}"
-    is_controller = node_id <= len(controller_ports)
-    if is_controller:
-        listeners += f",CONTROLLER://{HOST}:{controller_ports[node_id - 1]}"
+    port, is_controller = ports[node_id - 1], node_id <= len(controller_ports)
+    controller_port = controller_ports[node_id - 1] if is_controller else 0
+    if node_ports is not None:
+        own = f"{HOST}:{node_ports[node_id - 1]}"
+        listeners = {
+            **listener_properties(
+                addresses={CLIENTS: address(host, port), NODES: own, CONTROLLER: f"{HOST}:{controller_port}"},
+                advertised={CLIENTS: address(advertised or host, port), NODES: own},
+                is_controller=is_controller,
+            ),
+            **security_properties(data, node_id),
+        }
+    else:
+        plain = f"PLAINTEXT://{address(host, port)}"
+        listeners = {"listeners": plain + (f",CONTROLLER://{HOST}:{controller_port}" if is_controller else "")}
+        if advertised not in (None, host):
+            listeners["advertised.listeners"] = f"PLAINTEXT://{address(advertised, port)}"
     voters = ",".join(f"{voter}@{HOST}:{port}" for voter, port in enumerate(controller_ports, start=1))
     return {
         "process.roles": "broker,controller" if is_controller else "broker",
         "node.id": str(node_id),
-        "listeners": listeners,
-        **(
-            {}
-            if advertised in (None, host)
-            else {"advertised.listeners": f"PLAINTEXT://{address(advertised, ports[node_id - 1])}"}
-        ),
+        **listeners,
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": voters,
         "log.dirs": os.path.join(os.path.abspath(node_directory(data, node_id)), "data"),
@@ -119,18 +133,18 @@ def write_properties(data: str, node_id: int, properties: Mapping[str, str]) -> 
     return path
 
 
-def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
+def format_controllers(nodes: Sequence[Mapping[str, str]], *, credentials: Sequence[Message] = ()) -> None:
     """Formats the new directories of several controllers for one cluster, because none of them can do so alone.
 
-    Takes the properties of all nodes. A single controller formats its directories itself, and brokers ask the
-    controllers for the cluster's id.
+    Takes the properties of all nodes. A single controller formats its directories itself, unless there are
+    credentials of first users, and brokers ask the controllers for the cluster's id.
     """
     from ottla.host.files import OsFiles
     from ottla.metadata.format import format_storage
     from ottla.model.ids import Uuid
     from ottla.storage.meta_properties import read_meta_properties
 
-    if sum("controller" in properties["process.roles"] for properties in nodes) < 2:
+    if sum("controller" in properties["process.roles"] for properties in nodes) < 2 and not credentials:
         return
     files = OsFiles()
     configs = [own_config(properties) for properties in nodes]
@@ -151,4 +165,5 @@ def format_controllers(nodes: Sequence[Mapping[str, str]]) -> None:
             random=system_random,
             now_ms=int(time.time() * 1000),
             cluster_id=cluster_id,
+            credentials=credentials,
         )
