@@ -94,7 +94,7 @@ def test_the_metadata_says_what_it_is(wheel: Path) -> None:
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert "Typing :: Typed" in metadata.get_all("Classifier", [])
-    assert set(metadata.get_all("Provides-Extra", [])) == {"spark", "connect"}
+    assert set(metadata.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
     assert dict(points["console_scripts"]) == project["scripts"]
     for group, names in project["entry-points"].items():
         assert dict(points[group]) == names

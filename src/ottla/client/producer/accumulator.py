@@ -10,8 +10,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from ottla.client.fast import partition_of_key
 from ottla.client.metadata import PartitionInfo, TopicInfo
-from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery, ProducerBatch, looked_at, size_at_most
+from ottla.client.producer.batch import (
+    RECORD_OVERHEAD,
+    Delivery,
+    EncodedRecords,
+    OnDelivery,
+    ProducerBatch,
+    headers_size,
+    looked_at,
+)
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.settings import ProducerSettings
@@ -31,8 +40,17 @@ class Accumulator:
         self._partitioner: Partitioner = settings.partitioner or StickyPartitioner()
         # By topic, if the partitioner is sticky.
         self._sticky: dict[str, StickyPartitioner] = {}
+        self._is_transactional = settings.transactional_id is not None
+        self._record_bytes_max = settings.request_bytes_max
+        self._buffer_bytes = settings.buffer_bytes
         self._buffered = 0
+        # Batches that were closed since the sender had its last turn.
+        self.closed_count = 0
+        # True while sends wait for `room`.
+        self.is_full = False
         self.queues: dict[TopicPartition, PartitionQueue] = {}
+        # The same queues by topic and number.
+        self._by_topic: dict[str, dict[int, PartitionQueue]] = {}
         # Batches that are neither acknowledged nor failed.
         self.unfinished: set[ProducerBatch] = set()
         self.room = asyncio.Event()
@@ -44,7 +62,7 @@ class Accumulator:
     @property
     def available_bytes(self) -> int:
         """The room that is left in the buffer."""
-        return max(self._settings.buffer_bytes - self._buffered, 0)
+        return max(self._buffer_bytes - self._buffered, 0)
 
     def append(
         self,
@@ -57,33 +75,34 @@ class Accumulator:
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Adds a record to the open batch of its partition."""
-        size = size_at_most(key, value, headers)
-        if size > self._settings.request_bytes_max:
+        # The hot path of a producer: it makes no call that it can do without.
+        size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
+        if headers:
+            size += headers_size(headers)
+        if size > self._record_bytes_max:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, f"A record of {size} bytes is larger than a request may be.")
-        if timestamp_ms is not None and not -_TIMESTAMP_MAX <= timestamp_ms <= _TIMESTAMP_MAX:
-            # Encoding its batch would fail and block all later batches.
-            raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"The timestamp {timestamp_ms} is out of range.")
+        timestamp = int(time.time() * 1000) if timestamp_ms is None else _checked_timestamp(timestamp_ms)
         sticky: StickyPartitioner | None = None
         if partition is None:
             sticky = self._sticky.get(info.name) or self._new_sticky(info.name)
-            partition = self._choose(info, key, value) if sticky is None else sticky(key, info.partitions)
+            if sticky is None:
+                partition = self._choose(info, key, value)
+            elif key is None or sticky.ignores_keys:
+                partition = sticky(key, info.partitions)
+            else:
+                partition = partition_of_key(key, len(info.partitions))
         elif partition not in info.partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {info.name}-{partition}.")
-        self._transactions.check_open()
-        one = TopicPartition(info.name, partition)
-        queue = self.queues.get(one) or self.queues.setdefault(one, PartitionQueue())
+        if self._is_transactional:
+            self._transactions.check_open()
+        of_topic = self._by_topic.get(info.name)
+        queue = of_topic.get(partition) if of_topic is not None else None
+        if queue is None:
+            queue = self._queue(TopicPartition(info.name, partition))
         batch = queue.open
-        if batch is None or not batch.has_room(size):
-            if batch is not None and sticky is not None and (key is None or sticky.ignores_keys):
-                # The record goes along to the next partition. In a batch of the old one it would stay alone.
-                self.close_batch(queue)
-                sticky.next_partition()
-                one = TopicPartition(info.name, sticky(key, info.partitions))
-                queue = self.queues.setdefault(one, PartitionQueue())
-                batch = queue.open
-            if batch is None or not batch.has_room(size):
-                batch = self._next_batch(one, queue)
-        timestamp = int(time.time() * 1000) if timestamp_ms is None else timestamp_ms
+        if batch is None or (size > batch.room and batch.count):
+            moves = batch is not None and sticky is not None and (key is None or sticky.ignores_keys)
+            queue, batch = self._batch_with_room(info, queue, partition, size, sticky if moves else None)
         try:
             index = batch.append(key, value, headers, timestamp)
         except Exception:
@@ -94,17 +113,46 @@ class Accumulator:
             raise
         if on_delivery is not None:
             batch.callbacks.append((index, timestamp, on_delivery))
-        self._on_appended(queue, batch, size)
+        batch.buffered += size
+        self._buffered += size
+        if self._buffered >= self._buffer_bytes:
+            self._set_full()
+        if batch.room < 1:
+            self.close_batch(queue)
         return Delivery(batch, index, timestamp)
 
-    def _on_appended(self, queue: PartitionQueue, batch: ProducerBatch, size: int) -> None:
-        self._buffered += size
-        batch.buffered += size
-        if self._buffered >= self._settings.buffer_bytes:
-            self.room.clear()
-            self.wake.set()
-        if not batch.has_room(1):
+    def _batch_with_room(
+        self, info: TopicInfo, queue: PartitionQueue, partition: int, size: int, sticky: StickyPartitioner | None
+    ) -> tuple[PartitionQueue, ProducerBatch]:
+        """A batch for a record that the open one has no room for. With `sticky` it goes to the next partition."""
+        one = TopicPartition(info.name, partition)
+        if sticky is not None:
+            # In a batch of the old partition the record would stay alone.
             self.close_batch(queue)
+            sticky.next_partition()
+            one = TopicPartition(info.name, sticky(None, info.partitions))
+            queue = self._queue(one)
+        batch = queue.open
+        if batch is None or not batch.has_room(size):
+            batch = self._next_batch(one, queue)
+        return queue, batch
+
+    def _queue(self, one: TopicPartition) -> PartitionQueue:
+        queue = self.queues.get(one)
+        if queue is None:
+            queue = self.queues[one] = PartitionQueue()
+            self._by_topic.setdefault(one.topic, {})[one.partition] = queue
+        return queue
+
+    def forget_topic(self, topic: str) -> None:
+        """Removes the empty queues of a topic."""
+        for number in self._by_topic.pop(topic, {}):
+            del self.queues[TopicPartition(topic, number)]
+
+    def _set_full(self) -> None:
+        self.is_full = True
+        self.room.clear()
+        self.wake.set()
 
     def _choose(self, info: TopicInfo, key: bytes | None, value: bytes | None) -> int:
         """The choice of a partitioner that is not sticky."""
@@ -125,12 +173,12 @@ class Accumulator:
     def append_encoded(self, partition: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
         """Makes a batch from encoded records."""
         self._transactions.check_open()
-        queue = self.queues.setdefault(partition, PartitionQueue())
+        queue = self._queue(partition)
         batch = self._next_batch(partition, queue)
         batch.fill(records)
         self._buffered += batch.buffered
-        if self._buffered >= self._settings.buffer_bytes:
-            self.room.clear()
+        if self._buffered >= self._buffer_bytes:
+            self._set_full()
         self.close_batch(queue)
         return batch.done
 
@@ -139,6 +187,7 @@ class Accumulator:
         batch = queue.open
         assert batch is not None
         queue.closed.append(batch)
+        self.closed_count += 1
         queue.open = None
         self.wake.set()
         topic, partition = batch.partition
@@ -150,7 +199,8 @@ class Accumulator:
         """Removes a batch that was acknowledged or has failed, and frees its room."""
         self.unfinished.discard(batch)
         self._buffered -= batch.buffered
-        if self._buffered < self._settings.buffer_bytes:
+        if self._buffered < self._buffer_bytes and self.is_full:
+            self.is_full = False
             self.room.set()
 
     def take_all(self) -> list[ProducerBatch]:
@@ -199,3 +249,10 @@ class Accumulator:
         self.unfinished.add(batch)
         self.wake.set()
         return batch
+
+
+def _checked_timestamp(timestamp_ms: int) -> int:
+    if -_TIMESTAMP_MAX <= timestamp_ms <= _TIMESTAMP_MAX:
+        return timestamp_ms
+    # Encoding its batch would fail and block all later batches.
+    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, f"The timestamp {timestamp_ms} is out of range.")

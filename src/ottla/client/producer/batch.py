@@ -20,13 +20,14 @@ from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 
 __all__ = [
+    "RECORD_OVERHEAD",
     "Delivery",
     "EncodedRecords",
     "OnDelivery",
     "ProducerBatch",
     "RecordMetadata",
+    "headers_size",
     "looked_at",
-    "size_at_most",
 ]
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ OnDelivery = Callable[[RecordMetadata, Exception | None], object]
 """Gets the position of a record, or its error together with the offset -1."""
 
 # The largest size of a record without key, value and headers.
-_RECORD_OVERHEAD = 24
+RECORD_OVERHEAD = 24
 
 _numbers = count()
 
@@ -98,6 +99,7 @@ class ProducerBatch:
         "payload",
         "producer_id",
         "retry_at",
+        "room",
     )
 
     def __init__(
@@ -121,6 +123,8 @@ class ProducerBatch:
         # Index, timestamp and callback of records with a callback.
         self.callbacks: list[tuple[int, int, OnDelivery]] = []
         self.payload = bytearray()
+        # The bytes that may still be added.
+        self.room = limit - HEADER_SIZE
         # The bytes of the producer's buffer that the batch uses.
         self.buffered = 0
         self.count = 0
@@ -149,7 +153,7 @@ class ProducerBatch:
 
     def has_room(self, size: int) -> bool:
         """True if a record of at most this size fits. The first record always fits."""
-        return not self.count or HEADER_SIZE + len(self.payload) + size <= self.limit
+        return not self.count or size <= self.room
 
     def fill(self, records: EncodedRecords) -> None:
         """Sets encoded records as the content of the batch."""
@@ -157,6 +161,7 @@ class ProducerBatch:
         # No record is appended to it, so it may be bytes.
         self.payload = records.payload  # type: ignore[assignment]
         self.count, self.base_timestamp, self.max_timestamp = records[1:]
+        self.room = 0
         self.buffered = len(records.payload)
 
     def append(
@@ -173,6 +178,7 @@ class ProducerBatch:
         elif timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
         append_record(self.payload, timestamp - self.base_timestamp, count, key, value, headers)
+        self.room = self.limit - HEADER_SIZE - len(self.payload)
         self.count = count + 1
         return count
 
@@ -216,9 +222,6 @@ def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
         done.exception()
 
 
-def size_at_most(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """An upper bound of the encoded size of a record."""
-    size = _RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
-    if headers:
-        size += sum(len(name) + len(content or b"") + 8 for name, content in headers)
-    return size
+def headers_size(headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """An upper bound of the encoded size of headers."""
+    return sum(3 * len(name) + len(content or b"") + 10 for name, content in headers)

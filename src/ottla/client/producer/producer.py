@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Producer"]
 
+# A send lets the sender work after this many batches were closed.
+CLOSED_BATCHES_MAX = 4
 # Large enough for good compression and few requests, and below the size that brokers accept by default.
 TABLE_BATCH_BYTES = 256 * 1024
 
@@ -67,6 +69,7 @@ class Producer:
         self._batches = Accumulator(self.settings, self._transactions)
         self._sender = Sender(self._cluster, self.settings, self._batches, identity, self._transactions)
         self._turns = Turns()
+        self._topics = self._cluster.metadata.topics
         self._interceptors = InterceptorChain(self.settings.interceptors)
         self._serializers = (self.settings.key_serializer, self.settings.value_serializer)
         for serializer, is_key in zip(self._serializers, (True, False), strict=True):
@@ -106,7 +109,12 @@ class Producer:
             record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
             return await self._send_converted(record, on_delivery)
         if (info := self._ready(topic)) is not None:
-            return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+            delivery = self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+            if self._batches.closed_count >= CLOSED_BATCHES_MAX:
+                # A loop of sends would otherwise keep the sender waiting until the buffer is full.
+                self._batches.closed_count = 0
+                await asyncio.sleep(0)
+            return delivery
         async with self._turns.turn(topic):
             info = await self._prepare(topic)
             return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
@@ -252,10 +260,11 @@ class Producer:
 
     def _ready(self, topic: str) -> TopicInfo | None:
         """The topic's metadata, if a record can be added without waiting."""
-        info = self._cluster.metadata.topics.get(topic)
-        if info is None or info.error is not None or not self._sender.is_running or not self._batches.room.is_set():
+        info = self._topics.get(topic)
+        if info is None or info.error is not None or self._batches.is_full or self._closed:
             return None
-        return None if self._closed or self._turns.has_line(topic) else info
+        # While any send waits, the others take their turns as well.
+        return None if self._turns.lines or not self._sender.is_running else info
 
     async def _prepare(self, topic: str) -> TopicInfo:
         """Waits for the topic's metadata, a producer id, and room in the buffer; `max_block_ms` in total."""

@@ -61,15 +61,12 @@ class Sender:
         self.flushing = 0
         self._requests: dict[int, int] = defaultdict(int)
         self._task: asyncio.Task[None] | None = None
+        self.is_running = False
         self._answers: set[asyncio.Task[None]] = set()
         # Brokers to which a connection is being opened.
         self._opening: dict[int, asyncio.Task[None]] = {}
         self._fresh_until = 0.0
         self._stopped = False
-
-    @property
-    def is_running(self) -> bool:
-        return self._task is not None
 
     async def start(self) -> None:
         """Gets a producer id if necessary, and starts the sending task."""
@@ -77,6 +74,7 @@ class Sender:
             await self._identify()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
+            self.is_running = True
 
     async def stop(self) -> None:
         """Stops sending; batches in flight are not retried."""
@@ -121,7 +119,7 @@ class Sender:
         if self._settings.uses_sequences and not self._identity.known:
             await self._identify()
         self._stay_fresh(now)
-        linger = 0.0 if self.flushing or not self._batches.room.is_set() else self._settings.linger_ms / 1000
+        linger = 0.0 if self.flushing or self._batches.is_full else self._settings.linger_ms / 1000
         pause: float | None = None
         ready: dict[int, list[ProducerBatch]] = defaultdict(list)
         homeless: set[str] = set()
@@ -173,10 +171,10 @@ class Sender:
         queues = self._batches.queues
         used_since = now - self._settings.metadata_idle_max_ms / 1000
         used = {one.topic for one, queue in queues.items() if queue.filled_at >= used_since or not queue.is_empty}
-        for one in [one for one in queues if one.topic not in used]:
+        for topic in {one.topic for one in queues} - used:
             # The sequence numbers stay in `ProducerIdentity`; the next record asks for metadata again.
-            del queues[one]
-            self._cluster.metadata.topics.pop(one.topic, None)
+            self._batches.forget_topic(topic)
+            self._cluster.metadata.topics.pop(topic, None)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)

@@ -24,14 +24,12 @@ class _Line:
 
 class Turns:
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
-
-    def has_line(self, topic: str) -> bool:
-        return topic in self._lines
+        # Waiting sends by topic.
+        self.lines: dict[str, _Line] = {}
 
     @asynccontextmanager
     async def turn(self, topic: str) -> AsyncIterator[None]:
-        line = self._lines.setdefault(topic, _Line())
+        line = self.lines.setdefault(topic, _Line())
         line.length += 1
         try:
             async with line.lock:
@@ -39,11 +37,11 @@ class Turns:
         finally:
             line.length -= 1
             if not line.length:
-                del self._lines[topic]
+                del self.lines[topic]
 
     async def passed(self) -> None:
         """Returns when all present waiters have had their turn."""
-        for topic in tuple(self._lines):
-            if topic in self._lines:
+        for topic in tuple(self.lines):
+            if topic in self.lines:
                 async with self.turn(topic):
                     pass
