@@ -16,7 +16,18 @@ from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 
-from bench import clients, encryption, groups, lifecycle, logins, metrics, pipelines, spark_read, testing
+from bench import (
+    clients,
+    encryption,
+    groups,
+    lifecycle,
+    logins,
+    metrics,
+    pipelines,
+    python_clients,
+    spark_read,
+    testing,
+)
 from bench.before import earlier_cluster, earlier_node, judge_as_change, python_path
 from bench.cases import Case, topic
 from bench.chart import write_chart
@@ -83,7 +94,7 @@ class Run:
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases with nodes of their own, most of them compared with something else than Apache Kafka.
         of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS]
-        specials = [*of_nodes, *spark_read.SPECIALS, *pipelines.SPECIALS]
+        specials = [*of_nodes, *python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
         self._specials = [
             special
             for special in specials

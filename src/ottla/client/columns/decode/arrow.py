@@ -111,20 +111,22 @@ def _constants(topic: str, partition: int, rows: int) -> tuple[pa.Array, pa.Arra
     name = topic.encode()
     offsets: Any = np.arange(0, (rows + 1) * len(name), len(name), dtype=np.int32)
     topics = pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(name * rows)], 0)
-    return topics, pa.array(np.full(rows, partition, np.int32))
+    # `pa.array` would import pandas, which takes longer than most reads.
+    numbers: Any = np.full(rows, partition, np.int32)
+    return topics, pa.Array.from_buffers(pa.int32(), rows, [None, pa.py_buffer(numbers)], 0)
 
 
 def _strings(kind: pa.DataType, rows: int, buffers: tuple[int, Any, Any, Any]) -> pa.Array:
     nulls, validity, offsets, data = buffers
     if not rows:
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     bits = pa.py_buffer(validity) if nulls else None
     return pa.Array.from_buffers(kind, rows, [bits, pa.py_buffer(offsets), pa.py_buffer(data)], nulls)
 
 
 def _headers(rows: int, offsets: Any, keys: tuple[int, Any, Any, Any], values: tuple[int, Any, Any, Any]) -> pa.Array:
     if not rows:
-        return pa.array([], HEADER_TYPE)
+        return pa.nulls(0, HEADER_TYPE)
     count = int(np.frombuffer(offsets, np.int32)[rows])
     element = HEADER_TYPE.value_type
     children = [_strings(pa.string(), count, keys), _strings(pa.binary(), count, values)]
