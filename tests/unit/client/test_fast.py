@@ -34,7 +34,7 @@ def encoded(kind: Any, records: list[Any]) -> bytearray:
 
 
 def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
-    given = {"base_offset": 100, "base_timestamp": 5, "append_time": None, "from_offset": -1, **options}
+    given = {"base_offset": 100, "base_timestamp": 5, "append_time": None, "from_offset": -1, "limit": 1_000, **options}
     try:
         return kind.decode_records(
             ConsumedRecord,
@@ -48,6 +48,7 @@ def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
             0,
             7,
             given["from_offset"],
+            given["limit"],
         )
     except ValueError as error:
         return str(error)
@@ -78,6 +79,7 @@ def test_append_time_and_first_offset(kind: Any) -> None:
     payload = encoded(twin, [(index, b"k", b"v", []) for index in range(10)])
     found = decoded(kind, memoryview(payload), 10, append_time=77, from_offset=106)
     assert [(one.offset, one.timestamp) for one in found] == [(106, 77), (107, 77), (108, 77), (109, 77)]
+    assert [one.offset for one in decoded(kind, payload, 10, from_offset=103, limit=2)] == [103, 104]
 
 
 @settings(max_examples=300)

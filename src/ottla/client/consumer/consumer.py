@@ -17,7 +17,7 @@ from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.commits import Commits, OnCommit, as_commits
-from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord, decode_batch
+from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord, OpenedPayload, decode_batch
 from ottla.client.consumer.deserializing import Deserializing
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group_classic import ClassicMembership
@@ -79,6 +79,7 @@ class Consumer:
         )
         self._membership: Membership | None = None
         self._listener = RebalanceListener()
+        self._opened = OpenedPayload()
         # Records of the last poll that `async for` has not handed out yet.
         self._waiting: deque[ConsumedRecord] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -385,19 +386,20 @@ class Consumer:
 
     def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
         header = batch.header
-        records = (
-            decode_batch(batch.partition, header, batch.view, from_offset=state.position) if len(batch.view) else []
-        )
+        records: list[ConsumedRecord] = []
+        if len(batch.view):
+            where, opened = state.position, self._opened
+            records = decode_batch(batch.partition, header, batch.view, from_offset=where, limit=limit, opened=opened)
         state.leader_epoch = header.leader_epoch
         count = len(records)
-        if count > limit:
-            del records[limit:]
         if self._deserializing:
             records = self._deserializing.apply(records)
-        if len(records) < count:
+        has_more = count == limit and records[-1].offset + 1 < header.next_offset
+        if has_more or len(records) < count:
             state.position = records[-1].offset + 1
             self._fetcher.put_back(batch)
         else:
+            self._opened.close()
             state.position = max(header.next_offset, records[-1].offset + 1 if records else 0)
         return records
 

@@ -11,10 +11,11 @@ from ottla.records.errors import CorruptRecords
 from ottla.records.header import BatchHeader
 from ottla.records.iterate import DECOMPRESSED_BYTES_MAX, Batch, iterate_records, open_payload
 
-__all__ = ["ConsumedBatch", "ConsumedRecord", "decode_batch"]
+__all__ = ["ConsumedBatch", "ConsumedRecord", "OpenedPayload", "decode_batch"]
 
 CREATE_TIME = 0
 APPEND_TIME = 1
+RECORDS_MAX = 0x7FFFFFFF
 
 
 class ConsumedRecord(NamedTuple):
@@ -42,13 +43,35 @@ class ConsumedBatch(NamedTuple):
         return decode_batch(self.partition, self.header, self.view, from_offset=from_offset)
 
 
+class OpenedPayload:
+    """Keeps the payload of the last batch: a large batch is decoded in several polls, and decompressed once."""
+
+    def __init__(self) -> None:
+        self._header: BatchHeader | None = None
+        self._payload = memoryview(b"")
+
+    def open(self, view: memoryview, header: BatchHeader) -> memoryview:
+        if self._header is not header:
+            self._payload, self._header = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX), header
+        return self._payload
+
+    def close(self) -> None:
+        self._header, self._payload = None, memoryview(b"")
+
+
 def decode_batch(
-    partition: TopicPartition, header: BatchHeader, view: memoryview, *, from_offset: int = -1
+    partition: TopicPartition,
+    header: BatchHeader,
+    view: memoryview,
+    *,
+    from_offset: int = -1,
+    limit: int = RECORDS_MAX,
+    opened: OpenedPayload | None = None,
 ) -> list[ConsumedRecord]:
-    """The records of a batch of any format, from an offset on."""
+    """The records of a batch of any format, from an offset on, at most `limit`."""
     if header.magic < 2:
-        return _decode_legacy(partition, header, view, from_offset)
-    payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
+        return _decode_legacy(partition, header, view, from_offset)[:limit]
+    payload = (opened or OpenedPayload()).open(view, header)
     append_time = header.max_timestamp if header.uses_append_time else None
     try:
         return decode_records(
@@ -63,6 +86,7 @@ def decode_batch(
             CREATE_TIME if append_time is None else APPEND_TIME,
             header.leader_epoch,
             from_offset,
+            limit,
         )
     except ValueError as error:
         raise CorruptRecords(f"{partition}: in the batch at offset {header.base_offset} {error}") from None

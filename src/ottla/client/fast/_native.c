@@ -353,6 +353,8 @@ static int get_record(Reader *payload, const Batch *batch, PyObject **record)
     PyTuple_SET_ITEM(found, 6, value);
     PyTuple_SET_ITEM(found, 7, headers);
     PyTuple_SET_ITEM(found, 8, Py_NewRef(batch->epoch));
+    /* No field can refer to the record, so the collector of cycles need not look at it. */
+    PyObject_GC_UnTrack(found);
     *record = found;
     return 0;
 }
@@ -362,10 +364,11 @@ static PyObject *decode_records(PyObject *Py_UNUSED(module), PyObject *arguments
     Batch batch;
     Py_buffer payload;
     Py_ssize_t count;
+    Py_ssize_t limit;
     long long base_offset, base_timestamp, from_offset;
-    if (!PyArg_ParseTuple(arguments, "O!y*nOOLLOOOL:decode_records", &PyType_Type, &batch.type, &payload, &count,
+    if (!PyArg_ParseTuple(arguments, "O!y*nOOLLOOOLn:decode_records", &PyType_Type, &batch.type, &payload, &count,
                           &batch.topic, &batch.partition, &base_offset, &base_timestamp, &batch.append_time,
-                          &batch.kind, &batch.epoch, &from_offset))
+                          &batch.kind, &batch.epoch, &from_offset, &limit))
         return NULL;
     PyObject *found = NULL;
     batch.base_offset = base_offset;
@@ -378,7 +381,7 @@ static PyObject *decode_records(PyObject *Py_UNUSED(module), PyObject *arguments
     }
     found = PyList_New(0);
     Reader reader = {payload.buf, (const unsigned char *)payload.buf + payload.len};
-    for (Py_ssize_t index = 0; found != NULL && index < count; index++) {
+    for (Py_ssize_t index = 0; found != NULL && index < count && PyList_GET_SIZE(found) < limit; index++) {
         PyObject *record;
         int status = get_record(&reader, &batch, &record);
         if (status == 0 && record != NULL) {
@@ -404,7 +407,7 @@ static PyMethodDef methods[] = {
      "partition_of_key(key, partitions)"},
     {"decode_records", decode_records, METH_VARARGS,
      "decode_records(type, payload, count, topic, partition, base_offset, base_timestamp, append_time, kind, epoch, "
-     "from_offset)"},
+     "from_offset, limit)"},
     {NULL, NULL, 0, NULL},
 };
 

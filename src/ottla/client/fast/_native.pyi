@@ -23,5 +23,6 @@ def decode_records(
     kind: int,
     epoch: int,
     from_offset: int,
+    limit: int,
     /,
 ) -> list[Any]: ...

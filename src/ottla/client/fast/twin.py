@@ -89,12 +89,15 @@ def decode_records(
     kind: int,
     epoch: int,
     from_offset: int,
+    limit: int,
 ) -> list[Any]:
-    """The records of a payload from an offset on. Raises ValueError if it is damaged."""
+    """At most `limit` records of a payload, from an offset on. Raises ValueError if they are damaged."""
     data = bytes(payload)
     found: list[Any] = []
     position = 0
     for index in range(count):
+        if len(found) >= limit:
+            break
         try:
             length, position = read_varint(data, position)
             end = position + length
