@@ -70,10 +70,10 @@ class SecuredNode:
         self.node = kind(directory, settings)
         self.ports = dict(zip(protocols, free_ports(len(protocols)), strict=True))
         inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
-        outside = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
-        self.node.settings["listeners"] = f"{inside},{outside}"
-        shown = ",".join(f"{name}://localhost:{port}" for name, port in self.ports.items())
-        self.node.settings["advertised.listeners"] = f"{inside.split(',')[0]},{shown}"
+        outside = [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
+        self.node.settings["listeners"] = ",".join([inside, *outside])
+        shown = [f"{name}://localhost:{port}" for name, port in self.ports.items()]
+        self.node.settings["advertised.listeners"] = ",".join([inside.split(",")[0], *shown])
         mapped = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **protocols}
         self.node.settings["listener.security.protocol.map"] = ",".join(f"{k}:{v}" for k, v in mapped.items())
         self.node.settings.setdefault("inter.broker.listener.name", "PLAINTEXT")

@@ -1,4 +1,4 @@
-"""Metrics and health over HTTP: `/metrics`, `/health/live`, `/health/ready`.
+"""Metrics and health over HTTP or HTTPS: `/metrics`, `/health/live`, `/health/ready`.
 
 As much of HTTP/1.1 as a scrape, a probe or a browser needs: GET and HEAD, one request per connection, no bodies. It
 runs on the node's own loop, so that an answer to `/health/live` proves that the loop turns. A scrape is rendered in
@@ -15,10 +15,13 @@ import logging
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from ottla.host.byte_stream import ByteStream
     from ottla.host.loop import EventLoop
+    from ottla.host.tls_listener import TlsListener
     from ottla.model.ports import Timer
 
 __all__ = ["MetricsEndpoint", "Pages"]
@@ -58,8 +61,12 @@ class Pages(Protocol):
 class MetricsEndpoint:
     """Owns the bound socket and the few connections on it."""
 
-    def __init__(self, *, loop: EventLoop, bound_socket: socket.socket, pages: Pages) -> None:
+    def __init__(
+        self, *, loop: EventLoop, bound_socket: socket.socket, pages: Pages, tls: TlsListener | None = None
+    ) -> None:
         self._loop = loop
+        # None for HTTP without encryption.
+        self._tls = tls
         self._socket = bound_socket
         self.pages = pages
         # In the order in which they were accepted.
@@ -80,6 +87,8 @@ class MetricsEndpoint:
         self._closed = True
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        if self._tls is not None:
+            self._tls.close()
         for connection in list(self._connections):
             connection.close()
 
@@ -117,11 +126,19 @@ class MetricsEndpoint:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
-        if len(self._connections) >= CONNECTIONS_MAX and not self._evict():
+        handshakes = 0 if self._tls is None else self._tls.handshakes
+        if handshakes >= CONNECTIONS_MAX or (len(self._connections) >= CONNECTIONS_MAX and not self._evict()):
             accepted.close()
             return
         accepted.setblocking(False)
-        connection = _HttpConnection(self._loop, accepted, self)
+        if self._tls is None:
+            self._open(accepted)
+        else:
+            # A failed handshake is the client's own affair, and it is closed already.
+            self._tls.begin(accepted, lambda stream, _: self._open(stream), lambda _: None)
+
+    def _open(self, stream: ByteStream) -> None:
+        connection = _HttpConnection(self._loop, stream, self)
         self._connections[connection] = None
         # The request has often arrived already. Then the connection need not fear eviction.
         connection.on_readable()
@@ -207,15 +224,15 @@ class _HttpConnection:
         "_loop",
         "_received",
         "_sent",
-        "_socket",
+        "_stream",
         "_unsent",
         "_with_body",
         "is_reading",
     )
 
-    def __init__(self, loop: EventLoop, accepted: socket.socket, endpoint: MetricsEndpoint) -> None:
+    def __init__(self, loop: EventLoop, accepted: ByteStream, endpoint: MetricsEndpoint) -> None:
         self._loop = loop
-        self._socket = accepted
+        self._stream = accepted
         self._endpoint = endpoint
         self._received = bytearray()
         # The buffers of the answer, shared with other scrapes, and the number of those that are sent.
@@ -239,18 +256,19 @@ class _HttpConnection:
         self._deadline = None
         self._stop_reading()
         if self._is_writing:
-            self._loop.remove_writer(self._socket.fileno())
-        self._socket.close()
+            self._loop.remove_writer(self._stream.fileno())
+        self._stream.close()
         self._endpoint.connection_closed(self)
 
     def _stop_reading(self) -> None:
         if self.is_reading:
             self.is_reading = False
-            self._loop.remove_reader(self._socket.fileno())
+            self._loop.remove_reader(self._stream.fileno())
 
     def on_readable(self) -> None:
         try:
-            received = self._socket.recv(REQUEST_BYTES_MAX)
+            buffer = memoryview(bytearray(REQUEST_BYTES_MAX))
+            received = buffer[: self._stream.recv_into(buffer)]
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -326,7 +344,7 @@ class _HttpConnection:
     def _on_writable(self) -> None:
         unsent = self._unsent
         try:
-            count = self._socket.sendmsg(unsent[self._sent : self._sent + _BUFFERS_MAX])
+            count = self._stream.sendmsg(unsent[self._sent : self._sent + _BUFFERS_MAX], (), 0)
         except (BlockingIOError, InterruptedError):
             count = 0
         except OSError:
@@ -341,13 +359,11 @@ class _HttpConnection:
         unsent[self._sent] = memoryview(unsent[self._sent])[count:]
         if not self._is_writing:
             self._is_writing = True
-            self._loop.add_writer(self._socket.fileno(), self._on_writable)
+            self._loop.add_writer(self._stream.fileno(), self._on_writable)
 
     def _finish(self) -> None:
-        try:
-            self._socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            # The client has closed the connection.
-            self.close()
-            return
+        if isinstance(self._stream, socket.socket):
+            # Fails if the client has closed the connection.
+            with suppress(OSError):
+                self._stream.shutdown(socket.SHUT_WR)
         self.close()

@@ -41,6 +41,7 @@ from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
 from ottla.model.config.columns import LONG_MAX
 from ottla.model.config.keys import ConfigError
+from ottla.model.config.listener_keys import METRICS_LISTENER
 from ottla.model.deferred import Deferred
 from ottla.model.ports import World
 from ottla.wire.connection.request_memory import RequestMemory
@@ -167,7 +168,8 @@ class NodeProcess:
         if self._endpoint is None or self._config.metrics_address is None:
             return None
         host = self._config.metrics_address[0]
-        return f"http://{address('127.0.0.1' if host in EVERY_ADDRESS else host, self._endpoint.port)}/metrics"
+        scheme = "https" if self._config.metrics_uses_tls else "http"
+        return f"{scheme}://{address('127.0.0.1' if host in EVERY_ADDRESS else host, self._endpoint.port)}/metrics"
 
     def stop(self) -> None:
         """Begins a clean stop; `run` returns when it is complete."""
@@ -277,7 +279,10 @@ class NodeProcess:
             # Open from here on: it is the only endpoint that answers during recovery.
             host, port = self._config.metrics_address
             self._endpoint = MetricsEndpoint(
-                loop=self._loop, bound_socket=bind(host, port, self._options), pages=self._pages
+                loop=self._loop,
+                bound_socket=bind(host, port, self._options),
+                pages=self._pages,
+                tls=self._tls.get(METRICS_LISTENER),
             )
             self._watch.start()
         if self._on_bound is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.config.keys import ConfigError
+from ottla.model.config.listener_keys import METRICS_LISTENER
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
@@ -25,8 +26,10 @@ def uses_tls(security_protocol: str) -> bool:
 
 
 def open_tls(loop: EventLoop, config: BrokerConfig) -> dict[str, TlsListener]:
-    """The TLS of every listener that encrypts; raises ConfigError if it cannot be used."""
+    """The TLS of every listener that encrypts, and of the metrics; raises ConfigError if it cannot be used."""
     names = [endpoint.listener_name for endpoint in config.endpoints if uses_tls(endpoint.security_protocol)]
+    if config.metrics_uses_tls:
+        names.append(METRICS_LISTENER)
     if not names:
         return {}
     from ottla.host.tls_listener import TlsListener
@@ -56,7 +59,7 @@ def listener_tls_settings(config: BrokerConfig, listener_name: str) -> TlsSettin
     from ottla.tls.settings import tls_settings
 
     properties = listener_properties(config, listener_name)
-    if config.security_protocols[listener_name] == "SASL_SSL":
+    if config.security_protocols.get(listener_name) == "SASL_SSL":
         # The login proves who the client is. It shows a certificate only where its listener says so (KIP-684).
         own = config.listener_overrides.get(listener_name, {})
         properties["ssl.client.auth"] = own.get("ssl.client.auth", "none")

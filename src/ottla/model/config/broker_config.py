@@ -18,7 +18,7 @@ from ottla.model.config.broker_attributes import BrokerAttributes
 from ottla.model.config.broker_checks import check_together
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import ConfigError, Standing
-from ottla.model.config.listener_keys import LISTENER_PREFIX
+from ottla.model.config.listener_keys import LISTENER_PREFIX, METRICS_LISTENER
 from ottla.model.config.listeners import Endpoint, Voter
 from ottla.model.config.own_keys import OWN_KEYS
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS, ZOOKEEPER_PREFIX
@@ -96,6 +96,8 @@ class BrokerConfig(BrokerAttributes):
     connections_per_ip: Mapping[str, int]
     # The address of the metrics endpoint, if there is one.
     metrics_address: tuple[str, int] | None
+    # True if the metrics endpoint speaks HTTPS, with the settings listener.name.metrics.ssl.*.
+    metrics_uses_tls: bool
 
     def __init__(
         self,
@@ -117,7 +119,8 @@ class BrokerConfig(BrokerAttributes):
         state["warnings"] = (*remarks.warnings, *_warnings_about_pairs(values))
         state["listener_overrides"] = overrides
         state.update(resolve(values))
-        state["notes"] = (*remarks.notes, *_notes_about_tls(overrides, state["security_protocols"]))
+        of_metrics = {METRICS_LISTENER: "SSL"} if state["metrics_uses_tls"] else {}
+        state["notes"] = (*remarks.notes, *_notes_about_tls(overrides, {**state["security_protocols"], **of_metrics}))
         check_together(self)
 
     @classmethod

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["LISTENER_PREFIX", "TLS_KEYS", "is_tls_of_listener"]
+__all__ = ["LISTENER_PREFIX", "METRICS_LISTENER", "TLS_KEYS", "is_tls_of_listener"]
 
 LISTENER_PREFIX: Final = "listener.name."
+
+# The name by which the metrics endpoint has its TLS settings: listener.name.metrics.ssl.*.
+METRICS_LISTENER: Final = "METRICS"
 
 # Certificates and keys, which can change while the node runs. As in Apache Kafka, they may be set for a listener
 # without TLS and have no effect there.

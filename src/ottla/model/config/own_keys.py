@@ -19,8 +19,8 @@ OWN_KEYS: Final = {
     key.name: key
     for key in (
         ConfigKey("ottla.metrics.listener", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
-                  "Address (host:port) of the HTTP endpoint for metrics and health; port 0 is a free port, empty means "
-                  "no endpoint."),
+                  "Address (host:port, or https://host:port) of the HTTP endpoint for metrics and health; port 0 is a "
+                  "free port, empty means no endpoint."),
         ConfigKey("ottla.tls.reload.interval.ms", LONG, 10_000, at_least(50), LOW, READ_ONLY, HONOURED,
                   "Time between two looks at the files of key stores; a file that has changed is read again."),
         ConfigKey("ottla.log.scrub.bytes.per.second", LONG, 0, at_least(0), LOW, CLUSTER_WIDE, HONOURED,

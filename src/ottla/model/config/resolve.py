@@ -21,6 +21,7 @@ __all__ = ["resolve"]
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 PORT_MAX = 65_535
+_HTTPS = "https://"
 
 
 def resolve(values: Mapping[str, Setting]) -> dict[str, Any]:
@@ -29,17 +30,21 @@ def resolve(values: Mapping[str, Setting]) -> dict[str, Any]:
     _resolve_log(values, attributes)
     _resolve_listeners(values, attributes)
     attributes["connections_per_ip"] = _parse_connections_per_ip(attributes["max_connections_per_ip_overrides"])
-    attributes["metrics_address"] = _parse_metrics_listener(attributes["ottla_metrics_listener"])
+    listener = attributes["ottla_metrics_listener"]
+    attributes["metrics_uses_tls"] = listener.lower().startswith(_HTTPS)
+    attributes["metrics_address"] = _parse_metrics_listener(listener)
     return attributes
 
 
 def _parse_metrics_listener(text: str) -> tuple[str, int] | None:
     if not text:
         return None
-    host, separator, port = text.rpartition(":")
+    address = text[len(_HTTPS) :] if text.lower().startswith(_HTTPS) else text
+    host, separator, port = address.rpartition(":")
     if not separator or not is_number(port, at_most=PORT_MAX):
         raise ConfigError(
-            f"ottla.metrics.listener is {text!r}, but it must be host:port with a port between 0 and {PORT_MAX}.",
+            f"ottla.metrics.listener is {text!r}, but it must be host:port with a port between 0 and {PORT_MAX}, "
+            "after https:// if it encrypts.",
             key="ottla.metrics.listener",
         )
     return host.strip("[]"), int(port)
