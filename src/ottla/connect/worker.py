@@ -19,6 +19,7 @@ from typing import Self
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumedRecord
 from ottla.connect.api.config_definitions import ConfigError
+from ottla.connect.configuration.rest_listeners import advertised_listener, rest_tls
 from ottla.connect.configuration.secrets import Mask, hide_in_logs, make_providers, resolve
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.herder import Herder
@@ -54,14 +55,14 @@ class Worker:
         # The values of secrets, which logs and answers must hide: the worker's, and those of its connectors.
         self.mask = config.mask
         self._stop_hiding: Callable[[], None] | None = None
-        host, port = config.listener()
+        self._listeners = config.listeners()
+        has_tls = any(listener.scheme == "https" for listener in self._listeners)
         self._rest = RestServer(
-            host,
-            port,
+            self._listeners,
+            tls=rest_tls(config.original) if has_tls else None,
             allow_origin=config.settings.text("access.control.allow.origin"),
             allow_methods=config.settings.text("access.control.allow.methods"),
         )
-        self._host = host
         self.url = ""
         self.herder: Herder | None = None
 
@@ -80,11 +81,12 @@ class Worker:
         self._stop_hiding = hide_in_logs(self.mask)
         await self._rest.start()
         settings = self.config.settings
-        host = settings.text_or_none("rest.advertised.host.name") or self._host
+        shown = advertised_listener(self._listeners, settings.text_or_none("rest.advertised.listener"))
+        host = settings.text_or_none("rest.advertised.host.name") or self._listeners[shown].host
         if not host or host in ("0.0.0.0", "::"):
             host = socket.gethostname()
-        port = settings["rest.advertised.port"] or self._rest.port
-        self.url = f"http://{host}:{port}/"
+        port = settings["rest.advertised.port"] or self._rest.ports[shown]
+        self.url = f"{self._listeners[shown].scheme}://{host}:{port}/"
         stores = self._stores()
         cluster = Cluster(self.config.client_settings())
         self.herder = Herder(

@@ -132,7 +132,7 @@ def test_a_request_is_passed_on_with_its_name_as_it_was_written() -> None:
     async def read() -> bytes:
         return b""
 
-    server: Any = RestServer("", 0)
+    server: Any = RestServer([])
     server._session = Session()
     address = URL("/connectors/a%2Fb%3Fc/config", encoded=True)
     request: Any = SimpleNamespace(method="GET", rel_url=address, query={}, headers={}, read=read, path=address.path)

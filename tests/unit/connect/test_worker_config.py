@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.connect.api.config_definitions import ConfigError
+from ottla.connect.configuration.rest_listeners import advertised_listener, rest_listeners, rest_tls
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.states import TargetState
 from ottla.connect.work.spark_engine import creation_rules
@@ -45,7 +46,7 @@ def test_kafkas_own_example_files_are_understood() -> None:
     assert [str(server.host) for server in settings.bootstrap_servers] == ["one", "two"]
     assert settings.request_timeout_ms == 7000
     assert settings.client_id == "connect-g-configs"
-    assert config.listener() == ("", 8084)
+    assert config.listeners() == [("http", "", 8084)]
     assert config.spark_settings() == {"spark.driver.memory": "2g"}
     assert config.topic_settings("offset") == {"min.insync.replicas": "1"}
     assert config.converter_defaults() == {**CONVERTERS, "key.converter.schemas.enable": "true"}
@@ -54,7 +55,8 @@ def test_kafkas_own_example_files_are_understood() -> None:
 @pytest.mark.parametrize(
     ("given", "distributed", "about"),
     [
-        ({"listeners": "https://:8083"}, False, "listeners"),
+        ({"listeners": "http://:8083,ftp://:8084"}, False, "listeners"),
+        ({"listeners": "http://:80830"}, False, "listeners"),
         ({"group.id": None}, True, "group.id"),
         ({"config.storage.topic": None}, True, "config.storage.topic"),
         ({"session.timeout.ms": "1000"}, True, "session.timeout.ms"),
@@ -65,7 +67,7 @@ def test_kafkas_own_example_files_are_understood() -> None:
 def test_what_is_wrong_is_said_by_name(given: dict[str, str | None], distributed: bool, about: str) -> None:
     base: dict[str, str | None] = {**(DISTRIBUTED if distributed else STANDALONE), **given}
     with pytest.raises(ConfigError) as raised:
-        WorkerConfig({key: text for key, text in base.items() if text is not None}, distributed=distributed).listener()
+        WorkerConfig({key: text for key, text in base.items() if text is not None}, distributed=distributed).listeners()
     assert raised.value.name == about
 
 
@@ -112,3 +114,21 @@ def test_a_converter_that_a_connector_names_has_none_of_the_workers_settings() -
         "key.converter.x": "1",
     }
     assert config.converter_defaults({"value.converter.schemas.enable": "true"})["value.converter"] == "StringConverter"
+
+
+def test_tls_of_the_rest_interface() -> None:
+    listeners = rest_listeners(["https://a:1", "http://:2", "https://[::1]:3"])
+    assert listeners == [("https", "a", 1), ("http", "", 2), ("https", "::1", 3)]
+    assert advertised_listener(listeners, None) == 0
+    assert advertised_listener(listeners, "HTTP") == 1
+    with pytest.raises(ConfigError, match=r"rest\.advertised\.listener"):
+        advertised_listener(listeners[1:2], "https")
+    of_clients = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}
+    assert rest_tls(of_clients).trust_store.location == "/ca.pem"
+    # All or nothing, as in Kafka Connect.
+    both = {**of_clients, "listeners.https.ssl.client.auth": "required"}
+    assert rest_tls(both).trust_store.location is None
+    assert rest_tls(both).client_auth == "required"
+    with pytest.raises(ConfigError) as raised:
+        rest_tls({"listeners.https.ssl.client.auth": "maybe"})
+    assert raised.value.name == "listeners.https.ssl.client.auth"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from urllib.parse import urlsplit
 
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 from ottla.connect.api.config_definitions import (
@@ -21,6 +20,7 @@ from ottla.connect.api.config_definitions import (
     Settings,
 )
 from ottla.connect.api.plugin import ConnectError
+from ottla.connect.configuration.rest_listeners import RestListener, rest_listeners
 from ottla.connect.configuration.secrets import Mask, resolve_own
 
 __all__ = ["DISTRIBUTED", "STANDALONE", "WorkerConfig"]
@@ -43,13 +43,14 @@ def _common() -> ConfigDefinitions:
         .define("plugin.discovery", ConfigType.STRING, default="hybrid_warn",
                 documentation="Accepted and without effect: Python packages are found in one way.")
         .define("listeners", ConfigType.LIST, default=("http://:8083",),
-                documentation="Where the REST interface listens, http://host:port; port 0 takes a free one.")
+                documentation="Where the REST interface listens, http://host:port or https://host:port; port 0 takes "
+                              "a free one. The settings of https are listeners.https.ssl.*.")
         .define("rest.advertised.host.name", ConfigType.STRING, default=None,
                 documentation="The host under which other workers reach this one.")
         .define("rest.advertised.port", ConfigType.INT, default=None,
                 documentation="The port under which other workers reach this one.")
         .define("rest.advertised.listener", ConfigType.STRING, default=None,
-                documentation="Accepted; there is http only.")
+                documentation="Which listener other workers use, http or https; the first one by default.")
         .define("access.control.allow.origin", ConfigType.STRING, default="",
                 documentation="Which web pages may call the REST interface.")
         .define("access.control.allow.methods", ConfigType.STRING, default="",
@@ -161,13 +162,9 @@ class WorkerConfig:
             }
         )
 
-    def listener(self) -> tuple[str, int]:
-        """The host and port of the REST interface; an empty host means all addresses."""
-        given = self.settings.texts("listeners") or ["http://:8083"]
-        address = urlsplit(given[0])
-        if address.scheme.lower() != "http":
-            raise ConfigError(f"listeners is '{given[0]}', but only http:// is known here.", name="listeners")
-        return address.hostname or "", 8083 if address.port is None else address.port
+    def listeners(self) -> list[RestListener]:
+        """Where the REST interface listens."""
+        return rest_listeners(self.settings.texts("listeners"))
 
     def spark_settings(self) -> dict[str, str]:
         """The keys for the Spark session."""

@@ -54,7 +54,7 @@ class Herder:
         self.url = url
         self.cluster = cluster
         self.hide = hide
-        self.worker_id = url.removeprefix("http://").rstrip("/")
+        self.worker_id = url.partition("://")[2].rstrip("/")
         self._stores = stores
         self._engine = engine
         self.routing = Routing(url, is_distributed=config.distributed)

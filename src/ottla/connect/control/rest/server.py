@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import ClientError as HttpClientError
-from aiohttp import ClientSession, ClientTimeout, web
+from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 from yarl import URL
 
 from ottla.connect.api import ConnectError
@@ -24,9 +25,13 @@ from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.control.request_errors import Elsewhere, RequestError, bad_request
 from ottla.connect.control.rest.metrics import metrics_page
 from ottla.connect.control.states import RestartRequest, TargetState, TaskId
+from ottla.tls.contexts import client_context, server_context
+from ottla.tls.errors import TlsError
 
 if TYPE_CHECKING:
+    from ottla.connect.configuration.rest_listeners import RestListener
     from ottla.connect.control.herder import Herder
+    from ottla.tls.settings import TlsSettings
 
 __all__ = ["RestServer"]
 
@@ -46,15 +51,24 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class RestServer:
     """Serves requests before the herder has started, so that `/health` can report it."""
 
-    def __init__(self, host: str, port: int, *, allow_origin: str = "", allow_methods: str = "") -> None:
-        self._host = host
-        self._port = port
+    def __init__(
+        self,
+        listeners: Sequence[RestListener],
+        *,
+        tls: TlsSettings | None = None,
+        allow_origin: str = "",
+        allow_methods: str = "",
+    ) -> None:
+        """`tls` are the settings of listeners with https."""
+        self._listeners = listeners
+        self._tls = tls
         self._allow_origin = allow_origin
         self._allow_methods = allow_methods
         self._herder: Herder | None = None
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
-        self.port = 0
+        # In the order of the listeners.
+        self.ports: list[int] = []
 
     async def start(self) -> None:
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
@@ -62,15 +76,31 @@ class RestServer:
             app.router.add_route(method, path, handler)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host or None, self._port)
+        serving, asking = self._contexts()
+        for listener in self._listeners:
+            await self._listen(self._runner, listener, serving if listener.scheme == "https" else None)
+        connector = None if asking is None else TCPConnector(ssl=asking)
+        self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=_FORWARD_SECONDS))
+
+    async def _listen(self, runner: web.AppRunner, listener: RestListener, context: ssl.SSLContext | None) -> None:
+        site = web.TCPSite(runner, listener.host or None, listener.port, ssl_context=context)
+        known = len(runner.addresses)
         try:
             await site.start()
         except OSError as error:
-            address = f"{self._host or '*'}:{self._port}"
+            address = f"{listener.host or '*'}:{listener.port}"
             reason = os.strerror(error.errno) if error.errno else str(error)
             raise ConfigError(f"listeners: cannot listen on {address}: {reason}.", name="listeners") from error
-        self.port = self._runner.addresses[0][1]
-        self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
+        self.ports.append(runner.addresses[known][1])
+
+    def _contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+        """For the listeners, and for requests to other workers."""
+        if self._tls is None:
+            return None, None
+        try:
+            return server_context(self._tls), client_context(self._tls)
+        except TlsError as error:
+            raise ConfigError(f"listeners: https cannot be used. {error.message}", name="listeners") from None
 
     def serve(self, herder: Herder) -> None:
         self._herder = herder
