@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from ottla.serdes import plain_serde
 from ottla.streams import (
     Consumed,
     Grouped,
@@ -157,3 +158,16 @@ def test_headers_pass_through() -> None:
     driver = TopologyTestDriver(builder.build())
     driver.create_input_topic("a").pipe_input(b"k", b"v", 1, (("trace", b"7"),))
     assert driver.create_output_topic("b").read_record().headers == (("trace", b"7"),)
+
+
+def test_a_serde_of_ottla_serdes_fits_everywhere() -> None:
+    text, number = plain_serde("string"), plain_serde("long")
+    builder = StreamsBuilder()
+    stream = builder.stream("a", Consumed.with_(text, text))
+    counts = stream.group_by_key(Grouped.with_(text, text)).count(Materialized.with_(text, number))
+    counts.to_stream().to("b", Produced.with_(text, number))
+    driver = TopologyTestDriver(builder.build())
+    topic = driver.create_input_topic("a", text, text)
+    topic.pipe_input("k", "x")
+    topic.pipe_input("k", "y")
+    assert driver.create_output_topic("b", text, number).read_key_values() == [("k", 1), ("k", 2)]

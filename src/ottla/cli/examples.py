@@ -128,6 +128,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla groups reset-offsets readers --all-topics --by-duration PT1H --execute",
     ),
     "groups delete-offsets": ("ottla groups delete-offsets --group readers --topic orders",),
+    "streams": ("ottla streams reset word-count --dry-run",),
+    "streams reset": (
+        "ottla streams reset word-count --dry-run",
+        "ottla streams reset word-count --input-topics orders,returns --yes",
+    ),
     "transactions": ("ottla transactions list", "ottla transactions find-hanging --broker-id 1"),
     "transactions list": ("ottla transactions list", "ottla transactions list --duration-filter 60000"),
     "transactions describe": ("ottla transactions describe --transactional-id billing",),

@@ -52,6 +52,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "List, describe, reset and delete consumer groups.",
         "kafka-consumer-groups, kafka-groups",
     ),
+    "streams": CommandEntry(
+        "Groups and transactions", "streams", "Reset streams applications.", "kafka-streams-application-reset"
+    ),
     "transactions": CommandEntry(
         "Groups and transactions", "transactions", "Show transactions, abort hanging ones.", "kafka-transactions"
     ),

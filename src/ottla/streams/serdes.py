@@ -111,7 +111,7 @@ class Serdes:
 
     @staticmethod
     def string() -> Serde:
-        return FunctionSerde("string", lambda value: value.encode(), lambda data: data.decode(), is_standard=True)
+        return FunctionSerde("string", str.encode, bytes.decode, is_standard=True)
 
     @staticmethod
     def short() -> Serde:

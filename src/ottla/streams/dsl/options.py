@@ -144,6 +144,9 @@ class Repartitioned:
     def with_name(self, name: str) -> Repartitioned:
         return replace(self, name=check_name(name, "The name"))
 
+    def with_serdes(self, key_serde: Serde | None, value_serde: Serde | None) -> Repartitioned:
+        return replace(self, key_serde=key_serde, value_serde=value_serde)
+
     def with_number_of_partitions(self, partitions: int) -> Repartitioned:
         if partitions < 1:
             raise TopologyError(f"A topic has at least one partition, not {partitions}.")

@@ -76,10 +76,10 @@ class ProcessorContext:
     def forward(self, record: Record, child: str | None = None) -> None:
         """Passes a record on to all children, in the order in which they were added, or to one of them."""
         task = self._task
-        before = task.timestamp
-        if record.timestamp < 0:
-            raise StreamsError(f"{self.node_name} forwarded a record with the negative timestamp {record.timestamp}.")
-        task.timestamp = record.timestamp
+        before, timestamp = task.timestamp, record.timestamp
+        if timestamp < 0:
+            raise StreamsError(f"{self.node_name} forwarded a record with the negative timestamp {timestamp}.")
+        task.timestamp = timestamp
         if child is None:
             for process in self._targets:
                 process(record)

@@ -15,7 +15,6 @@ from ottla.streams.errors import StreamsError
 from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
-from ottla.streams.serdes import Serde
 from ottla.streams.state.create import create_store
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import ProcessorNode, SinkNode, SourceNode, Topology
@@ -118,7 +117,8 @@ class StreamTask:
         self.now_ms = now_ms
         self.timestamp = NO_TIMESTAMP
         self.stream_time = NO_TIMESTAMP
-        self.metadata: RecordMetadata | None = None
+        # The partition and offset of the record that is being processed.
+        self._place: tuple[_Queue, int] | None = None
         self.commit_requested = False
         self.outputs: list[OutputRecord] = []
         self.changelog: list[ChangelogRecord] = []
@@ -132,6 +132,7 @@ class StreamTask:
         self._waiting: list[tuple[int, int, _Queue]] = []
         self._turn = 0
         self._punctuations: dict[PunctuationType, list[Cancellable]] = {kind: [] for kind in PunctuationType}
+        self._by_stream_time = self._punctuations[PunctuationType.STREAM_TIME]
         self._sources: dict[str, tuple[SourceNode, ProcessorContext]] = {}
         self._patterns: list[tuple[SourceNode, ProcessorContext]] = []
         self._processors: list[Any] = []
@@ -156,6 +157,13 @@ class StreamTask:
         done = 0
         while self._waiting and (limit is None or done < limit):
             queue = heapq.heappop(self._waiting)[2]
+            if not self._waiting and limit is None:
+                # One partition has records: their order is given.
+                records, queue.records = queue.records, deque()
+                for record, offset in records:
+                    self._process(queue, record, offset)
+                done += len(records)
+                continue
             record, offset = queue.records.popleft()
             if queue.records:
                 self._wait(queue)
@@ -181,6 +189,14 @@ class StreamTask:
     def close(self) -> None:
         for processor in self._processors:
             processor.close()
+
+    @property
+    def metadata(self) -> RecordMetadata | None:
+        """Where the record that is being processed came from; None during punctuations."""
+        if self._place is None:
+            return None
+        queue, offset = self._place
+        return RecordMetadata(queue.topic, queue.partition, offset)
 
     @property
     def source_topics(self) -> set[str]:
@@ -294,8 +310,8 @@ class StreamTask:
     def _decode(self, queue: _Queue, record: Incoming) -> Record | None:
         key, value = record.key, record.value
         decoded = Record(
-            None if key is None else _read(queue.key_serde, queue.topic, key),
-            None if value is None else _read(queue.value_serde, queue.topic, value),
+            None if key is None else queue.key_serde.deserialize(queue.topic, key),
+            None if value is None else queue.value_serde.deserialize(queue.topic, value),
             record.timestamp,
             tuple(record.headers) if record.headers else (),
         )
@@ -304,7 +320,8 @@ class StreamTask:
         if decoded.timestamp < 0:
             self.dropped["negative timestamp"] = self.dropped.get("negative timestamp", 0) + 1
             return None
-        queue.partition_time = max(queue.partition_time, decoded.timestamp)
+        if decoded.timestamp > queue.partition_time:
+            queue.partition_time = decoded.timestamp
         return decoded
 
     def _wait(self, queue: _Queue) -> None:
@@ -312,12 +329,13 @@ class StreamTask:
         heapq.heappush(self._waiting, (queue.records[0][0].timestamp, self._turn, queue))
 
     def _process(self, queue: _Queue, record: Record, offset: int) -> None:
-        self.metadata = RecordMetadata(queue.topic, queue.partition, offset)
+        self._place = (queue, offset)
         self.timestamp = record.timestamp
-        self.stream_time = max(self.stream_time, record.timestamp)
+        if record.timestamp > self.stream_time:
+            self.stream_time = record.timestamp
         queue.forward(record)
-        self.metadata = None
-        if self._punctuations[PunctuationType.STREAM_TIME]:
+        self._place = None
+        if self._by_stream_time:
             self._punctuate(PunctuationType.STREAM_TIME, self.stream_time)
 
     def _punctuate(self, kind: PunctuationType, now_ms: int) -> None:
@@ -332,9 +350,5 @@ class StreamTask:
             scheduled.remove(due)
             scheduled.append(due)
             self.timestamp = now_ms
-            self.metadata = None
+            self._place = None
             due.callback(now_ms)
-
-
-def _read(serde: Serde, topic: str, data: bytes) -> Any:
-    return serde.deserialize(topic, data)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.streams.machine.processor import Processor, ProcessorContext
 from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
-from ottla.streams.operators.tables import StoreView, View, put_and_forward
+from ottla.streams.operators.tables import StoreView, View, put_row
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["Aggregate", "AggregatePlan", "WindowAggregate", "WindowStoreView"]
@@ -66,9 +66,7 @@ class _AggregateProcessor(Processor):
         else:
             before, timestamp = row.value, max(record.timestamp, row.timestamp)
         new = self._plan.aggregator(record.key, record.value, before)
-        put_and_forward(
-            self.context, self._store, record.with_timestamp(timestamp), new, before, sends_old=self._sends_old
-        )
+        put_row(self.context, self._store, record, timestamp, new, before if self._sends_old else None)
 
 
 class WindowGetter:

@@ -108,10 +108,14 @@ def put_and_forward(
     context: ProcessorContext, store: Any, record: Record, new: Any, old: Any, *, sends_old: bool
 ) -> None:
     """Writes a row and forwards the change. Writes that a versioned store drops are not forwarded."""
-    is_latest = store.put_at(record.key, new, record.timestamp)
-    if is_latest is None:
-        return
-    context.forward(record.with_value(Change(new, old if sends_old else None, is_latest)))
+    put_row(context, store, record, record.timestamp, new, old if sends_old else None)
+
+
+def put_row(context: ProcessorContext, store: Any, record: Record, timestamp: int, new: Any, old: Any) -> None:
+    """The same with a timestamp of its own."""
+    is_latest = store.put_at(record.key, new, timestamp)
+    if is_latest is not None:
+        context.forward(Record(record.key, Change(new, old, is_latest), timestamp, record.headers))
 
 
 class TableSource:
