@@ -1,0 +1,240 @@
+"""`from_registry` and `to_registry`: columns with the schemas of a registry.
+
+    people = from_registry("value", "http://localhost:8081", topic="people")
+    spark.readStream.format("ottla").option("subscribe", "people").load().select(people.alias("person"))
+
+The type of the column is that of the latest schema when the query is planned. Records are decoded with the schema that
+wrote them, and Avro's rules of schema evolution apply, so producers may evolve while a query runs. Executors ask the
+registry once for each schema.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.serdes.protocol import SerializationError
+from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText, registry_client
+from ottla.serdes.schema_serde import referenced_texts
+from ottla.spark.registry_types import UnsupportedSchema, avro_type, json_type, protobuf_type
+from ottla.spark.registry_values import column_value, fill_message, message_value, plain_value
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql import Column
+
+__all__ = ["UnsupportedSchema", "from_registry", "to_registry"]
+
+_MODES = ("FAILFAST", "PERMISSIVE", "COLUMN")
+
+
+def from_registry(
+    column: Column | str,
+    registry: str | Mapping[str, Any],
+    *,
+    topic: str = "",
+    subject: str | None = None,
+    is_key: bool = False,
+    mode: str = "FAILFAST",
+) -> Column:
+    """A column of binary values as a column of the schema's type.
+
+    `registry` is an address or the settings of serializers. `mode` says what becomes of a value that cannot be decoded:
+    FAILFAST fails the query, PERMISSIVE gives null, and COLUMN gives a struct of `value` and `problem`, so that such
+    records can be sent to a dead-letter topic.
+    """
+    from pyspark.sql import functions as sql
+    from pyspark.sql import types as spark
+
+    if mode.upper() not in _MODES:
+        raise ValueError(f"mode is {mode}, but it must be one of {', '.join(_MODES)}.")
+    config = _config(registry)
+    latest = _latest(config, _subject(topic, subject, is_key=is_key))
+    value_type = _type_of(config, latest.schema)
+    result = spark.StructType(
+        [spark.StructField("value", value_type), spark.StructField("problem", spark.StringType())]
+    )
+    settings, schema, is_strict = tuple(sorted(config.items())), latest.schema, mode.upper() == "FAILFAST"
+
+    def decoded(values: pyarrow.Array) -> pyarrow.Array:
+        return _decode(values, settings, schema, topic, result, is_key=is_key, is_strict=is_strict)
+
+    both = _arrow_function(decoded, result)(sql.col(column) if isinstance(column, str) else column)
+    return both if mode.upper() == "COLUMN" else both.getField("value")
+
+
+def to_registry(
+    column: Column | str,
+    registry: str | Mapping[str, Any],
+    *,
+    topic: str = "",
+    subject: str | None = None,
+    is_key: bool = False,
+    schema: str | None = None,
+    schema_type: str = "AVRO",
+) -> Column:
+    """A column as binary values with the id of a schema: the given one, which is registered, or the latest."""
+    from pyspark.sql import functions as sql
+
+    config = _config(registry)
+    name = _subject(topic, subject, is_key=is_key)
+    if schema is not None:
+        client = registry_client(config)
+        client.register(name, SchemaText(schema, schema_type))
+        client.close()
+    latest = _latest(config, name)
+    settings = tuple(sorted(config.items()))
+
+    def encoded(values: pyarrow.Array) -> pyarrow.Array:
+        return _encode(values, settings, latest, topic or name, is_key=is_key)
+
+    return _arrow_function(encoded, "binary")(sql.col(column) if isinstance(column, str) else column)
+
+
+def _config(registry: str | Mapping[str, Any]) -> dict[str, Any]:
+    return {"schema.registry.url": registry} if isinstance(registry, str) else dict(registry)
+
+
+def _subject(topic: str, subject: str | None, *, is_key: bool) -> str:
+    if subject is not None:
+        return subject
+    if not topic:
+        raise ValueError("Name the topic, or the subject of the schema.")
+    return f"{topic}-{'key' if is_key else 'value'}"
+
+
+def _latest(config: Mapping[str, Any], subject: str) -> RegisteredSchema:
+    client = registry_client(config)
+    try:
+        found = client.latest(subject)
+        if found.schema.schema_type == "PROTOBUF":
+            found = client.latest(subject, form="serialized")
+        return found
+    finally:
+        client.close()
+
+
+def _type_of(config: Mapping[str, Any], schema: SchemaText) -> Any:
+    client = registry_client(config)
+    try:
+        if schema.schema_type == "AVRO":
+            named: dict[str, Any] = {}
+            for text in referenced_texts(client, schema).values():
+                avro_type(json.loads(text.text), named)
+            return avro_type(json.loads(schema.text), named)
+        if schema.schema_type == "PROTOBUF":
+            from ottla.serdes.protobuf import message_class
+
+            return protobuf_type(message_class(client, schema, [0]).DESCRIPTOR)  # type: ignore[attr-defined]
+        return json_type(json.loads(schema.text))
+    finally:
+        client.close()
+
+
+def _arrow_function(function: Any, result: Any) -> Any:
+    """A column function from a function of Arrow arrays. Spark evaluates its annotations, which are only names here."""
+    import pyarrow
+    from pyspark.sql.functions import arrow_udf
+
+    function.__annotations__ = {"values": pyarrow.Array, "return": pyarrow.Array}
+    return arrow_udf(function, result)
+
+
+@functools.lru_cache(maxsize=64)
+def _deserializer(settings: tuple[tuple[str, Any], ...], schema: SchemaText, is_key: bool) -> Any:
+    """One for each worker process: it keeps the schemas that it has seen."""
+    if schema.schema_type == "AVRO":
+        from ottla.serdes.avro import AvroDeserializer
+
+        made: Any = AvroDeserializer(schema)
+    elif schema.schema_type == "PROTOBUF":
+        from ottla.serdes.protobuf import ProtobufDeserializer, message_class
+
+        made = ProtobufDeserializer(message_class(_client(settings), schema, [0]))
+    else:
+        from ottla.serdes.json_schema import JsonSchemaDeserializer
+
+        made = JsonSchemaDeserializer()
+    made.configure(dict(settings), is_key=is_key)
+    return made
+
+
+@functools.lru_cache(maxsize=8)
+def _client(settings: tuple[tuple[str, Any], ...]) -> RegistryClient:
+    return registry_client(dict(settings))
+
+
+def _decode(
+    values: pyarrow.Array,
+    settings: tuple[tuple[str, Any], ...],
+    schema: SchemaText,
+    topic: str,
+    result: Any,
+    *,
+    is_key: bool,
+    is_strict: bool,
+) -> pyarrow.Array:
+    import pyarrow
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    deserializer = _deserializer(settings, schema, is_key)
+    value_type = result.fields[0].dataType
+    rows = []
+    for data in values.to_pylist():
+        row: dict[str, Any] = {"value": None, "problem": None}
+        try:
+            value = deserializer.deserialize(topic, data)
+            if value is not None and schema.schema_type == "PROTOBUF":
+                value = message_value(value)
+            row["value"] = column_value(value, value_type)
+        except (SerializationError, AttributeError) as error:
+            if is_strict:
+                raise
+            row["problem"] = str(error)
+        rows.append(row)
+    return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
+
+
+def _encode(
+    values: pyarrow.Array,
+    settings: tuple[tuple[str, Any], ...],
+    latest: RegisteredSchema,
+    topic: str,
+    *,
+    is_key: bool,
+) -> pyarrow.Array:
+    import pyarrow
+
+    write = _writer(settings, latest, is_key)
+    return pyarrow.array(
+        [None if value is None else write(topic, plain_value(value, values.type)) for value in values.to_pylist()],
+        pyarrow.binary(),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _writer(settings: tuple[tuple[str, Any], ...], latest: RegisteredSchema, is_key: bool) -> Any:
+    if latest.schema.schema_type == "PROTOBUF":
+        from ottla.serdes.protobuf import message_class
+        from ottla.serdes.wire_format import tagged_value
+
+        made = message_class(_client(settings), latest.schema, [0])
+
+        def write(topic: str, value: Any) -> bytes:
+            del topic
+            return tagged_value(latest.id, fill_message(made(), value).SerializeToString(), [0])
+
+        return write
+    config = {**dict(settings), "use.schema.id": latest.id}
+    if latest.schema.schema_type == "AVRO":
+        from ottla.serdes.avro import AvroSerializer
+
+        serializer: Any = AvroSerializer(latest.schema)
+    else:
+        from ottla.serdes.json_schema import JsonSchemaSerializer
+
+        serializer = JsonSchemaSerializer(latest.schema)
+    serializer.configure(config, is_key=is_key)
+    return serializer.serialize

@@ -1,0 +1,108 @@
+"""Columns with the schemas of a registry: `from_registry` and `to_registry`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ottla.serdes.avro import AvroSerializer
+from ottla.serdes.registry_client import RegistryClient
+from ottla.spark.registry import UnsupportedSchema, from_registry, to_registry
+from tests.support.registries import RegistryProcess, registry_process
+from tests.support.spark_topics import Topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+OLD = '{"type":"record","name":"P","fields":[{"name":"name","type":"string"}]}'
+NEW = (
+    '{"type":"record","name":"P","fields":[{"name":"name","type":"string"},{"name":"age","type":["null","int"],'
+    '"default":null},{"name":"tags","type":{"type":"map","values":"long"},"default":{}}]}'
+)
+PROTO = """
+syntax = "proto3";
+import "google/protobuf/timestamp.proto";
+message P {
+  string name = 1;
+  optional int32 age = 2;
+  map<string, int64> tags = 3;
+  google.protobuf.Timestamp at = 4;
+  repeated Kind kinds = 5;
+  enum Kind { A = 0; B = 1; }
+}
+"""
+JSON = (
+    '{"title":"P","type":"object","properties":{"name":{"type":"string"},"age":{"type":["null","integer"]},'
+    '"more":{"type":"array","items":{"type":"number"}}},"required":["name"]}'
+)
+
+
+@pytest.fixture(scope="module")
+def registry(topics: Topics) -> Iterator[RegistryProcess]:
+    with registry_process(topics.bootstrap) as process:
+        yield process
+
+
+def test_old_and_new_records_are_read_with_the_latest_schema(
+    spark: SparkSession, topics: Topics, registry: RegistryProcess
+) -> None:
+    name = topics.create()
+    client = RegistryClient(registry.url)
+    old = AvroSerializer(OLD, client=client).serialize(name, {"name": "Ada"})
+    new = AvroSerializer(NEW, client=client).serialize(name, {"name": "Bob", "age": 7, "tags": {"x": 1}})
+    client.close()
+    topics.send(name, [(None, old, []), (None, new, []), (None, None, []), (None, b"no avro", [])])
+    frame = spark.read.format("ottla").option("bootstrap.servers", topics.bootstrap).option("subscribe", name).load()
+
+    column = from_registry("value", registry.url, topic=name, mode="column").alias("both")
+    rows = [row.both.asDict(recursive=True) for row in frame.orderBy("offset").select(column).collect()]
+
+    assert [row["value"] for row in rows] == [
+        {"name": "Ada", "age": None, "tags": {}},
+        {"name": "Bob", "age": 7, "tags": {"x": 1}},
+        None,
+        None,
+    ]
+    assert [row["problem"] is None for row in rows] == [True, True, True, False]
+    assert "no schema id" in rows[3]["problem"]
+
+
+@pytest.mark.parametrize(("kind", "schema"), [("AVRO", NEW), ("PROTOBUF", PROTO), ("JSON", JSON)])
+def test_columns_come_back(
+    spark: SparkSession, topics: Topics, registry: RegistryProcess, kind: str, schema: str
+) -> None:
+    del topics
+    # Spark's own values of the type timestamp have no time zone.
+    at = datetime.datetime(2026, 5, 31, 12, 0)  # noqa: DTZ001
+    people = {
+        "AVRO": ("name string, age int, tags map<string,bigint>", [("Ada", 36, {"x": 1}), ("Bob", None, {})]),
+        "PROTOBUF": (
+            "name string, age int, tags map<string,bigint>, at timestamp, kinds array<string>",
+            [("Ada", 36, {"x": 1}, at, ["B"]), ("Bob", None, {}, None, [])],
+        ),
+        "JSON": ("name string, age bigint, more array<double>", [("Ada", 36, [1.5]), ("Bob", None, [])]),
+    }
+    columns, values = people[kind]
+    frame = spark.createDataFrame(values, columns).selectExpr("struct(*) as person")
+    subject = f"people-{kind}"
+    written = frame.select(
+        to_registry("person", registry.url, subject=subject, schema=schema, schema_type=kind).alias("value")
+    )
+    read = written.select(from_registry("value", registry.url, subject=subject).alias("person")).select("person.*")
+    assert sorted(map(tuple, read.collect())) == sorted(values)
+
+
+def test_a_schema_without_a_column_type_is_refused(spark: SparkSession, registry: RegistryProcess) -> None:
+    del spark
+    registry.register("union", '["int","string"]')
+    with pytest.raises(UnsupportedSchema, match="null and one type"):
+        from_registry("value", registry.url, subject="union")
+    with pytest.raises(ValueError, match="Name the topic"):
+        from_registry("value", registry.url)
+    with pytest.raises(ValueError, match="mode is some"):
+        from_registry("value", registry.url, subject="union", mode="some")
