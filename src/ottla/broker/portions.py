@@ -90,7 +90,7 @@ class _PortionedRequest:
         self._refusal = refusal
         size_max = REFUSED_PER_TURN if refusal is not None else portions.size
         self._size = PortionSize(1 if portions.is_heavy and refusal is None else size_max, size_max)
-        self._portions = cut(request, portions.request, self._size)
+        self._portions = cut(request, portions.request, self._size, drops_repeats=portions.drops_repeats)
         self._answered: Deferred[PackedResponse] = Deferred()
         # The response of the first portion, for the fields besides the array of answers.
         self._response: Any = None
@@ -262,25 +262,28 @@ def _arrays(structure: type[Any]) -> list[tuple[str, bool]]:
     return arrays
 
 
-def cut(request: Any, path: tuple[str, ...], size: PortionSize) -> Iterator[tuple[Any, bool]]:
+def cut(
+    request: Any, path: tuple[str, ...], size: PortionSize, *, drops_repeats: bool = False
+) -> Iterator[tuple[Any, bool]]:
     """Copies of the request with at most `size` elements each. The request loses the elements.
 
     The flag is true for a portion that begins in the middle of an element.
     """
-    for run, continues in _runs(getattr(request, path[0]), path[1:], size):
+    elements = _drained(getattr(request, path[0]))
+    for run, continues in _runs(_distinct(elements) if drops_repeats else elements, path[1:], size):
         portion = copy.copy(request)
         setattr(portion, path[0], run)
         yield portion, continues
 
 
-def _runs(elements: list[Any], path: tuple[str, ...], size: PortionSize) -> Iterator[tuple[list[Any], bool]]:
+def _runs(elements: Iterator[Any], path: tuple[str, ...], size: PortionSize) -> Iterator[tuple[list[Any], bool]]:
     """The elements in lists of at most `size` elements, with the elements of their arrays on the path counted.
 
     The flag is true for a list that begins in the middle of an element.
     """
     run: list[Any] = []
     room, continues = size.value, False
-    for element in _drained(elements):
+    for element in elements:
         is_rest = False
         for weight, piece in _pieces(element, path, size.value):
             # Two pieces of one element would be two elements of the portion.
@@ -301,7 +304,7 @@ def _pieces(element: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[in
         yield weight, element
         return
     room = max(1, size - 1)
-    for run, _ in _runs(getattr(element, path[0]), path[1:], PortionSize(room, room)):
+    for run, _ in _runs(_drained(getattr(element, path[0])), path[1:], PortionSize(room, room)):
         piece = copy.copy(element)
         setattr(piece, path[0], run)
         yield _weight(piece, path, size), piece
@@ -321,6 +324,15 @@ def _weight(element: Any, path: tuple[str, ...], limit: int) -> int:
                 break
             weight += _weight(each, path[1:], limit) - 1
     return weight
+
+
+def _distinct(names: Iterator[Any]) -> Iterator[Any]:
+    """Every name once."""
+    seen = set()
+    for name in names:
+        if name not in seen:
+            seen.add(name)
+            yield name
 
 
 def _drained(elements: list[Any]) -> Iterator[Any]:

@@ -57,6 +57,8 @@ class Portions(Value):
     size: int = 1_000
     # True if one element may take milliseconds by itself: the first portion has one element, and the next ones grow.
     is_heavy: bool = False
+    # True if a repeated name is answered once. Only for an array of names.
+    drops_repeats: bool = False
     # True if requests are handled as a whole, and only the refusal of one that is too long is answered in portions.
     refuses_only: bool = False
 

@@ -44,5 +44,5 @@ API = Api(
     response=DeleteGroupsResponse,
     handle=handle,
     error_response=error_response,
-    portions=(Portions(request=("groups_names",), response=("results",), size=100, is_heavy=True),),
+    portions=(Portions(request=("groups_names",), response=("results",), size=100, is_heavy=True, drops_repeats=True),),
 )

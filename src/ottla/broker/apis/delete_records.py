@@ -39,14 +39,18 @@ def handle(
 ) -> DeleteRecordsResponse | Deferred[DeleteRecordsResponse]:
     response = DeleteRecordsResponse()
     waiting = WaitingDelete(broker.replicas.parking, response)
+    # A repeated partition is answered once, and its last offset counts.
+    topics: dict[str, dict[int, DeleteRecordsPartition]] = {}
     for topic in request.topics:
+        topics.setdefault(topic.name, {}).update({wanted.partition_index: wanted for wanted in topic.partitions})
+    for name, partitions in topics.items():
         error = ErrorCode.NONE
-        if not context.allows(Operation.DELETE, ResourceType.TOPIC, topic.name):
+        if not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif topic.name in _INTERNAL_TOPICS and topic.name in broker.replicas.by_name:
+        elif name in _INTERNAL_TOPICS and name in broker.replicas.by_name:
             error = ErrorCode.INVALID_TOPIC_EXCEPTION
-        answers = [_delete(topic.name, wanted, error, broker, waiting) for wanted in topic.partitions]
-        response.topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=answers))
+        answers = [_delete(name, wanted, error, broker, waiting) for wanted in partitions.values()]
+        response.topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
     return waiting.start(request.timeout_ms)
 
 

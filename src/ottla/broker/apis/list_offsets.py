@@ -50,16 +50,23 @@ def handle(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     call = _ListOffsetsCall(request, context, broker)
+    topics: dict[str, ListOffsetsTopicResponse] = {}
     for topic in request.topics:
         is_allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
-        answers: list[ListOffsetsPartitionResponse] = []
-        call.response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        answered = topics.get(topic.name)
+        if answered is None:
+            answered = topics[topic.name] = ListOffsetsTopicResponse(name=topic.name)
+            call.response.topics.append(answered)
         for wanted in topic.partitions:
+            times = asked.pop((topic.name, wanted.partition_index), 0)
+            if not times:
+                # The partition was repeated, and is answered already.
+                continue
             answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-            answers.append(answer)
+            answered.partitions.append(answer)
             if not is_allowed:
                 answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif asked[topic.name, wanted.partition_index] > 1:
+            elif times > 1:
                 answer.error_code = ErrorCode.INVALID_REQUEST
             else:
                 call.look_up(topic.name, wanted, answer)
