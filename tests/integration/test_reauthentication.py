@@ -22,7 +22,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.raw_client import ConnectionClosed, RawClient
 from tests.support.sasl_node import PASSWORD, SaslNode, librdkafka
 
-SESSION_MS = 1_100
+SESSION_MS = 1_500
 
 
 class Node(SaslNode):

@@ -30,7 +30,7 @@ def node(tmp_path_factory: pytest.TempPathFactory, provider: IdentityProvider) -
     require_java()
     settings = {
         "delegation.token.secret.key": "a-secret-of-all-nodes",
-        "connections.max.reauth.ms": "1100",
+        "connections.max.reauth.ms": "1500",
         "sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]),
         "sasl.oauthbearer.jwks.endpoint.url": f"{provider.url}/keys",
         "sasl.oauthbearer.expected.issuer": ISSUER,
@@ -63,9 +63,10 @@ def test_a_producer_stays_connected_beyond_its_session(
     java: ToolServer, node: SaslNode, tmp_path: Path, mechanism: str
 ) -> None:
     file = properties(tmp_path, mechanism, "alice", PASSWORD)
-    # 25 records in 2.5 seconds: more than two sessions.
-    produced = run(java, node, VERIFIABLE, file, "--topic", "orders", "--max-messages", 25, "--throughput", 10)
-    assert produced.stdout.count("producer_send_success") == 25
+    # 35 records in 3.5 seconds: more than two sessions.
+    produced = run(java, node, VERIFIABLE, file, "--topic", "orders", "--max-messages", 35, "--throughput", 10)
+    # The tool does not wait for the last answer.
+    assert produced.stdout.count("producer_send_success") >= 34
     assert "producer_send_error" not in produced.stdout
     assert "rror" not in produced.stderr
 
@@ -109,4 +110,5 @@ def test_a_producer_gets_its_tokens_from_the_identity_provider(
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={provider.url}/token"
     with ToolServer(options=[*QUICK_JVM_OPTIONS, allowed]) as java:
         produced = run(java, node, VERIFIABLE, file, "--topic", "orders", "--max-messages", 15, "--throughput", 10)
-    assert produced.stdout.count("producer_send_success") == 15, produced.stderr
+    assert produced.stdout.count("producer_send_success") >= 14, produced.stderr
+    assert "producer_send_error" not in produced.stdout
