@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.client.config.shared import SHARED_KEYS, client_settings
 from ottla.client.errors import AuthenticationFailed, ClientError
 from ottla.client.login import PasswordLogin, login_of
 from ottla.client.oauth.allowed import ALLOWED_FILES, ALLOWED_URLS
@@ -166,3 +167,19 @@ def test_a_delegation_token_is_a_login_with_scram() -> None:
     assert "hmac" not in repr(login)
     with pytest.raises(ClientError, match="needs a mechanism of SCRAM"):
         login_of({"sasl.mechanism": "PLAIN", **jaas})
+
+
+def test_a_program_gives_a_function_and_no_class_is_loaded_by_its_name() -> None:
+    key = "sasl.login.callback.handler.class"
+    config = {
+        "bootstrap.servers": "localhost:9092",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        key: lambda: "from-the-program",
+    }
+    login = client_settings(config, SHARED_KEYS).login
+    assert isinstance(login, OAuthLogin)
+    assert "Bearer from-the-program\x01" in first_message(login)
+    for name in ("os.system", "com.sun.security.auth.module.JndiLoginModule"):
+        with pytest.raises(ClientError, match="cannot be loaded"):
+            login_of(properties(**{key: name}))

@@ -95,7 +95,15 @@ _SECURITY_NAMES = [
     "security.protocol",
 ]
 # librdkafka's names, which its users know.
-_OWN_SECURITY_NAMES = ("sasl.username", "sasl.password")
+_OWN_SECURITY_NAMES = (
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
+    "sasl.mechanisms",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+    "sasl.password",
+    "sasl.username",
+)
 
 SHARED_KEYS: Mapping[str, Key] = {
     "client.id": Key(text, "client_id"),
@@ -144,7 +152,12 @@ def client_settings(
     elif base is None and "bootstrap_servers" not in fields:
         raise ConfigurationError("bootstrap.servers is missing: set it to an address like localhost:9092.")
     settings = ClientSettings(**fields) if base is None else replace(base, **fields)
-    security = {name: str(value) for name, value in config.items() if is_security_key(name)}
+    security = {
+        # A function that returns tokens stays as it is.
+        name: value if callable(value) else str(value)
+        for name, value in config.items()
+        if is_security_key(name)
+    }
     return settings_from_properties(settings, security) if security else settings
 
 

@@ -4,21 +4,33 @@
 |---|---|
 | a token endpoint | `sasl.oauthbearer.token.endpoint.url`, and the client's id and secret |
 | a file | `sasl.oauthbearer.token.endpoint.url=file:///...` |
+| a function of the program | `sasl.login.callback.handler.class`, where a program has a function instead of a name |
 | nobody: it is unsecured | the option `unsecuredLoginStringClaim_sub` of the login module |
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ottla.client.errors import ClientError
 from ottla.client.oauth.allowed import allowed_file, allowed_url, is_file_url
-from ottla.client.oauth.sources import ClientCredentials, from_endpoint, from_file, unsecured
+from ottla.client.oauth.sources import ClientCredentials, from_callable, from_endpoint, from_file, unsecured
 from ottla.client.oauth.tokens import OAuthLogin
 
 __all__ = ["oauth_login_of"]
 
 _URL = "sasl.oauthbearer.token.endpoint.url"
+_CALLBACK = "sasl.login.callback.handler.class"
+# What these classes do is decided by the other settings.
+_KAFKAS_CALLBACKS = frozenset(
+    f"org.apache.kafka.common.security.oauthbearer.{name}"
+    for name in (
+        "OAuthBearerLoginCallbackHandler",
+        "secured.OAuthBearerLoginCallbackHandler",
+        "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
+    )
+)
 _STRING_CLAIM, _NUMBER_CLAIM = "unsecuredLoginStringClaim_", "unsecuredLoginNumberClaim_"
 _EXTENSION = "extension_"
 
@@ -29,6 +41,11 @@ def oauth_login_of(properties: Mapping[str, str], options: Mapping[str, str]) ->
     extensions = {
         name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)
     }
+    callback: Any = properties.get(_CALLBACK)
+    if callable(callback):
+        return OAuthLogin(from_callable(callback), window_factor=window, extensions=extensions)
+    if callback is not None and callback not in _KAFKAS_CALLBACKS:
+        raise ClientError(f"{_CALLBACK}={callback} cannot be loaded; a program can set it to a function.")
     url = properties.get(_URL)
     if url is None:
         claims = _claims(options)
