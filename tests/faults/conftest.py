@@ -38,10 +38,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not RESULTS:
         return
     terminalreporter.section("attacks")
-    terminalreporter.write_line(f"{'longest gap':>12} {'answers':>8} {'peak memory':>12}  attack")
+    terminalreporter.write_line(f"{'longest gap':>12} {'loop CPU':>9} {'answers':>8} {'peak memory':>12}  attack")
     for result in RESULTS:
-        gap_ms, peak_mb = result.longest_seconds * 1000, result.peak_bytes / 1e6
-        terminalreporter.write_line(f"{gap_ms:9.0f} ms {result.answers:8} {peak_mb:9.0f} MB  {result.attack}")
+        gap_ms, blocked_ms = result.longest_seconds * 1000, result.blocked_seconds * 1000
+        figures = f"{gap_ms:9.0f} ms {blocked_ms:6.0f} ms {result.answers:8} {result.peak_bytes / 1e6:9.0f} MB"
+        terminalreporter.write_line(f"{figures}  {result.attack}")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,6 +23,7 @@ from ottla.wire.messages.delete_groups import DeleteGroupsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest
 from ottla.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.wire.messages.describe_transactions import DescribeTransactionsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.list_groups import ListGroupsRequest
@@ -34,6 +35,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.support.hostile import Siege, create
 from tests.support.raw_client import ConnectionClosed, RawClient
 
@@ -42,6 +44,7 @@ pytestmark = pytest.mark.faults
 MIB = 1024 * 1024
 BROKER = 4
 OFFSETS = 5_000
+GROUPS = 3_000
 TAGGED_FRAME_BYTES = 50_000_000
 
 
@@ -55,6 +58,8 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
                 pass
             while commit(client, "g", OFFSETS).topics[0].partitions[0].error_code:
                 pass
+            for number in range(GROUPS):
+                commit(client, f"listed-{number}", 1)
         yield cluster
 
 
@@ -80,6 +85,17 @@ def topics_of_transaction(count: int) -> AddPartitionsToTxnRequest:
     return AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
 
 
+def produce_to(count: int) -> ProduceRequest:
+    data = [TopicProduceData(name=name, partition_data=[PartitionProduceData()]) for name in names(count)]
+    return ProduceRequest(acks=1, timeout_ms=30_000, topic_data=data)
+
+
+def commit_of(count: int, *, partitions: int = 1) -> OffsetCommitRequest:
+    offsets = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1) for index in range(partitions)]
+    topics = [OffsetCommitRequestTopic(name="wide", partitions=offsets)] * count
+    return OffsetCommitRequest(group_id="g", topics=topics)
+
+
 ARRAYS: dict[str, tuple[Callable[[], Message], int]] = {
     "DescribeConfigs of one broker, 15,000 times": (
         lambda: DescribeConfigsRequest(
@@ -100,6 +116,11 @@ ARRAYS: dict[str, tuple[Callable[[], Message], int]] = {
     "DescribeTransactions of 300,000 ids": (lambda: DescribeTransactionsRequest(transactional_ids=names(300_000)), 0),
     "FindCoordinator of 300,000 keys": (lambda: FindCoordinatorRequest(coordinator_keys=names(300_000)), 4),
     "AddPartitionsToTxn with 100,000 topics": (lambda: topics_of_transaction(100_000), 3),
+    "Produce to 100,000 topics": (lambda: produce_to(100_000), 12),
+    "OffsetCommit with 100,000 topics": (lambda: commit_of(100_000), 8),
+    "OffsetCommit with 12,000 partitions": (lambda: commit_of(1, partitions=11_999), 8),
+    "ListGroups of 3,000 groups": (ListGroupsRequest, 4),
+    "DescribeLogDirs of 5,000 replicas": (lambda: DescribeLogDirsRequest(topics=None), 4),
     "DeleteTopics of 100,000 topics": (lambda: DeleteTopicsRequest(topic_names=names(100_000), timeout_ms=1000), 5),
 }
 

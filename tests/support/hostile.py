@@ -13,6 +13,7 @@ from ottla.model.errors import ErrorCode
 from ottla.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from tests.support.bystander import Bystander
 from tests.support.raw_client import RawClient
+from tests.support.reference import TURN_MAX, reference_seconds
 
 __all__ = ["RESULTS", "Honest", "Result", "Siege", "create"]
 
@@ -20,6 +21,9 @@ __all__ = ["RESULTS", "Honest", "Result", "Siege", "create"]
 class Result(NamedTuple):
     attack: str
     longest_seconds: float
+    # The longest CPU time of the node's loop between two answers to the honest client. It does not depend on what other
+    # processes do on the machine.
+    blocked_seconds: float
     answers: int
     peak_bytes: int
 
@@ -37,13 +41,18 @@ def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> No
 
 
 class Honest:
-    """Asks for API versions without a pause, and measures the longest time between two answers."""
+    """Asks for API versions without a pause, and measures the longest time between two answers.
 
-    def __init__(self, bootstrap: str) -> None:
+    With the process id of the node it also measures the CPU time of the node's loop between two answers.
+    """
+
+    def __init__(self, bootstrap: str, pid: int | None = None) -> None:
         self._bootstrap = bootstrap
+        self._pid = pid
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.longest_seconds = 0.0
+        self.blocked_seconds = 0.0
         self.answers = 0
 
     def __enter__(self) -> Honest:
@@ -57,16 +66,23 @@ class Honest:
     def _run(self) -> None:
         try:
             with Bystander(self._bootstrap) as bystander:
-                last = time.monotonic()
+                last, last_worked = time.monotonic(), self._loop_seconds()
                 while not self._ends.is_set():
                     bystander.asks()
-                    now = time.monotonic()
+                    now, worked = time.monotonic(), self._loop_seconds()
                     self.longest_seconds = max(self.longest_seconds, now - last)
+                    self.blocked_seconds = max(self.blocked_seconds, worked - last_worked)
                     self.answers += 1
-                    last = now
+                    last, last_worked = now, worked
         except OSError:
             # No answer at all.
             self.longest_seconds = math.inf
+
+    def _loop_seconds(self) -> float:
+        """The CPU time of the node's main thread, which runs its loop."""
+        if self._pid is None:
+            return 0.0
+        return int(Path(f"/proc/{self._pid}/task/{self._pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 class Siege:
@@ -89,7 +105,7 @@ class Siege:
         self._memory_bytes_max = memory_bytes_max
         # Machines that run these tests are busy, so this is no figure: before the bounds, it was minutes.
         self._gap_seconds_max = gap_seconds_max
-        self.honest = Honest(cluster.bootstrap)
+        self.honest = Honest(cluster.bootstrap, self._node.pid)
 
     def __enter__(self) -> Siege:
         # The largest memory is counted from here on.
@@ -102,12 +118,17 @@ class Siege:
         if kind is not None:
             return
         honest = self.honest
-        result = Result(self._attack, honest.longest_seconds, honest.answers, self.peak_memory_bytes())
+        result = Result(
+            self._attack, honest.longest_seconds, honest.blocked_seconds, honest.answers, self.peak_memory_bytes()
+        )
         RESULTS.append(result)
         assert self._node.running
         assert "Traceback" not in self._node.output
         assert honest.answers
         assert honest.longest_seconds < self._gap_seconds_max, result
+        # A busy machine slows down the node's loop as it slows down this.
+        turn = honest.blocked_seconds / max(reference_seconds() for _ in range(3))
+        assert turn < TURN_MAX, f"{result}: the loop worked for {turn:.0f} references in a row"
         assert result.peak_bytes < self._memory_bytes_max, result
 
     def peak_memory_bytes(self) -> int:

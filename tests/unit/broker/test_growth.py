@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from math import inf
-from time import thread_time
 from typing import Any, NamedTuple
 
 import pytest
@@ -32,15 +31,13 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.schema import FieldSpec, fields_at
 from tests.support.lone_node import LoneNode, frame_of
+from tests.support.reference import TURN_MAX, reference_seconds
 
 FEW, MANY = 1_000, 16_000
 # Measured times per element vary by a third, and caches are less useful for long lists. A quadratic part that is as
 # large as the linear one at FEW elements makes it eight times as long.
 GROWTH_MAX = 4.0
 ATTEMPTS = 3
-# The longest turn of the loop, in units of `reference_seconds`: about 50 ms.
-TURN_MAX = 10.0
-REFERENCE_LOOPS = 25_000
 INT8_MAX = 127
 
 TOPIC, GROUP, TRANSACTIONAL_ID = "t", "g", "x"
@@ -255,14 +252,6 @@ def plain_value(field: FieldSpec) -> Any:
     if field.kind == "uuid":
         return Uuid((1 << 64).to_bytes(16, "big"))
     return "s" if field.kind in ("string", "classic_string") else 0
-
-
-def reference_seconds() -> float:
-    """The CPU time of a fixed piece of work: about 5 ms on a machine of 2024."""
-    started = thread_time()
-    for number in range(REFERENCE_LOOPS):
-        str([number, number + 1])
-    return thread_time() - started
 
 
 @pytest.mark.parametrize("kind", DISTINCT)
