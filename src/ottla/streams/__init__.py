@@ -25,6 +25,7 @@ from ottla.streams.dsl.table import KTable
 from ottla.streams.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from ottla.streams.errors import StoreNotFoundError, StreamsError, TopologyError
 from ottla.streams.machine import FixedKeyProcessor, Processor, ProcessorContext, PunctuationType
+from ottla.streams.machine.column_function import columns
 from ottla.streams.operators.emission import EmitStrategy
 from ottla.streams.record import Record, ValueAndTimestamp, Window, Windowed
 from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
@@ -82,6 +83,7 @@ __all__ = [
     "ValueAndTimestamp",
     "Window",
     "Windowed",
+    "columns",
 ]
 
 

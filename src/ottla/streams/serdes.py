@@ -42,7 +42,7 @@ class FunctionSerde:
         is_standard: bool = False,
     ) -> None:
         self.name = name
-        self._is_standard = is_standard
+        self.is_standard = is_standard
         self._encode = encode
         self._decode = decode
 
@@ -66,7 +66,7 @@ class FunctionSerde:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Workers of an application get serdes in a pickle, which cannot hold the functions of `struct`."""
-        if self._is_standard:
+        if self.is_standard:
             return _standard, (self.name,)
         return FunctionSerde, (self.name, self._encode, self._decode)
 

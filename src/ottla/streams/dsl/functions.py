@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["joiner_with_key", "with_key"]
+__all__ = ["ignored_key", "joiner_with_key", "with_key"]
 
 
 def with_key(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
@@ -19,12 +19,17 @@ def joiner_with_key(function: Callable[..., Any]) -> Callable[[Any, Any, Any], A
     return function if _required(function) == 3 else _Paired(function)
 
 
+def ignored_key(function: Any) -> Any:
+    """The function of a value inside a function of key and value that ignores the key; else None."""
+    return function.inner if isinstance(function, _Valued) else None
+
+
 class _Valued:
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+        self.inner = function
 
     def __call__(self, key: Any, value: Any) -> Any:  # noqa: ARG002
-        return self._function(value)
+        return self.inner(value)
 
 
 class _Paired:

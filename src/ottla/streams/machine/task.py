@@ -176,6 +176,10 @@ class StreamTask:
         self.now_ms = now_ms
         self._punctuate(PunctuationType.WALL_CLOCK_TIME, now_ms)
 
+    def advance_stream_time(self, timestamp: int) -> None:
+        """Records up to this timestamp were processed in column form."""
+        self.stream_time = max(self.stream_time, timestamp)
+
     def flush(self) -> None:
         """Before a commit: stores write what they hold back from their changelogs."""
         for store in self.stores.values():

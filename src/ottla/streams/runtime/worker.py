@@ -12,13 +12,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
+
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
+from ottla.client.columns.decode.arrow import ArrowDecoder
 from ottla.client.consumer import ConsumedBatch, Consumer, ConsumerSettings
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.streams.machine.task import StreamTask
+from ottla.streams.runtime.columns import ColumnTask, column_task, records_of
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
@@ -30,6 +34,9 @@ from ottla.streams.topology.topology import SourceNode, Topology
 __all__ = ["Worker", "transactional_id"]
 
 _IDLE_MS = 100
+# The record format with columns; older ones are read record by record.
+_MAGIC = 2
+_NO_OFFSET = (1 << 63) - 1
 _BUFFER_BYTES = 128 * 1024 * 1024
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -51,6 +58,8 @@ class Worker:
         self._planned = [task for task in plan.tasks if task.partition % workers == number]
         self._tasks: list[tuple[PlannedTask, StreamTask]] = []
         self._by_partition: dict[TopicPartition, StreamTask] = {}
+        # Partitions whose tasks have a column form.
+        self._columns: dict[TopicPartition, tuple[ColumnTask, ArrowDecoder]] = {}
         # What the next commit covers, and the offset from which records are new.
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -146,8 +155,12 @@ class Worker:
                 global_stores=self._globals.stores,
             )
             self._tasks.append((planned, task))
+            form = column_task(self._topology, planned.names, task)
             for topic in planned.topics:
-                self._by_partition[TopicPartition(topic, planned.partition)] = task
+                place = TopicPartition(topic, planned.partition)
+                self._by_partition[place] = task
+                if form is not None:
+                    self._columns[place] = (form, ArrowDecoder(topic, planned.partition))
         return list(self._by_partition)
 
     async def _apply_reset_policies(
@@ -195,15 +208,35 @@ class Worker:
             self._report(report, "running")
 
     def _feed(self, batches: list[ConsumedBatch]) -> None:
+        by_column: dict[TopicPartition, None] = {}
         for batch in batches:
             place = batch.partition
-            records = batch.records(from_offset=self._next.get(place, -1))
-            self._by_partition[place].enqueue(place.topic, place.partition, records)
+            first = self._next.get(place, -1)
+            if place in self._columns and batch.header.magic == _MAGIC:
+                self._columns[place][1].add(batch.header, batch.view, first, _NO_OFFSET)
+                by_column[place] = None
+            else:
+                self._by_partition[place].enqueue(place.topic, place.partition, batch.records(from_offset=first))
+        for place in by_column:
+            self._process_columns(place)
         # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
         for place in self._by_partition:
             position = self._consumer.position(place)
             if position > self._next.get(place, -1):
                 self._ends[place] = self._next[place] = position
+
+    def _process_columns(self, place: TopicPartition) -> None:
+        form, decoder = self._columns[place]
+        rows = decoder.finish()
+        try:
+            result = form.process(rows)
+        except pa.ArrowInvalid:
+            # Bytes that a serde cannot read: record by record, the error tells which.
+            self._by_partition[place].enqueue(place.topic, place.partition, records_of(rows))
+            return
+        self.statistics["records"] += rows.num_rows
+        if result is not None:
+            self._writer.add_columns(*result)
 
     def _collect(self, planned: PlannedTask, task: StreamTask) -> None:
         outputs, changelog = task.take_outputs()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +29,8 @@ class RecordWriter:
     def __init__(self, producer: Producer, *, keeps_every_change: Iterable[str] = ()) -> None:
         self._producer = producer
         self._encoders: dict[str, TopicEncoder] = {}
-        self._outputs: dict[str, list[OutputRecord]] = {}
+        # Records one by one, and whole columns, in the order in which they came.
+        self._outputs: dict[str, list[OutputRecord | pa.RecordBatch]] = {}
         # (changelog, partition) -> key -> last change; versioned stores need every version.
         self._changes: dict[tuple[str, int], dict[bytes, ChangelogRecord]] = {}
         self._versions: dict[tuple[str, int], list[ChangelogRecord]] = {}
@@ -45,6 +48,9 @@ class RecordWriter:
                 found = self._outputs[record.topic] = []
             found.append(record)
 
+    def add_columns(self, topic: str, rows: pa.RecordBatch) -> None:
+        self._outputs.setdefault(topic, []).append(rows)
+
     def add_changes(self, topic: str, partition: int, changes: Iterable[ChangelogRecord]) -> None:
         """Of several changes of a key in one commit only the last is written."""
         if topic in self._keeps_every_change:
@@ -58,16 +64,10 @@ class RecordWriter:
 
     async def send_outputs(self, now_ms: int) -> None:
         outputs, self._outputs = self._outputs, {}
-        for topic, records in outputs.items():
-            batch = _batch(
-                [record.key for record in records],
-                [record.value for record in records],
-                [record.timestamp for record in records],
-                [record.partition for record in records],
-                [record.headers for record in records],
-                now_ms,
-            )
-            await self._encode(topic, batch, now_ms)
+        for topic, content in outputs.items():
+            for is_record, group in itertools.groupby(content, lambda one: isinstance(one, OutputRecord)):
+                for rows in [_rows_of(list(group), now_ms)] if is_record else group:
+                    await self._encode(topic, rows, now_ms)
 
     async def send_all(self, now_ms: int) -> None:
         """Before a commit: everything, with the changes of stores."""
@@ -109,6 +109,17 @@ class RecordWriter:
             )
         for full in encoder.encode(rows, now_ms=now_ms):
             await self._send(topic, full)
+
+
+def _rows_of(records: list[Any], now_ms: int) -> pa.RecordBatch:
+    return _batch(
+        [record.key for record in records],
+        [record.value for record in records],
+        [record.timestamp for record in records],
+        [record.partition for record in records],
+        [record.headers for record in records],
+        now_ms,
+    )
 
 
 def _batch(

@@ -107,6 +107,19 @@ class TimestampedKeyValueStore(Store):
         self._log(encoded, content, timestamp if content is not None else None)
         return True
 
+    @property
+    def is_counting(self) -> bool:
+        """True if values are eight bytes in big-endian order, which the column form of counts reads and writes."""
+        return getattr(self._value_serde, "name", "") == "long" and getattr(self._value_serde, "is_standard", False)
+
+    def raw_get(self, key: bytes) -> tuple[bytes, int] | None:
+        """The bytes and the timestamp of a key."""
+        return self._map.get(key)
+
+    def raw_put(self, key: bytes, content: bytes, timestamp: int) -> None:
+        self._map.put(key, (content, timestamp))
+        self._log(key, content, timestamp)
+
     def put_if_absent(self, key: Any, value: ValueAndTimestamp) -> ValueAndTimestamp | None:
         existing = self.get(key)
         if existing is None:
