@@ -25,6 +25,7 @@ from bench import (
     metrics,
     pipelines,
     python_clients,
+    registry,
     spark_read,
     testing,
 )
@@ -93,7 +94,7 @@ class Run:
         lives = re.search(options.cases, f"{lifecycle.GROUP}: {lifecycle.NAME}") is not None
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases with nodes of their own, most of them compared with something else than Apache Kafka.
-        of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS]
+        of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS, *registry.SPECIALS]
         specials = [*of_nodes, *python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
         self._specials = [
             special

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -203,3 +204,38 @@ def test_the_writer_stays_and_the_lowest_address_comes_first() -> None:
     assert choose_writer({"m": member(2), "n": member(1, master_eligibility=False)})[0] == "m"
     assert choose_writer({"n": member(1, master_eligibility=False)}) == (None, None, 0)
     assert choose_writer({"m": member(1), "n": member(1)})[2] == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({"schema": '"' + "x" * 1_100_000 + '"'}, 42209),
+        ({"schema": "message M {}" + " " * 300_000, "schemaType": "PROTOBUF"}, 42209),
+        ({"schema": "[" * 3_000, "schemaType": "JSON"}, 42201),
+        ({"schema": '{"not":' * 400 + "{}" + "}" * 400, "schemaType": "JSON"}, None),
+        ({"schema": '{"not":' * 900 + "{}" + "}" * 900, "schemaType": "JSON"}, 42201),
+        ({"schema": '{"type":"array","items":' * 300 + '"int"' + "}" * 300}, 42201),
+        ({"schema": 3}, 42201),
+        ({"schema": '"int"', "references": [{"name": "x"}]}, 422),
+        ({"schema": '"int"', "references": [{"name": "x", "subject": "none", "version": 1}]}, 42201),
+    ],
+    ids=range(9),
+)
+def test_hostile_schemas_are_refused(body: dict[str, Any], code: int | None) -> None:
+    """Size and nesting are bounded: one client must not keep the others waiting."""
+    registry = Registry()
+    if code is None:
+        register(registry, "s", **body)
+        return
+    with pytest.raises(RegistryError) as caught:
+        register(registry, "s", **body)
+    assert caught.value.code == code
+
+
+def test_a_hostile_pattern_costs_no_time() -> None:
+    registry = Registry()
+    old = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False}
+    new = {**old, "properties": {"a" * 40 + "!": {"type": "integer"}}}
+    records, _ = register(registry, "s", schema=json.dumps(old), schemaType="JSON")
+    registry.state.replay(records[0])
+    register(registry, "s", schema=json.dumps(new), schemaType="JSON")

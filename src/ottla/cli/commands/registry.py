@@ -5,14 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.registry_child import missing_libraries
-from ottla.cli.session import Session, cluster_options, run_async
+from ottla.cli.session import Session, cluster_options, read_properties, run_async
+
+if TYPE_CHECKING:
+    from ottla.registry.node.security import TlsFiles
 
 __all__ = ["registry"]
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+# Errors of the TLS library have numbers of their own above those of the operating system.
+_SSL_ERRORS = 200
 
 
 @click.command(
@@ -33,6 +42,13 @@ __all__ = ["registry"]
     "--replicas", type=click.IntRange(1), metavar="N", help="Replicas of a new topic.  [default: 3, or all brokers]"
 )
 @click.option("--follower", is_flag=True, help="This instance is never elected to write.")
+@click.option("--tls-certificate", type=_FILE, metavar="FILE", help="Serve https with this certificate (PEM).")
+@click.option("--tls-key", type=_FILE, metavar="FILE", help="The key of the certificate (PEM).")
+@click.option(
+    "--tls-authorities", type=_FILE, metavar="FILE", help="Who may sign certificates of clients and other instances."
+)
+@click.option("--tls-clients", is_flag=True, help="Accept only clients with a certificate of --tls-authorities.")
+@click.option("--users", type=_FILE, metavar="FILE", help="Accept only these users: a line NAME=PASSWORD for each.")
 @click.option("--ready-word", default="ready", hidden=True)
 @cluster_options
 def registry(
@@ -44,29 +60,52 @@ def registry(
     group: str,
     replicas: int | None,
     follower: bool,
+    users: Path | None,
     ready_word: str,
+    **tls: Any,
 ) -> int:
     if missing := missing_libraries():
         raise Failure(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
-    from ottla.registry.node.process import run_registry
+    from ottla.registry.node.process import RegistryInstance, run_registry
+    from ottla.registry.node.security import Passwords
     from ottla.registry.node.service import ServiceSettings
 
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     settings = ServiceSettings(topic=topic, group_id=group, replicas=replicas, is_eligible=not follower)
-    try:
-        run_async(
-            run_registry(
-                session.settings,
-                host=host,
-                port=port,
-                advertised_host=advertise,
-                settings=settings,
-                lifeline=sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None,
-                on_ready=lambda url: click.echo(f"{ready_word} {url}"),
-            )
+
+    async def run() -> None:
+        instance = RegistryInstance(
+            session.settings,
+            host=host,
+            port=port,
+            advertised_host=advertise,
+            settings=settings,
+            passwords=None if users is None else Passwords(read_properties(str(users))),
+            tls=_tls_files(**tls),
         )
+        lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
+        await run_registry(instance, on_ready=lambda url: click.echo(f"{ready_word} {url}"), lifeline=lifeline)
+
+    try:
+        run_async(run())
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        reason = os.strerror(error.errno) if error.errno and error.errno < _SSL_ERRORS else str(error)
         raise Failure(f"Cannot listen on {host}:{port}: {reason}.") from error
     return 0
+
+
+def _tls_files(
+    *, tls_certificate: Path | None, tls_key: Path | None, tls_authorities: Path | None, tls_clients: bool
+) -> TlsFiles | None:
+    from ottla.registry.node.security import TlsFiles
+
+    if tls_certificate is None and tls_key is None:
+        if tls_authorities is not None or tls_clients:
+            raise click.UsageError("--tls-authorities and --tls-clients need --tls-certificate and --tls-key.")
+        return None
+    if tls_certificate is None or tls_key is None:
+        raise click.UsageError("--tls-certificate and --tls-key are given together.")
+    if tls_clients and tls_authorities is None:
+        raise click.UsageError("--tls-clients needs --tls-authorities.")
+    return TlsFiles(tls_certificate, tls_key, tls_authorities, needs_clients=tls_clients)

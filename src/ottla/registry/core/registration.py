@@ -106,6 +106,8 @@ def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -
         return replace(given, text=parsed.normalized if normalize else parsed.canonical, references=references)
     except InvalidSchema as error:
         raise RegistryError.invalid_schema(str(error)) from error
+    except RecursionError:
+        raise RegistryError.invalid_schema("It is nested too deeply.") from None
 
 
 def _check_new(schemas: SchemaCache, content: SchemaContent) -> None:
@@ -113,6 +115,8 @@ def _check_new(schemas: SchemaCache, content: SchemaContent) -> None:
         schemas.parsed(content).check_new()
     except InvalidSchema as error:
         raise RegistryError.invalid_schema(str(error)) from error
+    except RecursionError:
+        raise RegistryError.invalid_schema("It is nested too deeply.") from None
 
 
 def _inherited(content: SchemaContent, live: list[StoredVersion], config: Mapping[str, Any]) -> SchemaContent:

@@ -9,13 +9,16 @@ from typing import Any
 from ottla.registry.core.contexts import canonical_subject, context_of, in_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import Reference
-from ottla.registry.formats import AVRO
+from ottla.registry.formats import AVRO, PROTOBUF
 
 __all__ = ["SchemaRequest", "schema_request"]
 
 _RULE_KINDS = ("migrationRules", "domainRules", "encodingRules")
 _NAME_MAX = 256
 _REFERENCES_MAX = 1_000
+# A schema is parsed while nothing else is decided; the parser of .proto files takes about 7 us for each byte.
+_TEXT_MAX = 1024 * 1024
+_PROTOBUF_TEXT_MAX = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +41,9 @@ def schema_request(body: Mapping[str, Any], subject: str = "") -> SchemaRequest:
     kind = body.get("schemaType") or AVRO
     if not isinstance(kind, str):
         raise RegistryError(422, "schemaType must be a text.")
+    length_max = _PROTOBUF_TEXT_MAX if kind.upper() == PROTOBUF else _TEXT_MAX
+    if len(text) > length_max:
+        raise RegistryError(42209, f"The schema has {len(text)} characters, but at most {length_max} are allowed.")
     return SchemaRequest(
         text=text,
         schema_type=kind.upper(),

@@ -328,13 +328,14 @@ def _has_default(schema: Any) -> bool:
 
 
 def _pattern_schema(schema: dict[str, Any], name: str) -> Any:
-    import re
+    """The schema of a name by a pattern. The library bounds the time of a pattern, which Python's own does not."""
+    import jsonschema_rs
 
     for pattern, found in (schema.get("patternProperties") or {}).items():
         try:
-            if re.search(pattern, name):
+            if jsonschema_rs.is_valid({"pattern": pattern}, name):
                 return found
-        except re.error:
+        except (ValueError, jsonschema_rs.ValidationError):
             continue
     return None
 

@@ -10,6 +10,7 @@ from typing import Self
 
 from ottla.client.settings import ClientSettings
 from ottla.registry.node.election import Identity
+from ottla.registry.node.security import Passwords, TlsFiles
 from ottla.registry.node.server import RegistryServer
 from ottla.registry.node.service import RegistryService, ServiceSettings
 
@@ -29,17 +30,22 @@ class RegistryInstance:
         port: int = 8081,
         advertised_host: str | None = None,
         settings: ServiceSettings | None = None,
+        passwords: Passwords | None = None,
+        tls: TlsFiles | None = None,
     ) -> None:
+        self._scheme = "http" if tls is None else "https"
         self._settings = settings or ServiceSettings()
         self._advertised_host = advertised_host or (socket.gethostname() if host in _WILDCARDS else host)
         self.service = RegistryService(client, self._settings)
-        self._server = RegistryServer(host, port, self.service)
+        self._server = RegistryServer(host, port, self.service, passwords=passwords, tls=tls)
         self.url = ""
 
     async def __aenter__(self) -> Self:
         try:
             await self._server.start()
-            identity = Identity(self._advertised_host, self._server.port, is_eligible=self._settings.is_eligible)
+            identity = Identity(
+                self._advertised_host, self._server.port, self._scheme, is_eligible=self._settings.is_eligible
+            )
             self.url = identity.url
             await self.service.start(identity)
         except BaseException:
@@ -56,14 +62,7 @@ class RegistryInstance:
 
 
 async def run_registry(
-    client: ClientSettings,
-    *,
-    host: str,
-    port: int,
-    advertised_host: str | None,
-    settings: ServiceSettings,
-    on_ready: Callable[[str], object],
-    lifeline: int | None = None,
+    instance: RegistryInstance, *, on_ready: Callable[[str], object], lifeline: int | None = None
 ) -> None:
     """Runs until the process gets SIGINT or SIGTERM, or the other end of the lifeline is closed."""
     stopped = asyncio.Event()
@@ -72,7 +71,6 @@ async def run_registry(
         loop.add_reader(lifeline, stopped.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    instance = RegistryInstance(client, host=host, port=port, advertised_host=advertised_host, settings=settings)
     async with instance:
         on_ready(instance.url)
         await stopped.wait()

@@ -18,6 +18,7 @@ from ottla.registry.node.answers import CONTENT_TYPE, error_answer
 from ottla.registry.node.compatibility_routes import compatibility_routes
 from ottla.registry.node.key_routes import key_routes
 from ottla.registry.node.schema_routes import schema_routes
+from ottla.registry.node.security import Passwords, TlsFiles
 from ottla.registry.node.service import Elsewhere, RegistryService
 from ottla.registry.node.settings_routes import settings_routes
 from ottla.registry.node.subject_routes import subject_routes
@@ -35,10 +36,20 @@ _FORWARDED_HEADERS = ("Content-Type", "Accept", "Authorization")
 
 
 class RegistryServer:
-    def __init__(self, host: str, port: int, service: RegistryService) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        service: RegistryService,
+        *,
+        passwords: Passwords | None = None,
+        tls: TlsFiles | None = None,
+    ) -> None:
         self._host = host
         self._port = port
         self._service = service
+        self._passwords = passwords or Passwords()
+        self._tls = tls
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
         self.port = 0
@@ -51,7 +62,8 @@ class RegistryServer:
                 app.router.add_route(method, path, handler)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host or None, self._port).start()
+        context = None if self._tls is None else self._tls.server_context()
+        await web.TCPSite(self._runner, self._host or None, self._port, ssl_context=context).start()
         self.port = self._runner.addresses[0][1]
         self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
 
@@ -63,6 +75,10 @@ class RegistryServer:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not self._passwords.accepts(request.headers.get("Authorization")):
+            refused = error_answer(RegistryError(401, "The user or the password is wrong."))
+            refused.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
+            return refused
         if not self._service.is_ready:
             return error_answer(RegistryError(50302, "The registry is reading its schemas. Try again."))
         try:
@@ -82,6 +98,7 @@ class RegistryServer:
             return error_answer(RegistryError(50003, f"Error while forwarding the request: the writer is {url} now."))
         assert self._session is not None
         headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
+        tls = True if self._tls is None else self._tls.client_context()
         try:
             async with self._session.request(
                 request.method,
@@ -89,6 +106,7 @@ class RegistryServer:
                 URL(url + request.rel_url.raw_path_qs, encoded=True),
                 data=await request.read(),
                 headers={**headers, _FORWARDED: "true"},
+                ssl=tls,
             ) as answer:
                 body = await answer.read()
         except (HttpClientError, TimeoutError, OSError) as error:
