@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import ssl
+import time
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -31,6 +33,9 @@ def test_metrics_and_health_are_encrypted(tmp_path: Path) -> None:
         with urlopen(f"https://localhost:{port}/metrics", context=context, timeout=30) as answer:
             text = answer.read()
         assert b"ottla_tls_handshakes_failed_total" in text
+        found = re.search(rb'ottla_tls_certificate_expiry_timestamp_seconds\{listener="METRICS"\} ([0-9.e+]+)', text)
+        assert found is not None
+        assert float(found[1]) > time.time() + 800 * 86_400
         assert text.endswith(b"\n")
         # Who speaks no TLS gets nothing.
         with pytest.raises((URLError, OSError)):

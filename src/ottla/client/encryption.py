@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ottla.client.errors import AuthenticationFailed, ClientError, ConnectionLost
@@ -39,10 +40,23 @@ def tls_of(properties: Mapping[str, str]) -> TlsSettings:
     for name, (key, type_key) in _LIBRDKAFKA.items():
         if name in given and key not in given:
             given[key], given[type_key] = given[name], "PEM"
+    if "ssl.key.location" in given and "ssl.certificate.location" in given and "ssl.keystore.location" not in given:
+        given["ssl.keystore.key"] = _text_of(given["ssl.key.location"], "ssl.key.location")
+        given["ssl.keystore.certificate.chain"] = _text_of(
+            given["ssl.certificate.location"], "ssl.certificate.location"
+        )
+        given["ssl.keystore.type"] = "PEM"
     try:
         return tls_settings(given)
     except TlsError as error:
         raise ClientError(error.message) from None
+
+
+def _text_of(path: str, key: str) -> str:
+    try:
+        return Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(f"{key} is {path}, which cannot be read: {error}.") from None
 
 
 def tls_connector(settings: TlsSettings) -> Connector:

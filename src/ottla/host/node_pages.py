@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.statistics import TIME_PLACES
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ottla.broker.metrics.reader import MetricsReader
     from ottla.broker.metrics.scrape import HostFigures
     from ottla.host.listener import Listener
+    from ottla.host.tls_listener import TlsListener
     from ottla.host.workers import ThreadWorkers
 
 __all__ = ["NodePages"]
@@ -23,11 +24,17 @@ class NodePages:
     """The tables of metrics are imported with the first scrape, so that a node without scrapes does not load them."""
 
     def __init__(
-        self, *, watch: LoopWatch, workers: ThreadWorkers, listeners: Callable[[], Iterable[Listener]]
+        self,
+        *,
+        watch: LoopWatch,
+        workers: ThreadWorkers,
+        listeners: Callable[[], Iterable[Listener]],
+        tls: Callable[[], Mapping[str, TlsListener]] = dict,
     ) -> None:
         self._watch = watch
         self._workers = workers
         self._listeners = listeners
+        self._tls = tls
         self._reader: MetricsReader | None = None
         self._step_times = [0] * TIME_PLACES
         self._step_seconds = 0.0
@@ -58,6 +65,7 @@ class NodePages:
         process, watch = process_figures(), self._watch
         return HostFigures(
             connections={listener.info.name: listener.connections for listener in self._listeners()},
+            certificate_ends={name: tls.expires_seconds for name, tls in self._tls().items()},
             loop_delays=watch.delays,
             loop_delay_seconds=watch.delay_seconds,
             scrape_steps=self._step_times,

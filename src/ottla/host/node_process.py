@@ -129,7 +129,9 @@ class NodeProcess:
         self._shared = SharedReadState(self._loop, memory)
         self._limits: FollowedLimits | None = None
         self._watch = LoopWatch(self._loop)
-        self._pages = NodePages(watch=self._watch, workers=self._workers, listeners=lambda: self._listeners)
+        self._pages = NodePages(
+            watch=self._watch, workers=self._workers, listeners=lambda: self._listeners, tls=lambda: self._tls
+        )
         self._endpoint: MetricsEndpoint | None = None
         self._lifecycle: NodeLifecycle | None = None
         self._failure: BaseException | None = None

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import ssl
+from calendar import timegm
 from collections.abc import Callable
+from time import strptime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.context import ANONYMOUS, Principal
@@ -97,6 +99,11 @@ class TlsListener:
     def expires(self) -> str:
         """When the certificate expires, as YYYYMMDDHHMMSSZ."""
         return self._loaded.certificate.not_after
+
+    @property
+    def expires_seconds(self) -> float:
+        """When the certificate expires, in seconds since 1970."""
+        return float(timegm(strptime(self.expires[:14], "%Y%m%d%H%M%S")))
 
     @property
     def handshakes(self) -> int:

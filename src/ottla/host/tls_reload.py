@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ottla.model.config.keys import ConfigError
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.tls.contexts import check_own_trust
 from ottla.tls.errors import TlsError
 
 if TYPE_CHECKING:
@@ -62,11 +63,16 @@ class TlsReload:
         for listener in self._listeners.values():
             try:
                 if listener.differs(config):
-                    listener.check(listener.load(config), config)
+                    self._check_loaded(listener, listener.load(config), config)
             except TlsError as error:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"The listener {listener.name} cannot use this. {error.message}"
                 ) from None
+
+    def _check_loaded(self, listener: TlsListener, loaded: LoadedTls, config: BrokerConfig) -> None:
+        listener.check(loaded, config)
+        if any(security.listener_name == listener.name for security in self._peers):
+            check_own_trust(loaded.settings)
 
     def follow(self, config: BrokerConfig) -> None:
         """The settings may have changed. They were checked, but perhaps by another node."""
@@ -95,7 +101,7 @@ class TlsReload:
             try:
                 if listener.differs(config):
                     loaded = listener.load(config)
-                    listener.check(loaded, config)
+                    self._check_loaded(listener, loaded, config)
                     found.append((listener, loaded))
             except TlsError as error:
                 found.append((listener, error))

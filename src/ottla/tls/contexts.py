@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from ottla.tls.ciphers import openssl_ciphers, versions_of
@@ -18,7 +19,7 @@ from ottla.tls.stores import KeyMaterial, read_key, read_trusted
 if TYPE_CHECKING:
     from ottla.tls.settings import TlsSettings
 
-__all__ = ["client_context", "server_context"]
+__all__ = ["check_own_trust", "client_context", "server_context"]
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _VERIFY_MODES: Final = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -51,6 +52,25 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
         _load(context, material)
     _trust(context, settings, ssl.Purpose.SERVER_AUTH)
     return context
+
+
+def check_own_trust(settings: TlsSettings) -> None:
+    """Raises TlsError if a node with these settings refuses the certificate of a node with the same settings."""
+    server, client = server_context(settings), client_context(settings._replace(checks_host_name=False))
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    far = server.wrap_bio(to_server, to_client, server_side=True)
+    near = client.wrap_bio(to_client, to_server)
+    try:
+        for end in (near, far) * 3:
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason or "it is refused"
+        raise TlsError(
+            f"Other nodes would refuse the certificate of the key store, because the trust store does not accept it: "
+            f"{reason}.",
+            key="ssl.truststore.location",
+        ) from None
 
 
 def _new_context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:

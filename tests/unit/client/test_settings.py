@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_a_java_clients_properties() -> None:
         settings_from_properties(settings, {"security.protocol": "TLS"})
 
 
-def test_a_java_clients_tls() -> None:
+def test_a_java_clients_tls(tmp_path: Path) -> None:
     settings = ClientSettings(bootstrap_servers=())
     given = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}
     found = settings_from_properties(settings, given).tls
@@ -52,6 +53,14 @@ def test_a_java_clients_tls() -> None:
     same = settings_from_properties(settings, {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"})
     assert same.tls == found
     assert settings_from_properties(settings, {"ssl.ca.location": "/ca.pem"}).tls is None
+    for name in ("key", "certificate"):
+        (tmp_path / name).write_text(f"the {name}")
+    files = {f"ssl.{name}.location": str(tmp_path / name) for name in ("key", "certificate")}
+    own = settings_from_properties(settings, {"security.protocol": "SSL", **files}).tls
+    assert own is not None
+    assert (own.key_store.key, own.key_store.certificates) == ("the key", "the certificate")
+    with pytest.raises(ClientError, match="cannot be read"):
+        settings_from_properties(settings, {"security.protocol": "SSL", **files, "ssl.key.location": "/nowhere"})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 
 from ottla.tls.authority import Authority, KeyPair, new_authority
 from ottla.tls.ciphers import is_allowed, openssl_ciphers, versions_of
-from ottla.tls.contexts import client_context, server_context
+from ottla.tls.contexts import check_own_trust, client_context, server_context
 from ottla.tls.errors import TlsError
 from ottla.tls.settings import tls_settings
 
@@ -186,6 +186,19 @@ def test_an_intermediate_authority_can_be_trusted_alone(authority: Authority, pa
         "ssl.keystore.certificate.chain": pair.certificates,
     }
     shake_hands(server_context(tls_settings(server)), client_context(tls_settings(given)))
+
+
+def test_a_node_must_trust_its_own_kind(authority: Authority, pair: KeyPair) -> None:
+    given = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.key": pair.key,
+        "ssl.keystore.certificate.chain": pair.certificates,
+        "ssl.truststore.type": "PEM",
+        "ssl.client.auth": "required",
+    }
+    check_own_trust(tls_settings({**given, "ssl.truststore.certificates": authority.certificate}))
+    with pytest.raises(TlsError, match="Other nodes would refuse the certificate"):
+        check_own_trust(tls_settings({**given, "ssl.truststore.certificates": new_authority().certificate}))
 
 
 def test_secrets_are_not_printed(pair: KeyPair) -> None:

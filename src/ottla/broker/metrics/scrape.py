@@ -34,6 +34,8 @@ class HostFigures:
     """Values that only `host` knows. Times are counted like those of requests."""
 
     connections: dict[str, int]
+    # When the certificates of listeners with TLS expire, in seconds since 1970.
+    certificate_ends: dict[str, float]
     loop_delays: Sequence[int]
     loop_delay_seconds: float
     loop_idle_ratio: float
