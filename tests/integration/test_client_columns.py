@@ -12,7 +12,6 @@ import pandas
 import pyarrow as pa
 import pytest
 
-import ottla.testing
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingConsumer, BlockingProducer
@@ -28,8 +27,8 @@ VALUES = [None if number % 50 == 0 else b"value %d" % number for number in range
 
 
 @pytest.fixture
-def where(shared_cluster: ottla.testing.Cluster) -> dict[str, Any]:
-    return {"bootstrap.servers": shared_cluster.bootstrap, "auto.offset.reset": "earliest"}
+def where(client_bootstrap: str) -> dict[str, Any]:
+    return {"bootstrap.servers": client_bootstrap, "auto.offset.reset": "earliest"}
 
 
 @pytest.fixture

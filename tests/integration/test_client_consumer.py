@@ -8,12 +8,11 @@ import threading
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
 
-import ottla.testing
 from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.topics import NewTopic
@@ -33,23 +32,12 @@ from ottla.client.retries import RetryingConsumer, RetryTopics
 from ottla.model.ids import TopicPartition
 from ottla.serdes import SerializationError
 
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.consumer.heartbeat.interval.ms": "200",
-    "group.consumer.min.heartbeat.interval.ms": "200",
-}
 PROTOCOLS = ["classic", "consumer"]
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(settings=SETTINGS) as running:
-        yield running
-
-
 @pytest.fixture
-def where(cluster: ottla.testing.Cluster) -> dict[str, Any]:
-    return {"bootstrap.servers": cluster.bootstrap, "metadata.max.age.ms": 500}
+def where(client_bootstrap: str) -> dict[str, Any]:
+    return {"bootstrap.servers": client_bootstrap, "metadata.max.age.ms": 500}
 
 
 @pytest.fixture
@@ -459,5 +447,23 @@ def test_a_parallel_consumer_needs_commits_of_its_own(where: dict[str, Any]) -> 
         async with Consumer(where) as consumer:
             with pytest.raises(ClientError, match=r"enable\.auto\.commit"):
                 ParallelConsumer(consumer, handle)
+
+    run(whole())
+
+
+def test_an_administrator_removes_members(where: dict[str, Any], topic: str) -> None:
+    async def whole() -> None:
+        config = member(where, topic, group_protocol="classic", group_instance_id="one", heartbeat_interval_ms=100)
+        admin_config = {"bootstrap.servers": where["bootstrap.servers"]}
+        async with AdminClient(admin_config) as admin, Consumer(config) as consumer:
+            story = Story()
+            await consumer.subscribe([topic], listener=story)
+            await poll_until(consumer, lambda: len(consumer.assignment) == 3)
+            removed = await admin.groups.remove_members(f"g-{topic}", ["one", "nobody"])
+            assert removed["one"] is None
+            assert removed["nobody"] is not None
+            await poll_until(consumer, lambda: ("lost", 3) in story.told)
+            await poll_until(consumer, lambda: len(consumer.assignment) == 3)
+            assert len(await admin.groups.remove_members(f"g-{topic}")) == 1
 
     run(whole())

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import ottla.testing
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.admin.topics import NewTopic
@@ -25,8 +24,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 
 @pytest.fixture
-def where(shared_cluster: ottla.testing.Cluster) -> dict[str, Any]:
-    return {"bootstrap.servers": shared_cluster.bootstrap}
+def where(client_bootstrap: str) -> dict[str, Any]:
+    return {"bootstrap.servers": client_bootstrap}
 
 
 @pytest.fixture

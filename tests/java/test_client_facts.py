@@ -7,7 +7,9 @@ import random
 import pytest
 
 from ottla.client.config import ADMIN_KEYS, CONSUMER_KEYS, PRODUCER_KEYS
+from ottla.client.producer import error_class
 from ottla.client.producer.partitioner import partition_of_key
+from ottla.model.errors import ErrorCode, KafkaError
 from tests.support.java import ToolServer
 
 OURS = {"producer": PRODUCER_KEYS, "consumer": CONSUMER_KEYS, "admin": ADMIN_KEYS}
@@ -37,3 +39,14 @@ def test_ten_thousand_keys_have_javas_partitions(java: ToolServer, partitions: i
     given = "".join(f"{key.hex()}\n" for key in keys)
     said = java.run_class("ClientFacts", "partitions", partitions, stdin=given).stdout.split()
     assert [int(word) for word in said] == [partition_of_key(key, partitions) for key in keys]
+
+
+def test_errors_have_javas_classes(java: ToolServer) -> None:
+    said = dict(line.split() for line in java.run_class("ClientFacts", "errors").stdout.splitlines())
+    ours = {
+        str(int(code)): error_class(KafkaError(code)).value
+        for code in ErrorCode
+        if code != ErrorCode.NONE and str(int(code)) in said
+    }
+    assert len(ours) > 120
+    assert {code: (name, said[code]) for code, name in ours.items() if said[code] != name} == {}

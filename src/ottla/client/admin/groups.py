@@ -20,6 +20,7 @@ from ottla.wire.messages.consumer_protocol import ConsumerProtocolAssignment
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.messages.describe_groups import DescribedGroup as ClassicDescribed
 from ottla.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from ottla.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -246,6 +247,26 @@ class Groups:
             TopicPartition(topic.name, partition.partition_index): error_of(partition.error_code)
             for topic in response.topics
             for partition in topic.partitions
+        }
+
+    async def remove_members(
+        self, group_id: str, instance_ids: Iterable[str] | None = None, *, reason: str = "removed by an administrator"
+    ) -> dict[str, KafkaError | None]:
+        """Removes static members by instance id (KIP-345), or all members of a classic group; by id, the error."""
+        if instance_ids is None:
+            description = await self._describe_one(group_id)
+            if isinstance(description, KafkaError):
+                raise description
+            members = [MemberIdentity(member_id=member.member_id, reason=reason) for member in description.members]
+        else:
+            members = [MemberIdentity(member_id="", group_instance_id=one, reason=reason) for one in instance_ids]
+        if not members:
+            return {}
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        response: LeaveGroupResponse = await self._cluster.ask_coordinator(self._cluster.GROUP, group_id, request)
+        check(response.error_code)
+        return {
+            member.group_instance_id or member.member_id: error_of(member.error_code) for member in response.members
         }
 
     async def delete(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:

@@ -5,10 +5,20 @@ from ottla.client.producer.interceptors import OutgoingRecord, ProducerIntercept
 from ottla.client.producer.partitioner import RoundRobinPartitioner, StickyPartitioner, TopicPartitioner
 from ottla.client.producer.producer import Producer
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transaction_errors import (
+    ApplicationRecoverable,
+    ErrorClass,
+    InvalidConfiguration,
+    TransactionAbortable,
+    error_class,
+)
 
 __all__ = [
+    "ApplicationRecoverable",
     "Delivery",
     "EncodedRecords",
+    "ErrorClass",
+    "InvalidConfiguration",
     "OnDelivery",
     "OutgoingRecord",
     "Producer",
@@ -18,4 +28,6 @@ __all__ = [
     "RoundRobinPartitioner",
     "StickyPartitioner",
     "TopicPartitioner",
+    "TransactionAbortable",
+    "error_class",
 ]

@@ -18,6 +18,7 @@ from ottla.client.errors import ClientError, check
 from ottla.client.leaders import by_topic
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transaction_errors import TransactionAbortable, classified
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.message import Message
@@ -83,7 +84,10 @@ class TransactionManager:
             check(answer.error_code)
             return answer
 
-        response = await self._cluster.retry(attempt)
+        try:
+            response = await self._cluster.retry(attempt)
+        except KafkaError as error:
+            raise classified(error) from error
         self._identity.set(response.producer_id, response.producer_epoch)
         self.state = TransactionState.READY
 
@@ -112,7 +116,7 @@ class TransactionManager:
         if self._settings.transactional_id is None:
             return
         if self.state is TransactionState.FAILED and self._failure is not None:
-            raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
+            raise self._must_abort()
         if self.state is not TransactionState.OPEN:
             raise ClientError("A transactional producer sends between begin_transaction() and commit_transaction().")
 
@@ -188,7 +192,7 @@ class TransactionManager:
         except (ClientError, KafkaError) as error:
             # Without these partitions the transaction must not be committed.
             self.on_failure(error)
-            raise
+            raise (classified(error) if isinstance(error, KafkaError) else error) from error
 
     async def _commit_offsets(
         self,
@@ -238,7 +242,7 @@ class TransactionManager:
 
     async def end(self, *, commit: bool) -> None:
         if commit and self.state is TransactionState.FAILED:
-            raise ClientError(f"The transaction has failed and must be aborted: {self._failure}")
+            raise self._must_abort()
         if self.state not in _UNDER_WAY:
             raise ClientError("There is no transaction to end.")
         self.close()
@@ -262,13 +266,17 @@ class TransactionManager:
             response = await self._cluster.retry(attempt)
         except KafkaError as error:
             self.on_failure(error)
-            raise
+            raise classified(error) from error
         if second and response.producer_id >= 0:
             self._identity.set(response.producer_id, response.producer_epoch)
         elif not second and not commit:
             # Failed batches have left gaps in the sequence numbers; a new epoch restarts them (KIP-360).
             await self.init(continuing=True)
         self._end()
+
+    def _must_abort(self) -> TransactionAbortable:
+        message = f"The transaction has failed and must be aborted: {self._failure}"
+        return TransactionAbortable(ErrorCode.TRANSACTION_ABORTABLE, message)
 
     def _end(self) -> None:
         self.state = TransactionState.READY
