@@ -149,7 +149,7 @@ def failed_login(planted: PlantedNode) -> str:
 def test_an_invalid_value_is_refused_without_being_shown(planted: PlantedNode) -> None:
     lines = (planted.node.directory / "server.properties").read_text()
     path = planted.directory / "invalid.properties"
-    for extra in ("num.io.threads=${env:OTTLA_PLANTED}", f"ssl.key.password={MARK}", "log.dirs=${env:OTTLA_NONE}"):
+    for extra in ("num.io.threads=${env:OTTLA_PLANTED}", f"sasl.jaas.config={MARK}", "log.dirs=${env:OTTLA_NONE}"):
         path.write_text(f"{lines}\n{extra}\n")
         said = ottla("node", "--config", str(path)) + ottla("doctor", "--config", str(path))
         assert MARK not in said

@@ -42,6 +42,11 @@ class Pair:
             return None
         return int(json.loads(files.read_bytes(CLEAN_SHUTDOWN_MARKER))["brokerEpoch"])
 
+    def change_left_epoch(self, epoch: int) -> None:
+        files = SimFiles(self.kernel, self.second.disk)
+        left = json.loads(files.read_bytes(CLEAN_SHUTDOWN_MARKER))
+        files.write_atomically(CLEAN_SHUTDOWN_MARKER, json.dumps(left | {"brokerEpoch": epoch}).encode())
+
 
 def test_a_node_that_is_stopped_before_it_is_registered_is_as_whole_as_before() -> None:
     pair = Pair()
@@ -58,13 +63,16 @@ def test_a_node_that_is_stopped_before_it_is_registered_is_as_whole_as_before() 
 
 
 def test_a_node_that_gives_up_is_as_whole_as_before() -> None:
+    """An older epoch does not prove that the registered process has ended, so the new process is refused."""
     pair = Pair()
     pair.second.stop()
     pair.run(0.5)
+    older_epoch = pair.registered_epoch() - 1
+    pair.change_left_epoch(older_epoch)
     pair.second.start()
     pair.run(5)
     assert not pair.second.is_running
-    assert pair.left_epoch() == pair.registered_epoch()
+    assert pair.left_epoch() == older_epoch
     assert pair.cluster.findings == []
 
 
