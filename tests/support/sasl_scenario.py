@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ottla.model.errors import ErrorCode
+from ottla.sasl.delegation import token_hmac
 from ottla.sasl.scram import ScramClient
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest
@@ -293,6 +294,10 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     _, answers["create for oneself by name"] = alice.create(owner_principal_type="User", owner_principal_name="alice")
     _, answers["create with a group as renewer"] = alice.create(renewers=[group])
     _, answers["create without a login"] = nobody.create()
+    # The nodes of a cluster have to agree about it, of whatever kind they are.
+    answers["the HMAC is made of the id and the secret"] = bytes(made.hmac) == token_hmac(
+        SETTINGS["delegation.token.secret.key"], made.token_id
+    )
     _until(lambda: len(alice.describe("*")["tokens"]) == 6)
     hmac, other = bytes(made.hmac), bytes(short.hmac)
     answers["renew"] = alice.renew(hmac)
