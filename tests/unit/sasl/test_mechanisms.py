@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 
 import pytest
 
@@ -220,6 +222,31 @@ def test_long_messages_are_not_parsed() -> None:
         server().evaluate(CLIENT_FIRST + b",x=y" * 10_000)
     with pytest.raises(SaslError, match="too long"):
         OAuthBearerServer(lambda _: BearerToken("alice", 0)).evaluate(b"n,,\x01" + b"a=b\x01" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("without_proof", "reason"),
+    [
+        # The proof is right for these messages, so only the comparison with this exchange refuses them.
+        ("c=biws,r={server}", "nonce"),
+        ("c=biws,r=x{client}{server}", "nonce"),
+        ("c=biws,r={client}{server}x", "nonce"),
+        ("c=eSws,r={client}{server}", "header"),
+        ("c=,r={client}{server}", "header"),
+    ],
+)
+def test_a_right_proof_of_another_exchange_is_refused(without_proof: str, reason: str) -> None:
+    exchange = server()
+    exchange.evaluate(CLIENT_FIRST)
+    final = without_proof.format(client=CLIENT_NONCE, server=SERVER_NONCE).encode()
+    message = b",".join((CLIENT_FIRST.removeprefix(b"n,,"), SERVER_FIRST, final))
+    salted = hashlib.pbkdf2_hmac("sha256", b"pencil", SALT, 4096)
+    client_key = hmac.digest(salted, b"Client Key", "sha256")
+    signature = hmac.digest(hashlib.sha256(client_key).digest(), message, "sha256")
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    with pytest.raises(SaslError, match=reason):
+        exchange.evaluate(final + b",p=" + base64.b64encode(proof))
+    assert not exchange.is_complete
 
 
 # -- OAUTHBEARER ----------------------------------------------------------------------------------------------------
