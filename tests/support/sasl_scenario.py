@@ -330,6 +330,14 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["expire at once"] = bob.expire(hmac)
     _until(lambda: alice.expire(hmac)["error_code"] != 0)
     answers["expire again"] = alice.expire(hmac)
+    answers.update(_play_last_tokens(node, alice, bob))
+    for each in (alice, bob, nobody, bearer):
+        each.client.close()
+    return {f"token: {label}": answer for label, answer in answers.items()}
+
+
+def _play_last_tokens(node: SaslNode, alice: _Tokens, bob: _Tokens) -> dict[str, Any]:
+    answers: dict[str, Any] = {}
     _allow_tokens(node, "User:bob", "Group:g")
     group_owner = {"owner_principal_type": "Group", "owner_principal_name": "g"}
     _until(lambda: bob.create(**group_owner)[0].error_code != ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
@@ -341,9 +349,7 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["a login with an expired token"] = [
         said["error_code"] if isinstance(said, dict) else said for said in _played(node, late)
     ]
-    for each in (alice, bob, nobody, bearer):
-        each.client.close()
-    return {f"token: {label}": answer for label, answer in answers.items()}
+    return answers
 
 
 def _until(condition: Callable[[], bool]) -> None:
