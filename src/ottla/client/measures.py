@@ -76,9 +76,15 @@ class Window(NamedTuple):
 
     seconds: float
     growth: dict[str, float]
+    # Values of this moment.
+    gauges: dict[str, float]
 
     def rate(self, name: str) -> float:
         return self.growth[name] / self.seconds if self.seconds > 0 else 0.0
+
+    def gauge(self, name: str) -> float:
+        """A value of this moment; NaN if the client does not tell it."""
+        return self.gauges.get(name, float("nan"))
 
     def average(self, of: str, by: str, *, unit: float = 1.0) -> float:
         """The average; NaN without events, as in Kafka."""
@@ -88,8 +94,14 @@ class Window(NamedTuple):
 class Recent:
     """Keeps earlier values of counters, to compute their growth."""
 
-    def __init__(self, *measures: Measures, window_seconds: float = RECENT_SECONDS) -> None:
+    def __init__(
+        self,
+        *measures: Measures,
+        window_seconds: float = RECENT_SECONDS,
+        gauges: Callable[[], dict[str, float]] = dict,
+    ) -> None:
         self._measures = measures
+        self._gauges = gauges
         self._window_seconds = window_seconds
         self._before = self._next = (time.monotonic(), self._now())
 
@@ -98,7 +110,8 @@ class Recent:
         then, before = self._before
         if now - self._next[0] >= self._window_seconds:
             self._before, self._next = self._next, (now, figures)
-        return Window(now - then, {name: value - before[name] for name, value in figures.items()})
+        growth = {name: value - before[name] for name, value in figures.items()}
+        return Window(now - then, growth, self._gauges())
 
     def _now(self) -> dict[str, float]:
         return {name: value for measure in self._measures for name, value in asdict(measure).items()}
@@ -158,6 +171,13 @@ PRODUCER_METRICS = (
                  lambda w: w.average("records", "produce_requests")),
     ClientMetric("request-latency-avg", "Average time from a produce request to its answer, in milliseconds.",
                  _PRODUCER, lambda w: w.average("produce_seconds", "produce_requests", unit=1000)),
+    ClientMetric("buffer-total-bytes", "Size of the buffer, in bytes.", _PRODUCER, lambda w: w.gauge("buffer_total")),
+    ClientMetric("buffer-available-bytes", "Room that is left in the buffer, in bytes: sends wait at 0.", _PRODUCER,
+                 lambda w: w.gauge("buffer_available")),
+    ClientMetric("waiting-threads", "Topics with sends that wait for room or metadata.", _PRODUCER,
+                 lambda w: w.gauge("waiting")),
+    ClientMetric("requests-in-flight", "Produce requests that are not answered yet.", _PRODUCER,
+                 lambda w: w.gauge("in_flight")),
     *_requests(_PRODUCER),
 )
 CONSUMER_METRICS = (
@@ -176,6 +196,9 @@ CONSUMER_METRICS = (
                  lambda w: w.average("commit_seconds", "commits", unit=1000)),
     ClientMetric("rebalance-rate-per-hour", "Times that partitions came or went, in an hour.", _COORDINATOR,
                  lambda w: w.rate("rebalances") * 3600),
+    ClientMetric("records-lag-max", "Largest number of records that a partition lags behind its end.", _FETCH,
+                 lambda w: w.gauge("lag_max")),
+    ClientMetric("assigned-partitions", "Partitions that are assigned.", _COORDINATOR, lambda w: w.gauge("assigned")),
     *_requests(_CONSUMER),
 )
 # fmt: on

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.client.errors import ClientError
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import Delivery
@@ -401,3 +402,17 @@ def test_what_is_given_up_while_a_connection_is_made_does_not_end_the_sender() -
         await sending.send(bytes(90))
 
     assert len(run_slowly(accepts, work)) == 1
+
+
+def test_a_sender_that_fails_leaves_no_record_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(sending: Sending) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sending.cluster, "is_connected", None)
+            delivery = sending.send(b"x")
+            with pytest.raises(ClientError, match="The sender has failed"):
+                await delivery
+        assert not sending.sender.is_running
+        await sending.sender.start()
+        assert (await sending.send(b"y")).offset == 0
+
+    run(accepts, work)

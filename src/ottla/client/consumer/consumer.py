@@ -86,12 +86,19 @@ class Consumer:
         self._is_woken = False
         self._closed = False
         self._recent = Recent(
-            self.measures, self._cluster.measures, window_seconds=self._cluster.settings.metrics_window_ms / 1000
+            self.measures,
+            self._cluster.measures,
+            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+            gauges=self._gauges,
         )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
         return tell(CONSUMER_METRICS, self._recent)
+
+    def _gauges(self) -> dict[str, float]:
+        lags = [lag for one in self._positions.states if (lag := self.lag(one)) is not None]
+        return {"lag_max": max(lags, default=float("nan")), "assigned": len(self._positions.states)}
 
     # Assignment.
 

@@ -80,12 +80,23 @@ class Producer:
         self._closed = False
         self.measures = self._sender.measures
         self._recent = Recent(
-            self.measures, self._cluster.measures, window_seconds=self._cluster.settings.metrics_window_ms / 1000
+            self.measures,
+            self._cluster.measures,
+            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+            gauges=self._gauges,
         )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
         return tell(PRODUCER_METRICS, self._recent)
+
+    def _gauges(self) -> dict[str, float]:
+        return {
+            "buffer_total": self.settings.buffer_bytes,
+            "buffer_available": self._batches.available_bytes,
+            "waiting": len(self._turns.lines),
+            "in_flight": self._sender.requests_in_flight,
+        }
 
     # Sending.
 

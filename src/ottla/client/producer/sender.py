@@ -8,6 +8,7 @@ and batches that were in flight behind it return to their places: this keeps ord
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any
@@ -26,6 +27,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 __all__ = ["Sender"]
+
+logger = logging.getLogger(__name__)
 
 # Transactions of the old protocol may not use the versions that add partitions by themselves (KIP-890).
 _OLD_TRANSACTIONS_VERSION_MAX = 11
@@ -74,7 +77,16 @@ class Sender:
             await self._identify()
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
+            self._task.add_done_callback(self._on_ended)
             self.is_running = True
+
+    def _on_ended(self, task: asyncio.Task[None]) -> None:
+        """A defect has ended the task: records must not wait for ever, and the next send starts it again."""
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        logger.error("The sender of a producer has failed.", exc_info=error)
+        self._task, self.is_running = None, False
+        self.fail_all(ClientError(f"The sender has failed: {error!r}"))
 
     async def stop(self) -> None:
         """Stops sending; batches in flight are not retried."""
@@ -83,6 +95,10 @@ class Sender:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def requests_in_flight(self) -> int:
+        return sum(self._requests.values())
 
     def fail_all(self, error: Exception) -> None:
         """Fails all batches that are not in flight."""
