@@ -254,7 +254,9 @@ class Connection(asyncio.BufferedProtocol):
         self.closed = True
         self._writable.set()
         if self._transport is not None:
-            if self._machine.waiting:
+            # An encrypted connection that has nothing to send need not wait for the node's farewell.
+            is_flushed = not self._transport.get_write_buffer_size()
+            if self._machine.waiting or (is_flushed and self._transport.get_extra_info("ssl_object") is not None):
                 self._transport.abort()
             else:
                 # What was sent without asking for an answer (acks=0) still leaves.

@@ -74,6 +74,8 @@ _DEFAULTS = {
     # Workers are forked from a process with preloaded modules.
     "spark.python.daemon.module": "ottla.spark.daemon",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    # Options that plans and the user interface do not show; Spark's default hides addresses only.
+    "spark.sql.redaction.options.regex": "(?i)url|password|secret|token|jaas|keystore[.]key",
 }
 # A Spark Connect server has settings of its own; only session settings are sent to it.
 _REMOTE_DEFAULTS = {"spark.sql.shuffle.partitions": "4"}

@@ -223,13 +223,22 @@ class SparkEngine:
         )
 
     def _client_options(self, config: Mapping[str, str], kind: str, keys: tuple[str, ...]) -> dict[str, str]:
-        """`producer.x` of the worker and `producer.override.x` of the connector, as options of source and sink."""
+        """`producer.x` of the worker and `producer.override.x` of the connector, as options of source and sink.
+
+        The worker's own security settings hold for its connectors, unless they have others.
+        """
+        worker = self._config.original
         found = {"bootstrap.servers": self._config.settings.text("bootstrap.servers")}
-        for key in keys:
-            for given, name in ((self._config.original, f"{kind}.{key}"), (config, f"{kind}.override.{key}")):
-                if name in given:
-                    found[key] = given[name]
+        for given, prefix in ((worker, ""), (worker, f"{kind}."), (config, f"{kind}.override.")):
+            for name, text in given.items():
+                key = name.removeprefix(prefix)
+                if name.startswith(prefix) and (_is_security(key) or (prefix and key in keys)):
+                    found[key] = text
         return found
+
+
+def _is_security(name: str) -> bool:
+    return name == "security.protocol" or name.startswith(("ssl.", "sasl."))
 
 
 def creation_rules(config: Mapping[str, str]) -> tuple[CreationRule, ...]:
