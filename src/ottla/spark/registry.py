@@ -19,13 +19,13 @@ from ottla.serdes.protocol import SerializationError
 from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText, registry_client
 from ottla.serdes.schema_serde import referenced_texts
 from ottla.spark.registry_types import UnsupportedSchema, avro_type, json_type, protobuf_type
-from ottla.spark.registry_values import column_value, fill_message, message_value, plain_value
+from ottla.spark.registry_values import column_value, fill_message, json_value, message_value, plain_value
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column
 
-__all__ = ["UnsupportedSchema", "from_registry", "to_registry"]
+__all__ = ["UnsupportedSchema", "from_registry", "registry_type", "to_registry"]
 
 _MODES = ("FAILFAST", "PERMISSIVE", "COLUMN")
 
@@ -48,8 +48,7 @@ def from_registry(
     from pyspark.sql import functions as sql
     from pyspark.sql import types as spark
 
-    if mode.upper() not in _MODES:
-        raise ValueError(f"mode is {mode}, but it must be one of {', '.join(_MODES)}.")
+    _check_mode(mode)
     config = _config(registry)
     latest = _latest(config, _subject(topic, subject, is_key=is_key))
     value_type = _type_of(config, latest.schema)
@@ -74,10 +73,15 @@ def to_registry(
     is_key: bool = False,
     schema: str | None = None,
     schema_type: str = "AVRO",
+    mode: str = "FAILFAST",
 ) -> Column:
-    """A column as binary values with the id of a schema: the given one, which is registered, or the latest."""
+    """A column as binary values with the id of a schema: the given one, which is registered, or the latest.
+
+    `mode` is that of `from_registry`; COLUMN gives a struct of `bytes` and `problem`.
+    """
     from pyspark.sql import functions as sql
 
+    _check_mode(mode)
     config = _config(registry)
     name = _subject(topic, subject, is_key=is_key)
     if schema is not None:
@@ -85,12 +89,25 @@ def to_registry(
         client.register(name, SchemaText(schema, schema_type))
         client.close()
     latest = _latest(config, name)
-    settings = tuple(sorted(config.items()))
+    settings, is_strict = tuple(sorted(config.items())), mode.upper() == "FAILFAST"
 
     def encoded(values: pyarrow.Array) -> pyarrow.Array:
-        return _encode(values, settings, latest, topic or name, is_key=is_key)
+        return _encode(values, settings, latest, topic or name, is_key=is_key, is_strict=is_strict)
 
-    return _arrow_function(encoded, "binary")(sql.col(column) if isinstance(column, str) else column)
+    result = "struct<bytes:binary,problem:string>"
+    both = _arrow_function(encoded, result)(sql.col(column) if isinstance(column, str) else column)
+    return both if mode.upper() == "COLUMN" else both.getField("bytes")
+
+
+def registry_type(registry: str | Mapping[str, Any], subject: str) -> Any:
+    """The Spark type of a subject's latest schema."""
+    config = _config(registry)
+    return _type_of(config, _latest(config, subject).schema)
+
+
+def _check_mode(mode: str) -> None:
+    if mode.upper() not in _MODES:
+        raise ValueError(f"mode is {mode}, but it must be one of {', '.join(_MODES)}.")
 
 
 def _config(registry: str | Mapping[str, Any]) -> dict[str, Any]:
@@ -204,13 +221,25 @@ def _encode(
     topic: str,
     *,
     is_key: bool,
+    is_strict: bool,
 ) -> pyarrow.Array:
     import pyarrow
 
     write = _writer(settings, latest, is_key)
-    return pyarrow.array(
-        [None if value is None else write(topic, plain_value(value, values.type)) for value in values.to_pylist()],
-        pyarrow.binary(),
+    contents: list[bytes | None] = []
+    problems: list[str | None] = []
+    for value in values.to_pylist():
+        content, problem = None, None
+        try:
+            content = None if value is None else write(topic, plain_value(value, values.type))
+        except (SerializationError, ValueError, TypeError) as error:
+            if is_strict:
+                raise
+            problem = str(error)
+        contents.append(content)
+        problems.append(problem)
+    return pyarrow.StructArray.from_arrays(
+        [pyarrow.array(contents, pyarrow.binary()), pyarrow.array(problems, pyarrow.string())], ["bytes", "problem"]
     )
 
 
@@ -235,6 +264,6 @@ def _writer(settings: tuple[tuple[str, Any], ...], latest: RegisteredSchema, is_
     else:
         from ottla.serdes.json_schema import JsonSchemaSerializer
 
-        serializer = JsonSchemaSerializer(latest.schema)
+        serializer = JsonSchemaSerializer(latest.schema, to_dict=json_value)
     serializer.configure(config, is_key=is_key)
     return serializer.serialize

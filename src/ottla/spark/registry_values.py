@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 from typing import Any
 
-__all__ = ["column_value", "fill_message", "message_value", "plain_value"]
+__all__ = ["column_value", "fill_message", "json_value", "message_value", "plain_value"]
 
 
 def column_value(value: Any, spark_type: Any) -> Any:
@@ -69,7 +70,7 @@ def fill_message(message: Any, value: dict[str, Any]) -> Any:
     from google.protobuf.json_format import ParseDict, ParseError
 
     try:
-        return ParseDict(_json_value(value), message)
+        return ParseDict(json_value(value), message)
     except ParseError as error:
         raise ValueError(str(error)) from error
 
@@ -83,16 +84,19 @@ def _single(value: Any, field: Any) -> Any:
     return value
 
 
-def _json_value(value: Any) -> Any:
+def json_value(value: Any) -> Any:
+    """A value as JSON has it: bytes in base64, times in ISO 8601, decimals as numbers; null fields are left out."""
     import base64
 
     if isinstance(value, dict):
-        return {name: _json_value(each) for name, each in value.items() if each is not None}
+        return {name: json_value(each) for name, each in value.items() if each is not None}
     if isinstance(value, list):
-        return [_json_value(each) for each in value]
+        return [json_value(each) for each in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
         return moment.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
-    return value
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    return float(value) if isinstance(value, decimal.Decimal) else value

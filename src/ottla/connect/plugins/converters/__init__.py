@@ -13,6 +13,7 @@ from ottla.connect.plugins.converters.primitives import (
     LongConverter,
     ShortConverter,
 )
+from ottla.connect.plugins.converters.registry import JsonSchemaConverter, ProtobufConverter
 from ottla.connect.plugins.converters.text import SimpleHeaderConverter, StringConverter
 
 __all__ = [
@@ -23,7 +24,9 @@ __all__ = [
     "FloatConverter",
     "IntegerConverter",
     "JsonConverter",
+    "JsonSchemaConverter",
     "LongConverter",
+    "ProtobufConverter",
     "ShortConverter",
     "SimpleHeaderConverter",
     "StringConverter",

@@ -1,7 +1,7 @@
 """Avro: a message is the plain binary form of a value, with a schema from the configuration.
 
-`value.converter.schema` is the schema, `value.converter.schema.file` a file with it. Messages with the header of a
-schema registry, which begin with a zero byte, are not supported here.
+`value.converter.schema` is the schema, `value.converter.schema.file` a file with it. With `schema.registry.url`,
+messages carry the id of their schema (`registry`).
 
 Spark's own Avro functions are not part of its package, so fastavro converts whole columns.
 """
@@ -19,6 +19,7 @@ from ottla.connect.api import ConfigDefinitions, ConfigError, ConfigType, Connec
 from ottla.connect.api.spark_functions import arrow_function, sql
 from ottla.connect.plugins.converters.avro_schema import avro_from_schema, field_name, readable_avro, schema_from_avro
 from ottla.connect.plugins.converters.base import STAGED, ColumnConverter, Converted, java_names
+from ottla.connect.plugins.converters.registry import decode_with_registry, encode_with_registry, registry_settings
 
 if TYPE_CHECKING:
     import pyarrow
@@ -28,14 +29,14 @@ __all__ = ["AvroConverter", "plain"]
 
 
 class AvroConverter(ColumnConverter):
-    """Avro's binary form, without the header of a registry."""
+    """Avro's binary form, alone or with the id of a schema in a registry."""
 
     aliases = java_names("io.confluent.connect.avro.AvroConverter")
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
         return (
-            ConfigDefinitions()
+            registry_settings(ConfigDefinitions())
             .define(
                 "schema",
                 ConfigType.STRING,
@@ -68,6 +69,9 @@ class AvroConverter(ColumnConverter):
     def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
         avro = self._avro if self._avro is not None else avro_from_schema(given)
         text = json.dumps(avro)
+        if self.settings.text_or_none("schema.registry.url"):
+            _check_names(given)
+            return encode_with_registry(self, column, text, "AVRO")
         both = sql.col(STAGED)
         return Converted(
             staged=_encoded(column, text),
@@ -79,8 +83,10 @@ class AvroConverter(ColumnConverter):
     def decode(self, frame: DataFrame, column: str) -> Converted:
         from pyspark.sql import types as spark
 
+        if self.settings.text_or_none("schema.registry.url"):
+            return decode_with_registry(self, column)
         if self._avro is None:
-            raise ConnectError("AvroConverter needs `schema` or `schema.file` to read messages")
+            raise ConnectError("AvroConverter needs `schema`, `schema.file` or a registry to read messages")
         given = schema_from_avro(self._avro)
         result = spark.StructType(
             [
@@ -113,6 +119,17 @@ def _parsed(text: str) -> Any:
     except (ValueError, schema.SchemaError, fastavro.schema.SchemaParseException) as error:
         raise ConfigError(f"schema is not a supported Avro schema: {error}", name="schema") from error
     return avro
+
+
+def _check_names(given: schema.Schema) -> None:
+    """With a registry, fields are written under their own names, which Avro must allow."""
+    for each in given.fields:
+        if each.name != field_name(each.name):
+            raise ConnectError(f"The field {each.name} has no valid Avro name; rename it with a transform")
+        _check_names(each.schema)
+    for inner in (given.items, given.values):
+        if inner is not None:
+            _check_names(inner)
 
 
 def _encoded(column: Column, avro_text: str) -> Column:
