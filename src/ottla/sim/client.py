@@ -26,11 +26,11 @@ BACKOFF_SECONDS = (0.05, 0.5)
 class SimClient:
     """One client, on its own host."""
 
-    def __init__(self, cluster: SimCluster, name: str, number: int) -> None:
+    def __init__(self, cluster: SimCluster, name: str, number: int, *, network: str = "10.0.1.") -> None:
         self.cluster = cluster
         self.kernel = cluster.kernel
         self.name = name
-        self.host = f"10.0.1.{number}"
+        self.host = f"{network}{number}"
         self.process = Process(cluster.kernel, name, on_defect=cluster.report_defect)
         self.random = cluster.kernel.random_for(name)
         self._peers = SimPeers(

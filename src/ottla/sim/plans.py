@@ -40,6 +40,8 @@ class Plan:
     pipelines: int = 0
     # Clients that send what no honest client sends.
     hostiles: int = 0
+    # Clients without rights. With any of them the cluster has an authorizer.
+    intruders: int = 0
     churns_topics: bool = True
     groups: int = 1
     # The kinds of groups to draw from: clients that only commit offsets, or members of one of the two protocols.
@@ -113,6 +115,7 @@ def plan_of(
         pipelines=random.choice((0, 1, 2)),
         # From a stream of its own, so that runs without these clients stay what they were.
         hostiles=int(Random(f"{seed}/hostiles").random() < 0.2),
+        intruders=int(Random(f"{seed}/intruders").random() < 0.2),
     )
     return _with_damaged_segments(plan) if faults is None else plan
 

@@ -37,6 +37,8 @@ from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.hostile import Hostile
+from ottla.sim.workloads.intrude import SETTINGS as INTRUDERS_SETTINGS
+from ottla.sim.workloads.intrude import Intrude
 from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.pipelines import Pipelines
@@ -103,6 +105,8 @@ def run_plan(
     kernel.on_trace = on_trace
     # Set for the whole cluster, so that it holds for coordinator topics and short-lived topics too.
     settings = {"min.insync.replicas": str(plan.min_insync_replicas), **plan.settings}
+    if plan.intruders:
+        settings |= INTRUDERS_SETTINGS
     layout = ClusterLayout(
         nodes=plan.nodes,
         controllers=plan.controllers,
@@ -310,10 +314,15 @@ class _Scenario:
 
     def _make_hostiles(self) -> list[Workload]:
         random = self._kernel.random_for("scenario, hostiles")
-        return [
+        hostiles = [
             Hostile(self._stage, f"hostile-{number}", random.choice(self._stage.partitions))
             for number in range(self._plan.hostiles)
         ]
+        intruders = [
+            Intrude(self._stage, f"intruder-{number}", random.choice(self._stage.partitions))
+            for number in range(self._plan.intruders)
+        ]
+        return [*hostiles, *intruders]
 
     def _make_pipelines(self) -> list[Workload]:
         random = self._kernel.random_for("scenario, pipelines")

@@ -28,18 +28,21 @@ class Stage:
     # The hosts of transactional clients.
     transactional_hosts: set[str] = field(default_factory=set)
 
-    def client(self, name: str) -> SimClient:
+    def client(self, name: str, *, network: str = "10.0.1.") -> SimClient:
         self.clients += 1
-        return SimClient(self.cluster, name, self.clients)
+        return SimClient(self.cluster, name, self.clients, network=network)
 
 
 class Workload:
     """One client with a task."""
 
+    # The network of the client's host.
+    network = "10.0.1."
+
     def __init__(self, stage: Stage, name: str) -> None:
         self.stage = stage
         self.name = name
-        self.client = stage.client(name)
+        self.client = stage.client(name, network=self.network)
         self.random = self.client.random
         self._task: Task | None = None
 
