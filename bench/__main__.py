@@ -26,6 +26,7 @@ from bench import (
     pipelines,
     python_clients,
     registry,
+    rights,
     spark_read,
     testing,
 )
@@ -95,7 +96,7 @@ class Run:
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases with nodes of their own, most of them compared with something else than Apache Kafka.
         of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS, *registry.SPECIALS]
-        specials = [*of_nodes, *python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
+        specials = [*of_nodes, *rights.SPECIALS, *python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
         self._specials = [
             special
             for special in specials

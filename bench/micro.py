@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,11 +216,22 @@ CASES = [
 
 
 @contextmanager
-def node(root: Path) -> Iterator[tuple[int, int]]:
+def node(root: Path, settings: Mapping[str, str] | None = None) -> Iterator[tuple[int, int]]:
     """A node of that checkout: its process id and port."""
+    own = [word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}")]
     with tempfile.TemporaryDirectory(prefix="ottla-micro-") as directory:
         process = subprocess.Popen(
-            [sys.executable, "-c", "from ottla.cli.main import main; main()", "up", "--port", "0", "--data", directory],
+            [
+                sys.executable,
+                "-c",
+                "from ottla.cli.main import main; main()",
+                "up",
+                "--port",
+                "0",
+                "--data",
+                directory,
+                *own,
+            ],
             env={**os.environ, "PYTHONPATH": str(root / "src")},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

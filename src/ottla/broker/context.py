@@ -65,6 +65,8 @@ class QuotaManager(Protocol):
 
     # True if any user or client id has a quota. Without one no other method needs to be called.
     is_set: bool
+    # True if a quota counts the time of requests, so that every request has to be timed.
+    measures_time: bool
     # True if an address has a quota for its connections.
     limits_connections: bool
 
@@ -101,6 +103,7 @@ class Unlimited:
     __slots__ = ()
 
     is_set = False
+    measures_time = False
     limits_connections = False
 
     def charge(

@@ -67,7 +67,7 @@ class Dispatcher:
             if route is None:
                 return self._answer_unsupported_version(route_key, connection, correlation_id)
             route.seen += 1
-            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.is_set:
+            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.measures_time:
                 started = route.start_timing()
             client_id, body_position = None, _HEADER.size
             if client_id_length >= 0:
@@ -112,9 +112,14 @@ class Dispatcher:
                 weight = statistics.count_timed(len(frame), seconds)
         if type(response) is Deferred:
             times = (started, seconds, weight) if started else None
+            if times is None and connection.quota.is_set:
+                # It is charged when it is answered, and stands for no other request in the statistics.
+                times = (self._monotonic(), 0.0, 0)
             return route.park(response, PendingResponse(route, request, context, waiter), times, len(frame))
         if started:
             return route.answer_timed(response, context, request, seconds, len(frame))
+        if connection.quota.is_set:
+            response = route.charge(response, context, handled_seconds=0.0, request_bytes=len(frame))
         return route.encode(response, context, request)
 
     def starts_behind(self, api_key: int) -> frozenset[int]:

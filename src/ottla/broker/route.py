@@ -192,16 +192,29 @@ class Route:
         self, body: bytes, context: RequestContext, started: float, request_bytes: int
     ) -> list[Part] | None:
         """The answer to a request that a shortcut has completed. `started` is 0 for a request that is not timed."""
-        statistics = context.connection.last_statistics = self.statistics
+        connection = context.connection
+        statistics = connection.last_statistics = self.statistics
         statistics.requests += 1
-        if not started:
+        seconds, throttle_ms, quota = 0.0, 0, connection.quota
+        if started:
+            seconds = self._monotonic() - started
+            statistics.count_timed(request_bytes, seconds)
+        if quota.is_set:
+            throttle_ms = quota.charge(
+                context, self._metering, throttle_time_ms=0, handled_seconds=seconds, request_bytes=request_bytes
+            )
+        if not throttle_ms and (not started or REQUEST_LOGGER.level > DEBUG):
             length = len(body) + self._header_size
             statistics.response_bytes += length
             return [self._pack_header(length, context.correlation_id) + body]
-        seconds = self._monotonic() - started
-        statistics.count_timed(request_bytes, seconds)
         response = PackedResponse(body, throttle_position=self._throttle_position)
-        return self.answer_timed(response, context, None, seconds, request_bytes)
+        if throttle_ms:
+            statistics.count_throttled(throttle_ms)
+            response = response.throttled(throttle_ms)
+        parts = self.encode(response, context, None)
+        if REQUEST_LOGGER.level <= DEBUG:
+            log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)
+        return parts
 
     def charge(self, response: Any, context: RequestContext, *, handled_seconds: float, request_bytes: int) -> Any:
         """Charges the request to its client's quotas. Returns the response with the throttle time."""
@@ -265,7 +278,7 @@ class Route:
     ) -> list[Part] | None:
         """`answer_error` for a request whose handler raised; it is charged and logged, too."""
         seconds = self._monotonic() - started if started else 0.0
-        times = (seconds, request_bytes) if started and context.connection.quota.is_set else None
+        times = (seconds, request_bytes) if context.connection.quota.is_set else None
         parts = self.answer_error(error, context, request, charged=times)
         if REQUEST_LOGGER.level <= DEBUG:
             log_request(self.name, context, parts, request_bytes=request_bytes, handled_seconds=seconds)

@@ -77,12 +77,15 @@ class ClientQuotas:
         and a consumer that never gets the batch would never make progress.
         """
         now = self._now()
-        meter = self.fetch.of(context.principal.name, context.client_id, now)
+        meter = self.fetch.of(context.connection.principal.name, context.client_id, now)
         if meter is None:
             return 0, True
-        is_first = meter.rate.is_unused(now)
-        throttle_ms = _milliseconds(meter.record(size_bytes, now))
+        excess_seconds = meter.record(size_bytes, now)
+        if not excess_seconds:
+            return 0, True
+        throttle_ms = _milliseconds(excess_seconds)
         if throttle_ms:
+            is_first = meter.rate.has_only(size_bytes)
             meter.count_throttled(throttle_ms)
             if not is_first:
                 meter.rate.record(-size_bytes, now)
@@ -127,10 +130,13 @@ class ClientQuotas:
         if not meters:
             return 0
         now = self._now()
-        meter = meters.of(context.principal.name, context.client_id, now)
+        meter = meters.of(context.connection.principal.name, context.client_id, now)
         if meter is None:
             return 0
-        throttle_ms = _milliseconds(min(meter.record(amount, now), longest_seconds))
+        excess_seconds = meter.record(amount, now)
+        if not excess_seconds:
+            return 0
+        throttle_ms = _milliseconds(min(excess_seconds, longest_seconds))
         if throttle_ms:
             meter.count_throttled(throttle_ms)
         return throttle_ms

@@ -24,7 +24,7 @@ __all__ = ["Quotas"]
 class Quotas:
     """A publisher of metadata, and a `QuotaManager`."""
 
-    __slots__ = ("_clock", "_config", "clients", "is_set", "limits_connections")
+    __slots__ = ("_clock", "_config", "clients", "is_set", "limits_connections", "measures_time")
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._config = config
@@ -34,6 +34,8 @@ class Quotas:
         # True if any user or client id has a quota; true if any address has one.
         self.is_set = False
         self.limits_connections = False
+        # True if the share of the node's time has a quota.
+        self.measures_time = False
 
     def start(self, image: MetadataImage) -> None:
         """Applies the quotas of the image with which the node starts."""
@@ -53,6 +55,7 @@ class Quotas:
             self.clients = ClientQuotas(self._config, self._clock)
         self.clients.change(quotas)
         self.is_set = self.clients.limits_clients
+        self.measures_time = bool(self.clients.request)
         self.limits_connections = bool(self.clients.connections)
 
     def charge(
@@ -76,7 +79,8 @@ class Quotas:
         throttle_ms = throttle_time_ms
         if metering is Metering.TIME_AND_REQUEST_BYTES:
             throttle_ms = max(throttle_ms, clients.produced(context, request_bytes))
-        throttle_ms = max(throttle_ms, clients.requested(context, handled_seconds))
+        if self.measures_time:
+            throttle_ms = max(throttle_ms, clients.requested(context, handled_seconds))
         if throttle_ms > 0:
             mute = context.connection.mute
             if mute is not None:

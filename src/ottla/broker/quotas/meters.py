@@ -58,8 +58,7 @@ class RateMeter(Meter):
     def record(self, amount: float, now: float) -> float:
         """Counts the amount, and returns for how many seconds to throttle."""
         self.used = now
-        self.rate.record(amount, now)
-        return self.rate.excess_seconds(self.limit, now)
+        return self.rate.charge(amount, self.limit, now)
 
     def is_idle(self, now: float) -> bool:
         return self.rate.is_unused(now)

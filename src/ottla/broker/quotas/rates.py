@@ -55,6 +55,21 @@ class WindowedRate:
         window.last = now
         self._total += amount
 
+    def charge(self, amount: float, limit: float, now: float) -> float:
+        """`record` and `excess_seconds` in one step: most amounts fall into the newest window, within the limit."""
+        windows, window_seconds = self._windows, self.window_seconds
+        if not windows or now - windows[-1].start >= window_seconds:
+            self.record(amount, now)
+            return self.excess_seconds(limit, now)
+        newest = windows[-1]
+        newest.value += amount
+        newest.last = now
+        self._total += amount
+        # Windows that are too old would only add to the total.
+        if self._total <= limit * window_seconds * (self.window_count - 1):
+            return 0.0
+        return self.excess_seconds(limit, now)
+
     def rate(self, now: float) -> float:
         """The amount per second."""
         self._forget(now)
@@ -64,6 +79,10 @@ class WindowedRate:
         """True if no amount counts at this time."""
         self._forget(now)
         return self._total <= 0
+
+    def has_only(self, amount: float) -> bool:
+        """True if nothing but this amount, which was recorded last, counts."""
+        return self._total - amount <= 0
 
     def excess_seconds(self, limit: float, now: float) -> float:
         """The time until the rate is within the limit; 0 if it is within the limit now."""

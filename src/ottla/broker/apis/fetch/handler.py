@@ -110,11 +110,18 @@ def _find_targets(
         if partition.topic != topic:
             # Entries of one topic are mostly neighbours: the authorizer is asked once for each run of them.
             topic = partition.topic
-            is_allowed = may_read_all or (not is_follower and context.allows(Operation.READ, ResourceType.TOPIC, topic))
+            is_allowed = may_read_all or (not is_follower and _may_read(topic, context))
         if is_allowed:
             targets.append((entry, partition))
         else:
             fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _may_read(topic: str, context: RequestContext) -> bool:
+    """A denial is not taken from the cache, so that the audit hears of every refused fetch."""
+    return context.allows_cached(Operation.READ, ResourceType.TOPIC, topic) or context.allows(
+        Operation.READ, ResourceType.TOPIC, topic
+    )
 
 
 def _refusal(
