@@ -60,7 +60,7 @@ class Dispatcher:
         self, frame: memoryview, connection: ConnectionContext, waiter: ResponseWaiter
     ) -> list[Part] | PendingResponse | None:
         """The parts of the answer, a place for them, or None when the request has no answer."""
-        started = 0.0
+        started = seconds = 0.0
         try:
             route_key, correlation_id, client_id_length = _HEADER.unpack_from(frame)
             route = self._routes.get(route_key) or self._new_route(route_key)
@@ -112,14 +112,9 @@ class Dispatcher:
                 weight = statistics.count_timed(len(frame), seconds)
         if type(response) is Deferred:
             times = (started, seconds, weight) if started else None
-            if times is None and connection.quota.is_set:
-                # It is charged when it is answered, and stands for no other request in the statistics.
-                times = (self._monotonic(), 0.0, 0)
             return route.park(response, PendingResponse(route, request, context, waiter), times, len(frame))
-        if started:
+        if started or connection.quota.is_set:
             return route.answer_timed(response, context, request, seconds, len(frame))
-        if connection.quota.is_set:
-            response = route.charge(response, context, handled_seconds=0.0, request_bytes=len(frame))
         return route.encode(response, context, request)
 
     def starts_behind(self, api_key: int) -> frozenset[int]:

@@ -113,6 +113,11 @@ class PendingResponse:
         self._route = self._request = self._context = self._waiter = None
         waiter.response_ready()
 
+    @property
+    def is_metered(self) -> bool:
+        """True if quotas count the request, while it is unanswered."""
+        return self._context is not None and self._context.connection.quota.is_set
+
     def _answer(self, deferred: Deferred[Any], route: Route, context: RequestContext) -> None:
         try:
             is_charged = self.started and context.connection.quota.is_set

@@ -244,6 +244,9 @@ class Route:
 
         `times` are when a timed request arrived, how long its handler took, and how many requests it stands for.
         """
+        if times is None and pending.is_metered:
+            # It is charged when it is answered, and stands for no other request in the statistics.
+            times = (self._monotonic(), 0.0, 0)
         if times is not None:
             pending.started, pending.handled_seconds, pending.weight = times
             pending.request_bytes = request_bytes
