@@ -289,10 +289,11 @@ class CaseBuilder:
         store = None
         if "store" in step:
             store = Materialized.as_(step["store"])
-        elif operation != "count":
+        elif operation != "count" or "retention" in step:
             store = Materialized()
         if store is not None:
             store = store.with_key_serde(TEXT).with_value_serde(Serdes.long() if operation == "count" else TEXT)
+            store = store.with_retention(step["retention"]) if "retention" in step else store
         kind = type(stream).__name__
         if operation == "count":
             return stream.count(store)

@@ -154,14 +154,16 @@ def window(random: Random, kind: str) -> Step:
 
 def windowed(kind: str, operation: str, *, closes: bool = False) -> Callable[[Random], list[Step]]:
     def make(random: Random) -> list[Step]:
-        step = window(random, kind)
+        step, options = window(random, kind), maybe(random, store="aggregates")
         if closes:
+            # Kafka Streams loses closed windows when time jumps by more than the retention.
             step["emit"] = "close"
+            options["retention"] = 1_000_000
         return [
             stream(),
             *grouping(random),
             step,
-            then(f"g_{operation}", "x", "w", **maybe(random, store="aggregates")),
+            then(f"g_{operation}", "x", "w", **options),
             *table_out("x"),
         ]
 

@@ -17,6 +17,8 @@ from examples.streams.word_count import build as word_count
 from ottla.streams import (
     Application,
     Consumed,
+    EmitStrategy,
+    Grouped,
     Materialized,
     Processor,
     ProcessorContext,
@@ -28,8 +30,10 @@ from ottla.streams import (
     Stores,
     StreamsBuilder,
     StreamsError,
+    TimeWindows,
     TopologyError,
 )
+from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -57,7 +61,7 @@ def start(live: Live, topology: Any, name: str, **properties: Any) -> Applicatio
         "bootstrap.servers": live.bootstrap,
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 20,
-        **{key.replace("_", "."): value for key, value in properties.items()},
+        **{key if key.startswith("__") else key.replace("_", "."): value for key, value in properties.items()},
     }
     application = Application(topology, settings, runs_on="threads")
     application.start()
@@ -201,6 +205,30 @@ def test_tables_of_every_kind_are_joined(live: Live, name: str) -> None:
     assert application.close()
 
 
+def test_a_closed_window_is_emitted_once_though_the_application_restarts(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    builder = StreamsBuilder()
+    (
+        builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT))
+        .group_by_key(Grouped.with_(TEXT, TEXT))
+        .windowed_by(TimeWindows.of_size_with_no_grace(10))
+        .emit_strategy(EmitStrategy.on_window_close())
+        .count()
+        .to_stream(lambda key, _: f"{key.key}@{key.window.start}")
+        .map_values(str)
+        .to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    )
+    at_once = {"__emit.interval.ms.kstreams.windowed.aggregation__": 0}
+    for turn in range(3):
+        application = start(live, builder.build(), name, **at_once)
+        for timestamp in range(turn * 100, turn * 100 + 40, 10):
+            live.write(f"{name}-in", [("k", "v"), ("k", "w")], timestamp_ms=timestamp)
+        eventually(lambda: live.lag(name) == 0)
+        assert application.close()
+    starts = [start for turn in range(3) for start in range(turn * 100, turn * 100 + 40, 10)]
+    assert live.read(f"{name}-out") == [(f"k@{start}", "2") for start in starts[:-1]]
+
+
 def test_at_least_once_needs_no_transactions(live: Live, name: str) -> None:
     live.create(f"{name}-in", f"{name}-out")
     topology = word_count(f"{name}-in", f"{name}-out")
@@ -254,3 +282,10 @@ def test_settings_are_honoured_or_refused(properties: dict[str, Any], message: s
     settings = {"application.id": "x", "bootstrap.servers": "localhost:1", **properties}
     with pytest.raises(StreamsError, match=message):
         Application(builder.build(), settings)
+
+
+def test_commit_metadata_is_that_of_kafka_streams() -> None:
+    text = encode_metadata(1700000000000, {"store": 5})
+    assert decode_metadata(text) == CommitMetadata(1700000000000, {"store": 5})
+    assert encode_metadata(7, {}) == "AgAAAAAAAAAH"
+    assert decode_metadata("") == decode_metadata("not ours") == CommitMetadata(-1, {})

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.streams import Application, Consumed, Materialized, Produced, Serdes, StreamsBuilder, Topology
+from ottla.streams.runtime.commit_metadata import decode_metadata
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 from tests.support import jars
@@ -71,6 +72,9 @@ def test_java_and_ottla_take_turns_with_one_state(tmp_path: Path) -> None:
                 eventually(lambda wanted=written: len(live.read("counts")) >= wanted, 120)
                 process.terminate()
                 process.wait(60)
+                # Java's commits tell the time of a partition, and ours are read by Java.
+                committed = live.admin.call(lambda admin: admin.groups.offsets("counting"))
+                assert max(decode_metadata(entry.metadata).partition_time for entry in committed.values()) > 0
             else:
                 application = ours(live)
                 assert sum(one["restored"] for one in application.statistics().values()) > 0

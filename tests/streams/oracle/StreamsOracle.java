@@ -65,8 +65,7 @@ public class StreamsOracle {
         properties.put("default.key.serde", Serdes.StringSerde.class);
         properties.put("default.value.serde", Serdes.StringSerde.class);
         properties.put("statestore.cache.max.bytes", "0");
-        properties.put("dsl.store.suppliers.class",
-            "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers");
+        properties.put("state.dir", System.getProperty("java.io.tmpdir"));
         oneCase.path("config").fields().forEachRemaining(entry -> {
             final JsonNode value = entry.getValue();
             properties.put(entry.getKey(), value.isNumber() ? (Object) value.asLong() : value.asText());
@@ -375,33 +374,35 @@ public class StreamsOracle {
         final Aggregator<Object, Object, String> append = (k, v, a) -> append(a, v);
         final Merger<Object, String> merge = (k, a, b) -> "(" + a + b + ")";
         final boolean isText = !operation.equals("count");
-        final Materialized store = step.has("store")
+        final Materialized named = step.has("store")
             ? Materialized.as(step.get("store").asText()).withKeySerde((Serde) TEXT)
                 .withValueSerde((Serde) (isText ? TEXT : Serdes.Long()))
             : Materialized.with(TEXT, isText ? (Serde) TEXT : Serdes.Long());
+        final Materialized store = step.has("retention") ? named.withRetention(ms(step, "retention")) : named;
+        final boolean isGiven = step.has("store") || step.has("retention");
         if (in instanceof CogroupedKStream) {
             return ((CogroupedKStream) in).aggregate(empty, store);
         }
         if (in instanceof KGroupedStream) {
             final KGroupedStream stream = (KGroupedStream) in;
-            return operation.equals("count") ? (step.has("store") ? stream.count(store) : stream.count())
+            return operation.equals("count") ? (isGiven ? stream.count(store) : stream.count())
                 : operation.equals("reduce") ? stream.reduce((a, b) -> append(a, b), store)
                 : stream.aggregate(empty, append, store);
         }
         if (in instanceof SessionWindowedKStream) {
             final SessionWindowedKStream stream = (SessionWindowedKStream) in;
-            return operation.equals("count") ? (step.has("store") ? stream.count(store) : stream.count())
+            return operation.equals("count") ? (isGiven ? stream.count(store) : stream.count())
                 : operation.equals("reduce") ? stream.reduce((a, b) -> append(a, b), store)
                 : stream.aggregate(empty, append, merge, store);
         }
         if (in instanceof KGroupedTable) {
             final KGroupedTable table = (KGroupedTable) in;
-            return operation.equals("count") ? (step.has("store") ? table.count(store) : table.count())
+            return operation.equals("count") ? (isGiven ? table.count(store) : table.count())
                 : operation.equals("reduce") ? table.reduce((a, b) -> append(a, b), (a, b) -> remove(a, b), store)
                 : table.aggregate(empty, append, (k, v, a) -> remove(a, v), store);
         }
         final TimeWindowedKStream stream = (TimeWindowedKStream) in;
-        return operation.equals("count") ? (step.has("store") ? stream.count(store) : stream.count())
+        return operation.equals("count") ? (isGiven ? stream.count(store) : stream.count())
             : operation.equals("reduce") ? stream.reduce((a, b) -> append(a, b), store)
             : stream.aggregate(empty, append, store);
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import tempfile
 from typing import Any, Self
 
 from tests.support import jars
@@ -24,7 +25,16 @@ class StreamsOracle:
 
     def __init__(self) -> None:
         classes = compiled([JARS / "StreamsOracle.java"], jar_set=JARS)
-        command = [java_command(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+        # Kafka Streams keeps its stores on disk by default; they are those whose results count.
+        self._directory = tempfile.TemporaryDirectory()
+        command = [
+            java_command(),
+            f"-Djava.io.tmpdir={self._directory.name}",
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-Xshare:auto",
+        ]
         command += ["-cp", f"{classes}:{jars.class_path(JARS)}", "StreamsOracle"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -41,6 +51,7 @@ class StreamsOracle:
     def close(self) -> None:
         self._process.kill()
         self._process.communicate()
+        self._directory.cleanup()
 
     def __enter__(self) -> Self:
         return self

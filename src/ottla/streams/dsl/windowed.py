@@ -66,7 +66,9 @@ class TimeWindowedKStream:
         return self
 
     def count(self, materialized: Materialized | None = None, named: str | None = None) -> KTable:
-        if materialized is not None and materialized.store_name is None:
+        is_sliding = isinstance(self._windows, SlidingWindows)
+        if materialized is not None and materialized.store_name is None and not is_sliding:
+            # Kafka Streams uses up a number here.
             self._stream.graph.new_store_name("KSTREAM-AGGREGATE-")
         store, materialized = named_store(self._stream.graph, materialized, "KSTREAM-AGGREGATE-")
         materialized = materialized.with_value_serde(materialized.value_serde or Serdes.long())

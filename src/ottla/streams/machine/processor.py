@@ -117,6 +117,13 @@ class ProcessorContext:
     def resolve_value(self, serde: Serde | None) -> Serde:
         return self._task.settings.resolve_value(serde)
 
+    def remember(self, name: str, value: int) -> None:
+        """Commits a number with the offsets of the task; `remembered` gives it back after a restart."""
+        self._task.processor_metadata[name] = value
+
+    def remembered(self, name: str) -> int | None:
+        return self._task.processor_metadata.get(name)
+
     def commit(self) -> None:
         """Asks for a commit as soon as possible."""
         self._task.commit_requested = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ottla.streams.errors import StreamsError
@@ -111,12 +111,17 @@ class StreamTask:
         task_id: str = "0_0",
         now_ms: int = 0,
         global_stores: dict[str, Store] | None = None,
+        processor_metadata: Mapping[str, int] | None = None,
+        partition_times: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
         self.settings = settings
         self.task_id = task_id
         self.now_ms = now_ms
         self.timestamp = NO_TIMESTAMP
-        self.stream_time = NO_TIMESTAMP
+        # What an earlier run of the task knew at its last commit.
+        self.processor_metadata: dict[str, int] = dict(processor_metadata or {})
+        self.partition_times: dict[tuple[str, int], int] = dict(partition_times or {})
+        self.stream_time = max(self.partition_times.values(), default=NO_TIMESTAMP)
         # The partition and offset of the record that is being processed.
         self._place: tuple[_Queue, int] | None = None
         self.commit_requested = False
@@ -149,6 +154,7 @@ class StreamTask:
             decoded = self._decode(queue, record)
             if decoded is not None:
                 queue.records.append((decoded, record.offset))
+        self.partition_times[topic, partition] = queue.partition_time
         if was_empty and queue.records:
             self._wait(queue)
 
@@ -176,9 +182,11 @@ class StreamTask:
         self.now_ms = now_ms
         self._punctuate(PunctuationType.WALL_CLOCK_TIME, now_ms)
 
-    def advance_stream_time(self, timestamp: int) -> None:
-        """Records up to this timestamp were processed in column form."""
+    def advance_time(self, topic: str, partition: int, timestamp: int) -> None:
+        """Records of a partition up to this timestamp were processed in column form."""
         self.stream_time = max(self.stream_time, timestamp)
+        place = (topic, partition)
+        self.partition_times[place] = max(self.partition_times.get(place, NO_TIMESTAMP), timestamp)
 
     def flush(self) -> None:
         """Before a commit: stores write what they hold back from their changelogs."""
@@ -309,6 +317,7 @@ class StreamTask:
             raise StreamsError(f"Task {self.task_id} does not read {topic}; it reads {sorted(self._sources)}.")
         source, context = found
         queue = self._queues[topic, partition] = _Queue(source, topic, partition, self.settings, context.forward)
+        queue.partition_time = self.partition_times.get((topic, partition), NO_TIMESTAMP)
         return queue
 
     def _decode(self, queue: _Queue, record: Incoming) -> Record | None:

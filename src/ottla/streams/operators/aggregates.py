@@ -118,7 +118,9 @@ class _WindowAggregateProcessor(Processor):
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy)
+        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
+        if not self._emits_updates:
+            self._store.keep_from(self._first_start())
 
     def process(self, record: Record) -> None:
         if record.key is None:
@@ -153,9 +155,15 @@ class _WindowAggregateProcessor(Processor):
         upper = close_time - size
         if upper < 0:
             return
-        lower = 0 if last == NO_TIMESTAMP else max(0, last - size) + 1
+        lower = self._first_start()
         if last != NO_TIMESTAMP and self._windows.windows_for(upper) == self._windows.windows_for(lower - 1):
             return
-        for windowed, row in self._store.fetch_all(lower, upper):
+        for windowed, row in self._store.fetch_closed(lower, upper):
             self.context.forward(Record(windowed, Change(row.value, None), row.timestamp, record.headers))
         self._emitter.emitted(close_time)
+        self._store.keep_from(self._first_start())
+
+    def _first_start(self) -> int:
+        """The start of the first window that was not emitted."""
+        last = self._emitter.last_close_time
+        return 0 if last == NO_TIMESTAMP else max(0, last - self._windows.size_ms) + 1

@@ -29,12 +29,15 @@ class EmitStrategy(Enum):
 class CloseEmitter:
     """Looks for closed windows at most once in an interval of wall-clock time, and only if time has moved on."""
 
-    def __init__(self, context: ProcessorContext, strategy: EmitStrategy) -> None:
+    def __init__(self, context: ProcessorContext, strategy: EmitStrategy, store: str) -> None:
         self._context = context
+        self._store = store
         self._is_on = strategy is EmitStrategy.ON_WINDOW_CLOSE
         self._interval_ms = int(context.config.get(_INTERVAL_CONFIG, _INTERVAL_MS))
         self._next_ms = 0
-        self.last_close_time = NO_TIMESTAMP
+        # Windows up to this time were emitted, perhaps before a restart.
+        remembered = context.remembered(store)
+        self.last_close_time = NO_TIMESTAMP if remembered is None else remembered
 
     def is_due(self, close_time: int) -> bool:
         now_ms = self._context.current_system_time_ms()
@@ -45,3 +48,4 @@ class CloseEmitter:
 
     def emitted(self, close_time: int) -> None:
         self.last_close_time = close_time
+        self._context.remember(self._store, close_time)

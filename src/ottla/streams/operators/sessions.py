@@ -65,7 +65,9 @@ class _SessionProcessor(Processor):
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy)
+        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
+        if not self._emits_updates:
+            self._store.keep_from(max(0, self._emitter.last_close_time))
 
     def process(self, record: Record) -> None:
         if record.key is None:
@@ -105,3 +107,4 @@ class _SessionProcessor(Processor):
         for session, value in self._store.find_ended(lower, upper):
             self.context.forward(Record(session, Change(value, None), session.window.end, record.headers))
         self._emitter.emitted(close_time)
+        self._store.keep_from(max(0, close_time))

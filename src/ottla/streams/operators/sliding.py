@@ -56,7 +56,9 @@ class _SlidingProcessor(Processor):
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
         self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy)
+        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
+        if not self._emits_updates:
+            self._store.keep_from(self._first_start())
 
     def process(self, record: Record) -> None:
         if record.key is None or record.value is None:
@@ -159,10 +161,15 @@ class _SlidingProcessor(Processor):
             self.context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
 
     def _emit_closed(self, record: Record, close_time: int) -> None:
-        last, upper = self._emitter.last_close_time, close_time - self._size - 1
+        upper = close_time - self._size - 1
         if upper < 0:
             return
-        lower = 0 if last == NO_TIMESTAMP else max(0, last - self._size)
-        for windowed, row in self._store.fetch_all(lower, upper):
+        for windowed, row in self._store.fetch_closed(self._first_start(), upper):
             self.context.forward(Record(windowed, Change(row.value, None), row.timestamp, record.headers))
         self._emitter.emitted(close_time)
+        self._store.keep_from(self._first_start())
+
+    def _first_start(self) -> int:
+        """The start of the first window that was not emitted."""
+        last = self._emitter.last_close_time
+        return 0 if last == NO_TIMESTAMP else max(0, last - self._size)

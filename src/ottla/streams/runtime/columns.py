@@ -143,7 +143,8 @@ class ColumnTask:
         if len(times) and times.min() < 0:
             rows = rows.take(times >= 0)
         if len(rows.timestamp):
-            self._task.advance_stream_time(int(rows.timestamp.max()))
+            place = batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py()
+            self._task.advance_time(*place, int(rows.timestamp.max()))
         for step in self._steps:
             rows = step.run(rows, self._task)
         if not len(rows.key):

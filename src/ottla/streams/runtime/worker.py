@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
 from ottla.client.columns.decode.arrow import ArrowDecoder
@@ -22,7 +23,9 @@ from ottla.client.producer import Producer, ProducerSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.streams.machine.task import StreamTask
+from ottla.streams.record import NO_TIMESTAMP
 from ottla.streams.runtime.columns import ColumnTask, column_task, records_of
+from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
@@ -126,8 +129,10 @@ class Worker:
         if config.is_exactly_once:
             await self._producer.init_transactions()
         await self._globals.open()
-        partitions = self._create_tasks()
-        committed = {place: found.offset for place, found in (await self._consumer.committed(partitions)).items()}
+        partitions = [TopicPartition(topic, planned.partition) for planned in self._planned for topic in planned.topics]
+        found = await self._consumer.committed(partitions)
+        self._create_tasks({place: decode_metadata(entry.metadata) for place, entry in found.items()})
+        committed = {place: entry.offset for place, entry in found.items()}
         self._next.update(committed)
         self.statistics["restored"] = await restore_stores(self._cluster, self._tasks, committed)
         if partitions:
@@ -143,9 +148,18 @@ class Worker:
         await self._producer.close()
         await self._cluster.close()
 
-    def _create_tasks(self) -> list[TopicPartition]:
+    def _create_tasks(self, committed: dict[TopicPartition, CommitMetadata]) -> None:
         now_ms = _now_ms()
         for planned in self._planned:
+            known = {
+                place: committed[place]
+                for topic in planned.topics
+                if (place := TopicPartition(topic, planned.partition)) in committed
+            }
+            remembered: dict[str, int] = {}
+            for metadata in known.values():
+                for name, value in metadata.processors.items():
+                    remembered[name] = max(value, remembered.get(name, value))
             task = StreamTask(
                 self._topology,
                 planned.names,
@@ -153,6 +167,10 @@ class Worker:
                 task_id=planned.task_id,
                 now_ms=now_ms,
                 global_stores=self._globals.stores,
+                processor_metadata=remembered,
+                partition_times={
+                    (place.topic, place.partition): metadata.partition_time for place, metadata in known.items()
+                },
             )
             self._tasks.append((planned, task))
             form = column_task(self._topology, planned.names, task)
@@ -161,7 +179,6 @@ class Worker:
                 self._by_partition[place] = task
                 if form is not None:
                     self._columns[place] = (form, ArrowDecoder(topic, planned.partition))
-        return list(self._by_partition)
 
     async def _apply_reset_policies(
         self, partitions: list[TopicPartition], committed: dict[TopicPartition, int]
@@ -266,18 +283,24 @@ class Worker:
             self._collect(planned, task)
         await self._writer.send_all(_now_ms())
         ends, self._ends = self._ends, {}
+        commits = {place: self._commit_of(place, end) for place, end in ends.items()}
         if self._config.is_exactly_once:
-            if ends:
-                await self._producer.send_offsets(self._config.application_id, ends)
+            if commits:
+                await self._producer.send_offsets(self._config.application_id, commits)
             await self._producer.commit_transaction()
         else:
             await self._producer.flush()
         await self._writer.wait_delivered()
-        if ends and not self._config.is_exactly_once:
-            await self._consumer.commit(ends)
+        if commits and not self._config.is_exactly_once:
+            await self._consumer.commit(commits)
         self._is_open = False
         self.statistics["commits"] += 1
         await self._purge(ends)
+
+    def _commit_of(self, place: TopicPartition, offset: int) -> CommittedOffset:
+        task = self._by_partition[place]
+        time = task.partition_times.get((place.topic, place.partition), NO_TIMESTAMP)
+        return CommittedOffset(offset, metadata=encode_metadata(time, task.processor_metadata))
 
     async def _purge(self, ends: dict[TopicPartition, int]) -> None:
         """Deletes records of repartition topics that were processed."""

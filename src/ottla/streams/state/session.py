@@ -22,8 +22,14 @@ class SessionStore(Store):
         super().__init__(*arguments)
         # key -> {(end, start): aggregate}; and all sessions in the order of their ends.
         self._sessions: dict[bytes, dict[tuple[int, int], bytes]] = {}
-        self._ends: list[tuple[int, bytes, int]] = []
+        self._ends: list[tuple[int, int, bytes]] = []
         self._observed = NO_TIMESTAMP
+        # Sessions that end from this time on are kept although their retention is over; None: all may expire.
+        self._kept_from: int | None = None
+
+    def keep_from(self, end: int) -> None:
+        """Sessions that were not emitted yet must not expire."""
+        self._kept_from = end
 
     def put(self, session: Windowed, aggregate: Any) -> None:
         key, window = self._encode_key(session.key), session.window
@@ -43,6 +49,7 @@ class SessionStore(Store):
         """The sessions of a key that end at or after a time and begin at or before another, by their ends."""
         self._expire()
         found = self._sessions.get(self._encode_key(key), {})
+        earliest_end = max(earliest_end, self._observed - self.specification.retention_ms + 1)
         return iter(
             [
                 (Windowed(key, Window(start, end)), self._decode(content))
@@ -52,12 +59,12 @@ class SessionStore(Store):
         )
 
     def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[Windowed, Any]]:
-        """The sessions of all keys that end between two times, both included, by their ends."""
+        """The sessions of all keys that end between two times, both included, by end, start and key."""
         self._expire()
         return iter(
             [
                 (Windowed(self._decode_key(key), Window(start, end)), self._decode(self._sessions[key][(end, start)]))
-                for end, key, start in self._ends
+                for end, start, key in self._ends
                 if earliest_end <= end <= latest_end
             ]
         )
@@ -79,18 +86,20 @@ class SessionStore(Store):
         sessions = self._sessions.get(key, {})
         if content is None:
             if sessions.pop(place, None) is not None:
-                self._ends.remove((window.end, key, window.start))
+                self._ends.remove((window.end, window.start, key))
                 if not sessions:
                     del self._sessions[key]
             return
         if place not in sessions:
-            insort(self._ends, (window.end, key, window.start))
+            insort(self._ends, (window.end, window.start, key))
         self._sessions.setdefault(key, sessions)[place] = content
 
     def _expire(self) -> None:
         limit = self._observed - self.specification.retention_ms
+        if self._kept_from is not None:
+            limit = min(limit, self._kept_from - 1)
         while self._ends and self._ends[0][0] <= limit:
-            end, key, start = self._ends.pop(0)
+            end, start, key = self._ends.pop(0)
             del self._sessions[key][(end, start)]
             if not self._sessions[key]:
                 del self._sessions[key]

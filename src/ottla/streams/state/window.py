@@ -30,12 +30,24 @@ class WindowStore(Store):
         self._retention = self.specification.retention_ms
         self._sequence = 0
         self._observed = NO_TIMESTAMP
+        # Windows from this start on are kept although their retention is over; None: all may expire.
+        self._kept_from: int | None = None
+
+    def keep_from(self, start: int) -> None:
+        """Windows that were not emitted yet must not expire."""
+        self._kept_from = start
+
+    def fetch_closed(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
+        """As `fetch_all`, with windows that are kept beyond their retention."""
+        return self._all_of(self._starts[bisect_left(self._starts, first) : bisect_right(self._starts, last)])
 
     def put(self, key: Any, value: Any, start: int) -> None:
         encoded, content = self._encode_key(key), self._encode_value(value)
         if self._duplicates:
             self._sequence = (self._sequence + 1) & _SEQUENCE_MAX
-        self._write(encoded, content, start)
+        # With duplicates there is no single value that None could delete.
+        if content is not None or not self._duplicates:
+            self._write(encoded, content, start)
         self._log_window(encoded + _SUFFIX.pack(start, self._sequence), content)
 
     def fetch(self, key: Any, start: int) -> Any:
@@ -63,8 +75,11 @@ class WindowStore(Store):
 
     def fetch_all(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
         """Every key and value for starts between two times, in the order of time, then of keys."""
+        return self._all_of(self._starts_between(first, last))
+
+    def _all_of(self, starts: list[int]) -> Iterator[tuple[Windowed, Any]]:
         found = []
-        for start in self._starts_between(first, last):
+        for start in starts:
             window = Window(start, start + self.specification.window_size_ms)
             segment = self._segments[start]
             for encoded in sorted(segment):
@@ -90,7 +105,8 @@ class WindowStore(Store):
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         start, self._sequence = _SUFFIX.unpack(key[-12:])
-        self._write(key[:-12], self._restored(value, timestamp), start)
+        if value is not None or not self._duplicates:
+            self._write(key[:-12], self._restored(value, timestamp), start)
 
     def _write(self, key: bytes, content: Any, start: int) -> None:
         self._observed = max(self._observed, start)
@@ -99,8 +115,7 @@ class WindowStore(Store):
             return
         segment = self._segments.get(start)
         if content is None:
-            # With duplicates there is no single value to delete; the write only moves time on.
-            if segment is not None and not self._duplicates:
+            if segment is not None:
                 segment.pop(key, None)
                 if not segment:
                     self._drop(start)
@@ -114,7 +129,10 @@ class WindowStore(Store):
             segment[key] = content
 
     def _expire(self) -> None:
-        end = bisect_right(self._starts, self._observed - self._retention)
+        limit = self._observed - self._retention
+        if self._kept_from is not None:
+            limit = min(limit, self._kept_from - 1)
+        end = bisect_right(self._starts, limit)
         for start in self._starts[:end]:
             del self._segments[start]
         del self._starts[:end]
