@@ -13,7 +13,7 @@ import pytest
 from ottla.connect.api.config_definitions import ConfigError
 from ottla.testing import Cluster, cluster
 from tests.support.connect_workers import fake_worker
-from tests.support.secured import Certificates
+from tests.support.secured import Certificates, SecuredNode
 
 
 @pytest.fixture(scope="module")
@@ -76,4 +76,25 @@ def test_a_worker_without_a_certificate_says_so(broker: Cluster, tmp_path: Path)
             pytest.fail("it started")
 
     with pytest.raises(ConfigError, match=r"https cannot be used\. A listener with TLS needs a private key"):
+        asyncio.run(run())
+
+
+def test_a_worker_reaches_its_brokers_over_tls(tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "certificates")
+    settings = {**certificates.server_settings(), "listener.name.clients.ssl.client.auth": "required"}
+    given = {name.replace(".", "_"): text for name, text in certificates.client_properties().items()}
+    with SecuredNode(tmp_path / "node", {"CLIENTS": "SSL"}, settings) as node:
+
+        async def run() -> None:
+            address = node.address("CLIENTS")
+            worker = fake_worker(address, tmp_path, distributed=True, security_protocol="SSL", **given)
+            async with worker as (one, *_), aiohttp.ClientSession() as session:
+                config = {"connector.class": "LineSource", "topic": "t", "file": "f"}
+
+                async def created() -> bool:
+                    answer = await session.post(f"{one.url}connectors", json={"name": "a", "config": config})
+                    return answer.status == 201
+
+                await repeat(created)
+
         asyncio.run(run())

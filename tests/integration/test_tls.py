@@ -242,6 +242,19 @@ def test_our_own_commands_use_tls(node: SecuredNode, certificates: Certificates,
     assert "orders" in done.stdout
 
 
+def test_the_client_of_spark_tasks(node: SecuredNode, certificates: Certificates) -> None:
+    pytest.importorskip("pyarrow")
+    from ottla.spark.client import WaitingClient
+    from ottla.spark.options import client_settings, without_prefix
+
+    options = {f"kafka.{name}": text for name, text in own_properties(node, certificates, "STRICT").items()}
+    client = WaitingClient(client_settings(without_prefix(options)))
+    try:
+        assert "orders" in client.run(client.cluster.refresh(["orders"])).topics
+    finally:
+        client.close()
+
+
 # -- clients that are not honest -----------------------------------------------------------------------------------
 
 

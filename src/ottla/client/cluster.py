@@ -99,6 +99,8 @@ class Cluster:
             elif task.exception() is None:
                 task.result().close("the client was closed")
         await asyncio.gather(*tasks, return_exceptions=True)
+        opened = [task.result() for task in tasks if not task.cancelled() and task.exception() is None]
+        await asyncio.gather(*(connection.wait_ended() for connection in opened))
 
     # Connections.
 

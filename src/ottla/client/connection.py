@@ -36,6 +36,9 @@ _SOFTWARE_NAME = "ottla"
 # Receive buffers that a connection keeps for the next response.
 _LARGE_BUFFERS_MAX = 2
 
+# For the end of an encrypted connection, which both sides declare.
+_GOODBYE_SECONDS = 1.0
+
 # Requests on one connection; the producer and the consumer have far lower limits of their own.
 _REQUESTS_WAITING_MAX = 100_000
 
@@ -125,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._used_at = self._loop.time()
         self._negotiated: asyncio.Future[None] = self._loop.create_future()
+        self._ended = asyncio.Event()
         self._writable = asyncio.Event()
         self._writable.set()
         # Requests that wait for the end of a login; None while there is none.
@@ -272,6 +276,25 @@ class Connection(asyncio.BufferedProtocol):
             # `negotiate` may not have been called.
             self._negotiated.exception()
 
+    def drop(self) -> None:
+        """Closes a connection on which nothing is worth waiting for."""
+        self.close()
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def wait_ended(self) -> None:
+        """After `close`: waits until the other end has said goodbye, where it does so (TLS). Not for long.
+
+        An event loop that ends before that would leave the socket open.
+        """
+        if self._transport is None or self.explain is None:
+            return
+        try:
+            async with asyncio.timeout(_GOODBYE_SECONDS):
+                await self._ended.wait()
+        except TimeoutError:
+            self._transport.abort()
+
     # What the transport calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -279,6 +302,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._ended.set()
         if exc is not None and self.explain is not None:
             failure = self.explain(exc, self.endpoint)
             self.close(str(failure).removeprefix(f"{self.endpoint}: "), failure=failure)
@@ -352,13 +376,13 @@ async def open_connection(
             if login is not None:
                 await _log_in(connection, login, timeout_ms)
     except TimeoutError:
-        connection.close()
+        connection.drop()
         raise ConnectionLost(f"{endpoint}: no connection within {timeout_ms} ms") from None
     except OSError as error:
-        connection.close()
+        connection.drop()
         raise ConnectionLost(f"{endpoint}: {error.strerror or error}") from error
     except BaseException:
-        connection.close()
+        connection.drop()
         raise
     return connection
 
