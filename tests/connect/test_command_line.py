@@ -97,9 +97,9 @@ def test_standalone_with_a_connector_in_a_file(broker: Cluster, tmp_path: Path) 
         worker = subprocess.Popen(command, cwd=tmp_path, stdout=output, stderr=subprocess.STDOUT)
     try:
         _wait_for(worker, log, lambda: (tmp_path / "out.txt").exists() and _lines(tmp_path) == ["one", "two", "three"])
-        found = re.search(r"Connect answers at (\S+)", log.read_text())
-        assert found is not None
-        with urllib.request.urlopen(found.group(1) + "connectors", timeout=30) as answer:
+        match = re.search(r"Connect answers at (\S+)", log.read_text())
+        assert match is not None
+        with urllib.request.urlopen(match.group(1) + "connectors", timeout=30) as answer:
             assert json.load(answer) == ["in", "out"]
         with (tmp_path / "in.txt").open("a") as file:
             file.write("four\n")

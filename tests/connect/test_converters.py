@@ -152,8 +152,8 @@ def test_messages_that_do_not_fit_fail_by_themselves(plain_spark: SparkSession) 
         envelope(),
         b'{"schema": {"type": "what"}, "payload": 1}',
     ]
-    found = values_of(decoded(plain_spark, converters.JsonConverter(), *messages))
-    assert [value == "failed" for value in found] == [True, True, True, True, True, False, True]
+    values = values_of(decoded(plain_spark, converters.JsonConverter(), *messages))
+    assert [value == "failed" for value in values] == [True, True, True, True, True, False, True]
 
 
 def test_schemas_of_one_batch_become_one(plain_spark: SparkSession) -> None:
@@ -166,9 +166,9 @@ def test_schemas_of_one_batch_become_one(plain_spark: SparkSession) -> None:
     frame = decoded(plain_spark, converters.JsonConverter(), *messages)
     assert [tuple(value) for value in values_of(frame)] == [(1, None), (2**40, "x")]
     other = json.dumps({"schema": {"type": "string"}, "payload": "x"}).encode()
-    found = values_of(decoded(plain_spark, converters.JsonConverter(), messages[0], messages[0], other))
-    assert found[2] == "failed"
-    assert found[0]["id"] == 1
+    values = values_of(decoded(plain_spark, converters.JsonConverter(), messages[0], messages[0], other))
+    assert values[2] == "failed"
+    assert values[0]["id"] == 1
 
 
 def test_json_without_schemas_looks_at_the_batch(plain_spark: SparkSession) -> None:
@@ -284,12 +284,12 @@ def test_what_json_has_and_cannot_be_held_fails_and_is_not_null(plain_spark: Spa
     too_many = base64.b64encode((10**38).to_bytes(16, "big")).decode()
     nothing = json.dumps({**ENVELOPE, "payload": None}).encode()
     without = b'{"schema": null, "payload": null}'
-    found = values_of(
+    values = values_of(
         decoded(
             plain_spark, converters.JsonConverter(), envelope(price=too_many), envelope(price="?"), nothing, without
         )
     )
-    assert found == ["failed", "failed", "failed", None]
+    assert values == ["failed", "failed", "failed", None]
 
 
 def test_avro_values_of_types_that_connect_does_not_have(plain_spark: SparkSession) -> None:

@@ -76,9 +76,9 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
 
 
 def directory_of(node: ottla.testing.Node, topic: str, partition: int = 0) -> Path:
-    found = list(node.directory.rglob(f"{topic}-{partition}"))
-    assert len(found) == 1, found
-    return found[0]
+    paths = list(node.directory.rglob(f"{topic}-{partition}"))
+    assert len(paths) == 1, paths
+    return paths[0]
 
 
 def values(count: int, prefix: str = "v") -> list[bytes]:

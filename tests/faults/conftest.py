@@ -38,10 +38,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not RESULTS:
         return
     terminalreporter.section("attacks")
-    terminalreporter.write_line(f"{'longest gap':>12} {'loop CPU':>9} {'answers':>8} {'peak memory':>12}  attack")
+    terminalreporter.write_line(f"{'longest gap':>12} {'long turn':>9} {'answers':>8} {'peak memory':>12}  attack")
     for result in RESULTS:
-        gap_ms, blocked_ms = result.longest_seconds * 1000, result.blocked_seconds * 1000
-        figures = f"{gap_ms:9.0f} ms {blocked_ms:6.0f} ms {result.answers:8} {result.peak_bytes / 1e6:9.0f} MB"
+        gap_ms, turn_ms = result.longest_seconds * 1000, result.turn_seconds * 1000
+        figures = f"{gap_ms:9.0f} ms {turn_ms:6.0f} ms {result.answers:8} {result.peak_bytes / 1e6:9.0f} MB"
         terminalreporter.write_line(f"{figures}  {result.attack}")
 
 

@@ -36,7 +36,7 @@ from ottla.wire.messages.offset_commit import (
 )
 from ottla.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.hostile import Siege, create
+from tests.support.hostile import Siege, create, measured_turns
 from tests.support.raw_client import ConnectionClosed, RawClient
 
 pytestmark = pytest.mark.faults
@@ -51,7 +51,7 @@ TAGGED_FRAME_BYTES = 50_000_000
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[ottla.testing.Cluster]:
     settings = {"ottla.metrics.listener": "127.0.0.1:0"}
-    with ottla.testing.cluster(settings=settings) as cluster:
+    with measured_turns(), ottla.testing.cluster(settings=settings) as cluster:
         create(cluster.bootstrap, "wide", OFFSETS)
         with RawClient(cluster.bootstrap) as client:
             while client.call(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code:

@@ -16,7 +16,7 @@ from ottla.records.record import append_contents, record_content
 from ottla.records.validate import RECORDS_PER_BYTE_MAX
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.support.hostile import Siege, create
+from tests.support.hostile import Siege, create, measured_turns
 from tests.support.raw_client import RawClient
 
 pytestmark = pytest.mark.faults
@@ -57,7 +57,7 @@ def produce(topic: str, batches: list[bytes]) -> ProduceRequest:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster() as cluster:
+    with measured_turns(), ottla.testing.cluster() as cluster:
         create(cluster.bootstrap, "plain", PARTITIONS)
         create(cluster.bootstrap, "compacted", PARTITIONS, cleanup_policy="compact")
         yield cluster

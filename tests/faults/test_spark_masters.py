@@ -81,9 +81,9 @@ def came_through(directory: Path, **environment: str) -> tuple[int, int]:
             timeout=600,
             check=False,
         )
-    found = re.search(r"^(\d+) records, (\d+) different$", done.stdout, re.MULTILINE)
-    assert found is not None, done.stdout + done.stderr[-3000:]
-    return int(found.group(1)), int(found.group(2))
+    match = re.search(r"^(\d+) records, (\d+) different$", done.stdout, re.MULTILINE)
+    assert match is not None, done.stdout + done.stderr[-3000:]
+    return int(match.group(1)), int(match.group(2))
 
 
 @contextlib.contextmanager

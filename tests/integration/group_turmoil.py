@@ -52,10 +52,10 @@ def check_that_promises_hold(kinds: list[type[ChaosMember]], *, seconds: float) 
         chaos = Chaos(cluster, topic, kinds, seconds)
         asyncio.run(chaos.run())
         assert chaos.missing() == {}
-        said = chaos.witness.counts
-        assert said["assignments"] > 2 * MEMBERS, said
-        assert said["commits"] > PARTITIONS, said
-        assert said["disconnected"] > 0, said
+        counts = chaos.witness.counts
+        assert counts["assignments"] > 2 * MEMBERS, counts
+        assert counts["commits"] > PARTITIONS, counts
+        assert counts["disconnected"] > 0, counts
         assert "Traceback" not in cluster.node(1).output, cluster.node(1).output[-3000:]
 
 

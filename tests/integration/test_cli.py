@@ -462,13 +462,13 @@ def test_a_shell_completes_names_of_the_cluster(
     main([])
     said = capfd.readouterr()
     assert said.err == ""
-    found = said.out.strip().splitlines()
+    lines = said.out.strip().splitlines()
     if shell == "zsh":
         # Three lines each: the kind, the word, its help.
-        assert set(found[1::3]) == offered
+        assert set(lines[1::3]) == offered
     else:
         # Fish shows what an option means behind a tab.
-        assert {one.partition(",")[2].partition("\t")[0] for one in found} == offered
+        assert {one.partition(",")[2].partition("\t")[0] for one in lines} == offered
 
 
 def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def call(
             code = run(words)
         out, err = capfdbinary.readouterr()
         # librdkafka, with which topics are created, logs to the same standard error.
-        said = [line for line in err.decode().splitlines(keepends=True) if not line.startswith("%")]
-        return Answer(code, out, "".join(said))
+        lines = [line for line in err.decode().splitlines(keepends=True) if not line.startswith("%")]
+        return Answer(code, out, "".join(lines))
 
     return call
 

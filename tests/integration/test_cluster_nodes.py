@@ -57,9 +57,17 @@ def test_a_topic_created_through_any_node_is_known_to_all(nodes: ottla.testing.C
     create_topic(nodes.node(node_id), name, assignments={0: [1, 2, 3], 1: [3, 1, 2]}, configs={"retention.ms": "77777"})
     for node in nodes.nodes:
         wait_until(lambda node=node: len(partitions_of(node, name)) == 2, "the topic is known")
-        found = partitions_of(node, name)
-        assert (found[0].leader_id, found[0].replica_nodes, found[0].isr_nodes) == (1, [1, 2, 3], [1, 2, 3])
-        assert (found[1].leader_id, found[1].replica_nodes, found[1].isr_nodes) == (3, [3, 1, 2], [3, 1, 2])
+        partitions = partitions_of(node, name)
+        assert (partitions[0].leader_id, partitions[0].replica_nodes, partitions[0].isr_nodes) == (
+            1,
+            [1, 2, 3],
+            [1, 2, 3],
+        )
+        assert (partitions[1].leader_id, partitions[1].replica_nodes, partitions[1].isr_nodes) == (
+            3,
+            [3, 1, 2],
+            [3, 1, 2],
+        )
         resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=name, configuration_keys=["retention.ms"])
         (result,) = ask(node, DescribeConfigsRequest(resources=[resource]), 4).results
         assert [entry.value for entry in result.configs] == ["77777"]

@@ -58,8 +58,8 @@ def commit(
     )
     topic = OffsetCommitRequestTopic(name="t" if version < 10 else "", partitions=[partition])
     if version >= 10:
-        found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
-        topic.topic_id = fields.pop("topic_id", found.topics[0].topic_id)
+        answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)
+        topic.topic_id = fields.pop("topic_id", answer.topics[0].topic_id)
     request = OffsetCommitRequest(group_id=group, topics=[topic], **fields)
     frame = b"".join(bytes(part) for part in request_parts(OFFSET_COMMIT, version, 7, "quick", request))[4:]  # type: ignore[arg-type]
     assert frame.endswith(NO_TAGS)

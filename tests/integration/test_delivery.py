@@ -239,9 +239,9 @@ class TestTopics:
         ask(cluster.node(2), MetadataRequest(topics=[MetadataRequestTopic(name=by_question)]), 9)
         wait_until(lambda: bool(partitions_of(cluster.node(1), by_question)), "the topic asked for is there")
         for topic in (by_producer, by_consumer, by_question):
-            found = partitions_of(cluster.node(1), topic)
+            partitions = partitions_of(cluster.node(1), topic)
             # With the defaults of a test cluster.
-            assert (len(found), len(found[0].replica_nodes)) == (1, 3)
+            assert (len(partitions), len(partitions[0].replica_nodes)) == (1, 3)
 
     def test_the_number_of_replicas_changes_while_records_stay(self, cluster: ottla.testing.Cluster) -> None:
         topic = unique("replicated")

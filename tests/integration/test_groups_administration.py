@@ -42,7 +42,7 @@ def check_administration(bootstrap: str) -> None:
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
     admin.alter_consumer_group_offsets([moved])[group].result(30)
     asked = ConsumerGroupTopicPartitions(group)
-    found = admin.list_consumer_group_offsets([asked])[group].result(30).topic_partitions
-    assert {each.partition: each.offset for each in found} == {0: 1, 1: EACH}
+    topic_partitions = admin.list_consumer_group_offsets([asked])[group].result(30).topic_partitions
+    assert {each.partition: each.offset for each in topic_partitions} == {0: 1, 1: EACH}
     admin.delete_consumer_groups([group])[group].result(30)
     assert group not in states()

@@ -489,6 +489,6 @@ class TestReading:
                 for message in member.consumer.consume(5, timeout=0.1):
                     database.execute("insert into results values (?, ?)", (message.partition(), "unfinished"))
                 database.rollback()
-        found = [value for (value,) in database.execute("select value from results")]
+        values = [value for (value,) in database.execute("select value from results")]
         database.close()
-        assert sorted(found) == sorted(f"{index}:{number}" for index in (0, 1) for number in range(EACH))
+        assert sorted(values) == sorted(f"{index}:{number}" for index in (0, 1) for number in range(EACH))

@@ -103,9 +103,9 @@ def command(cluster: ottla.testing.Cluster) -> Command:
     """Runs the command that a finding names."""
 
     def call(fix: str) -> None:
-        found = re.search(r"ottla ([a-z].*)$", fix)
-        assert found is not None, fix
-        words = [*found[1].split(), "-b", cluster.bootstrap]
+        match = re.search(r"ottla ([a-z].*)$", fix)
+        assert match is not None, fix
+        words = [*match[1].split(), "-b", cluster.bootstrap]
         if words[0] in ("transactions", "elect-leaders"):
             words.append("--yes")
         assert run_command(words) == 0

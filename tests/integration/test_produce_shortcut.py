@@ -53,8 +53,8 @@ def frame_of(
         partition_data=[PartitionProduceData(index=index, records=memoryview(records)) for index, records in batches],
     )
     if version >= 13:
-        found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
-        data.topic_id = found.topics[0].topic_id
+        answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
+        data.topic_id = answer.topics[0].topic_id
     request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=5_000, topic_data=[data])
     return b"".join(bytes(part) for part in request_parts(PRODUCE, version, 7, "quick", request))[4:]  # type: ignore[arg-type]
 

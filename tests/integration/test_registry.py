@@ -256,13 +256,13 @@ def test_a_default_that_does_not_fit_is_refused(registry: RegistryProcess, subje
 
 def test_answers_of_an_id(registry: RegistryProcess, subject: str) -> None:
     schema_id = registry.register(subject, '{"type": "string"}')
-    found = registry.get(f"/schemas/ids/{schema_id}?fetchMaxId=true")
-    assert found["schema"] == '"string"'
-    assert found["maxId"] >= schema_id
+    value = registry.get(f"/schemas/ids/{schema_id}?fetchMaxId=true")
+    assert value["schema"] == '"string"'
+    assert value["maxId"] >= schema_id
     assert registry.get(f"/schemas/ids/{schema_id}/schema") == "string"
     assert subject in registry.get(f"/schemas/ids/{schema_id}/subjects")
     assert {"subject": subject, "version": 1} in registry.get(f"/schemas/ids/{schema_id}/versions")
-    assert {"context": ".", "id": schema_id} in registry.get(f"/schemas/guids/{found['guid']}/ids")
+    assert {"context": ".", "id": schema_id} in registry.get(f"/schemas/guids/{value['guid']}/ids")
 
 
 def test_verbose_compatibility(registry: RegistryProcess, subject: str) -> None:

@@ -286,8 +286,8 @@ def test_dumped_metadata(ours: Ours, java: ToolServer, cluster: Cluster) -> None
     segment = cluster.log_directory / "__cluster_metadata-0" / "00000000000000000000.log"
     words = ["--files", str(segment), "--cluster-metadata-decoder"]
     expected = re.findall(r'payload: \{"type":"(\w+)"', java.run("DumpLogSegments", *words).stdout)
-    found = re.findall(r'payload: \{"type":"(\w+)"', ours("dump-log", *words).stdout)
-    assert found[: len(expected)] == expected
+    matches = re.findall(r'payload: \{"type":"(\w+)"', ours("dump-log", *words).stdout)
+    assert matches[: len(expected)] == expected
     assert "TOPIC_RECORD" in expected
 
 
@@ -415,9 +415,9 @@ def test_releases_have_the_same_levels(ours: Ours, java: ToolServer) -> None:
     for release in ("3.5-IV2", "3.9-IV0", "4.0-IV3", "4.3-IV0"):
         words = ["version-mapping", "--release-version", release]
         expected = re.findall(r"^(\S+)=(\d+)", java.run("FeatureCommand", *words).stdout, re.MULTILINE)
-        found = re.findall(r"^(\S+)=(\d+)", ours("features", *words).stdout, re.MULTILINE)
-        assert dict(found) == dict(expected), release
-        assert found
+        matches = re.findall(r"^(\S+)=(\d+)", ours("features", *words).stdout, re.MULTILINE)
+        assert dict(matches) == dict(expected), release
+        assert matches
 
 
 def test_formatted_directories(ours: Ours, java: ToolServer, tmp_path: Path) -> None:
@@ -431,10 +431,10 @@ def test_formatted_directories(ours: Ours, java: ToolServer, tmp_path: Path) -> 
     assert "not formatted" in ours("storage", "info", "-c", str(file), code=1).stderr
     ours("storage", "format", "-t", cluster_id, "-c", str(file))
     (found,) = ours("storage", "info", "-c", str(file), "--json").json
-    said = java.run("StorageTool", "info", "-c", str(file)).stdout
-    assert f"{tmp_path}/data" in said
+    stdout = java.run("StorageTool", "info", "-c", str(file)).stdout
+    assert f"{tmp_path}/data" in stdout
     for value in (cluster_id, str(found["nodeId"]), found["directoryId"]):
-        assert value in said
+        assert value in stdout
 
 
 # Every command, and the tests here that run it; those without have nothing in Kafka to stand beside.

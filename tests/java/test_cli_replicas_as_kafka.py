@@ -58,16 +58,16 @@ def test_a_plan_is_made_from_the_same_facts(ours: Ours, theirs: Theirs, tmp_path
     while '"any"' in mine[1]:
         # A broker tells where a new replica lies once it has made it.
         mine = ours("reassign", *words).stdout.splitlines()
-    said = theirs(TOOL, *words).splitlines()
-    assert (mine[0], mine[3]) == (said[0], said[3])
-    assert json.loads(mine[1]) == json.loads(said[1])
+    lines = theirs(TOOL, *words).splitlines()
+    assert (mine[0], mine[3]) == (lines[0], lines[3])
+    assert json.loads(mine[1]) == json.loads(lines[1])
 
     def shape(text: str) -> list[tuple[str, int, int]]:
         # Both draw the brokers at random; what is drawn has the same shape.
         rows = json.loads(text)["partitions"]
         return [(row["topic"], row["partition"], len(set(row["replicas"]))) for row in rows]
 
-    assert shape(mine[4]) == shape(said[4]) == [("planned", 0, 2), ("planned", 1, 2)]
+    assert shape(mine[4]) == shape(lines[4]) == [("planned", 0, 2), ("planned", 1, 2)]
 
 
 def test_replicas_moved_by_one_are_seen_by_the_other(ours: Ours, theirs: Theirs, plan: Path) -> None:
@@ -100,9 +100,9 @@ def test_what_is_under_way_is_listed_and_cancelled_alike(ours: Ours, theirs: The
         # A kilobyte a second for three megabytes: it is not done before it is cancelled.
         ours("reassign", "--execute", *words, "--throttle", 1_000, "--yes")
         (mine,) = ours("reassign", "list", "--json").json
-        said = re.search(r"slow-0: replicas: ([\d,]+)\. adding: ([\d,]+)\. removing: ([\d,]+)", theirs(TOOL, "--list"))
-        assert said is not None
-        assert list(said.groups()) == [",".join(map(str, mine[key])) for key in ("replicas", "adding", "removing")]
+        match = re.search(r"slow-0: replicas: ([\d,]+)\. adding: ([\d,]+)\. removing: ([\d,]+)", theirs(TOOL, "--list"))
+        assert match is not None
+        assert list(match.groups()) == [",".join(map(str, mine[key])) for key in ("replicas", "adding", "removing")]
         assert mine["partition"] == "slow-0"
         assert [one["state"] for one in ours("reassign", "verify", "-f", plan, "--json").json] == ["moving"]
         assert "slow-0 is still in progress" in theirs(TOOL, "--verify", "--preserve-throttles", *words)

@@ -6,8 +6,8 @@ from tests.java.conftest import Tool
 
 
 def test_the_calls_of_administrator_and_producer(run_client: Tool, topic: str) -> None:
-    said = run_client("ClientCalls", topic).stdout
-    assert dict(line.split(": ", 1) for line in said.splitlines()) == {
+    stdout = run_client("ClientCalls", topic).stdout
+    assert dict(line.split(": ", 1) for line in stdout.splitlines()) == {
         "create": "1",
         "create again": "TopicExistsException",
         "more partitions": "2",

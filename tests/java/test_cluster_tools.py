@@ -240,11 +240,11 @@ def test_a_broker_whose_directories_are_cordoned_gets_no_new_replicas(nodes: ott
 
 def test_features_are_described_lowered_raised_and_disabled(tool: Run, java: ToolServer) -> None:
     def level(name: str) -> str:
-        found = re.search(
+        match = re.search(
             rf"Feature: {name}\s.*FinalizedVersionLevel: (\S+)", tool("FeatureCommand", "describe").stdout
         )
-        assert found is not None
-        return found.group(1)
+        assert match is not None
+        return match.group(1)
 
     assert level("metadata.version") == "4.3-IV0"
     # Share groups are not there yet, so that a new cluster begins without them.

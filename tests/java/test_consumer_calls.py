@@ -11,9 +11,9 @@ from tests.java.conftest import Tool
 def test_the_calls_of_a_consumer(run: Tool, run_client: Tool, topic: str, protocol: str) -> None:
     run("TopicCommand", "--create", "--topic", topic)
     run("ConsoleProducer", "--topic", topic, stdin="".join(f"value {number}\n" for number in range(10)))
-    said = run_client("ConsumerCalls", topic, protocol).stdout
+    stdout = run_client("ConsumerCalls", topic, protocol).stdout
     everything = "0 1 2 3 4 5 6 7 8 9 in polls of up to 4"
-    assert dict(line.split(": ", 1) for line in said.splitlines()) == {
+    assert dict(line.split(": ", 1) for line in stdout.splitlines()) == {
         "partitionsFor": "1",
         "poll before subscribing": "IllegalStateException",
         "assign after subscribing": "IllegalStateException",

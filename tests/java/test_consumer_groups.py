@@ -58,8 +58,8 @@ def test_resetting_offsets_by_every_method(run: Tool, topic: str, tmp_path: Path
     read_with_group(run, topic, topic, 5)
 
     def reset(*how: str | int, mode: str = "--execute") -> str:
-        said = run(GROUPS, "--reset-offsets", "--group", topic, "--topic", topic, *how, mode).stdout
-        row = next(line.split() for line in said.splitlines() if line.startswith(topic))
+        stdout = run(GROUPS, "--reset-offsets", "--group", topic, "--topic", topic, *how, mode).stdout
+        row = next(line.split() for line in stdout.splitlines() if line.startswith(topic))
         return row[-1]
 
     def committed() -> str:
@@ -96,8 +96,8 @@ def test_offsets_and_groups_are_deleted(run: Tool, topic: str) -> None:
     assert offsets(run, topic)[f"{topic}-0"][0] == "6"
     assert "successful" in run(GROUPS, "--delete", "--group", topic).stdout
     assert topic not in run(GROUPS, "--list").stdout.split()
-    said = run(GROUPS, "--delete", "--group", topic, status=None)
-    assert "GroupIdNotFoundException" in said.stdout + said.stderr
+    result = run(GROUPS, "--delete", "--group", topic, status=None)
+    assert "GroupIdNotFoundException" in result.stdout + result.stderr
     assert read_with_group(run, topic, topic, 1) == ["value 0"]
 
 
@@ -131,18 +131,20 @@ def test_a_group_with_members_is_described_and_kept(run: Tool, topic: str) -> No
 
 def bootstrap_of(run: Tool) -> str:
     """The address that `run` gives to the tools."""
-    said = run("BrokerApiVersionsCommand").stdout
-    found = re.match(r"(\S+:\d+) ", said)
-    assert found is not None, said
-    return found.group(1)
+    stdout = run("BrokerApiVersionsCommand").stdout
+    match = re.match(r"(\S+:\d+) ", stdout)
+    assert match is not None, stdout
+    return match.group(1)
 
 
 def test_the_performance_tool_reads_with_a_group(run: Tool, topic: str) -> None:
     filled(run, topic)
     options = ["--topic", topic, "--group", topic, "--from-latest", "--timeout", 60000]
-    said = run("ConsumerPerformance", *(word for word in options if word != "--from-latest"), "--num-records", RECORDS)
-    last = said.stdout.splitlines()[-1].split(", ")
-    assert last[4] == str(RECORDS), said.stdout
+    result = run(
+        "ConsumerPerformance", *(word for word in options if word != "--from-latest"), "--num-records", RECORDS
+    )
+    last = result.stdout.splitlines()[-1].split(", ")
+    assert last[4] == str(RECORDS), result.stdout
     assert offsets(run, topic)[f"{topic}-0"][0] == str(RECORDS)
 
 
@@ -150,8 +152,8 @@ def test_the_performance_tool_reads_with_a_group(run: Tool, topic: str) -> None:
 def test_the_verifiable_consumer(run: Tool, topic: str, protocol: str) -> None:
     filled(run, topic)
     group = ["--group-id", topic, "--group-protocol", protocol, "--reset-policy", "earliest"]
-    said = run("VerifiableConsumer", "--topic", topic, *group, "--max-messages", RECORDS).stdout
-    told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
+    stdout = run("VerifiableConsumer", "--topic", topic, *group, "--max-messages", RECORDS).stdout
+    told = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
     names = [each["name"] for each in told]
     assert names[0] == "startup_complete"
     assert names[-1] == "shutdown_complete"

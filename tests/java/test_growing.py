@@ -156,13 +156,13 @@ def group_of(nodes: ottla.testing.Cluster, node_id: int) -> str:
 
 
 def replicas(nodes: ottla.testing.Cluster, topic: str) -> list[list[int]]:
-    found = partitions_of(nodes.node(1), topic)
-    return [found[index].replica_nodes for index in sorted(found)]
+    partitions = partitions_of(nodes.node(1), topic)
+    return [partitions[index].replica_nodes for index in sorted(partitions)]
 
 
 def leaders(nodes: ottla.testing.Cluster, topic: str) -> list[int]:
-    found = partitions_of(nodes.node(1), topic)
-    return [found[index].leader_id for index in sorted(found)]
+    partitions = partitions_of(nodes.node(1), topic)
+    return [partitions[index].leader_id for index in sorted(partitions)]
 
 
 def written(path: Path, plan: Plan) -> Path:

@@ -28,12 +28,12 @@ def formatted(directory: Path) -> Path:
 def joining(controller: Broker) -> dict[str, str]:
     """What a broker without the controller role is told."""
     properties = (controller.directory / "server.properties").read_text()
-    found = re.search(r"^controller\.quorum\.voters=(.+)$", properties, re.MULTILINE)
-    assert found is not None
+    match = re.search(r"^controller\.quorum\.voters=(.+)$", properties, re.MULTILINE)
+    assert match is not None
     (port,) = free_ports(1)
     return {
         "process.roles": "broker",
-        "controller.quorum.voters": found.group(1),
+        "controller.quorum.voters": match.group(1),
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "broker.rack": "second",
     }

@@ -51,9 +51,9 @@ def create(address: str, name: str) -> None:
 
 def leader_id(java: ToolServer, bootstrap: str) -> int:
     text = java.run("MetadataQuorumCommand", "--bootstrap-server", bootstrap, "describe", "--status").stdout
-    found = re.search(r"LeaderId:\s+(\d)", text)
-    assert found is not None, text
-    return int(found.group(1))
+    match = re.search(r"LeaderId:\s+(\d)", text)
+    assert match is not None, text
+    return int(match.group(1))
 
 
 @pytest.mark.slow

@@ -39,6 +39,6 @@ def test_the_consumer_reads_from_the_follower_of_its_rack(java: ToolServer, tmp_
 
 def received(metrics: str, node_id: int) -> float:
     """How many bytes the consumer got from a node."""
-    found = re.search(rf"incoming-byte-total:\{{[^}}]*node-id=node-{node_id}\}}\s*: ([0-9.]+)", metrics)
-    assert found is not None, metrics
-    return float(found[1])
+    match = re.search(rf"incoming-byte-total:\{{[^}}]*node-id=node-{node_id}\}}\s*: ([0-9.]+)", metrics)
+    assert match is not None, metrics
+    return float(match[1])

@@ -130,9 +130,9 @@ def directory(broker_id: int) -> Uuid:
 def test_partitions_change_as_kafkas_do(java: ToolServer) -> None:
     random = Random(966)
     cases = [random_case(random) for _ in range(CASES)]
-    said = java.run("PartitionChanges", stdin="".join(json.dumps(case) + "\n" for case in cases))
-    assert said.status == 0, said.stderr
-    theirs = [json.loads(line) for line in said.stdout.splitlines()]
+    result = java.run("PartitionChanges", stdin="".join(json.dumps(case) + "\n" for case in cases))
+    assert result.status == 0, result.stderr
+    theirs = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(theirs) == CASES
     different = [
         (case, answer, ours(case))

@@ -67,8 +67,8 @@ def test_quotas(ours: Ours, theirs: Theirs, entity: list[str]) -> None:
     assert list(expected.values()) == [{first: 1_000_000.0} | ({second: 12.5} if second else {})]
 
     def shown() -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
-        found = ours("configs", "describe", *entity, "--json").json
-        return {tuple(sorted(one["entity"].items())): one["quotas"] for one in found}
+        json = ours("configs", "describe", *entity, "--json").json
+        return {tuple(sorted(one["entity"].items())): one["quotas"] for one in json}
 
     assert shown() == expected
     ours("configs", "alter", *entity, "--delete-config", first)
@@ -87,8 +87,8 @@ def test_quotas_of_all(ours: Ours, theirs: Theirs) -> None:
         ["--entity-type", "users"],
         ["--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients"],
     ):
-        found = ours("configs", "describe", *options, "--json").json
-        assert {tuple(sorted(one["entity"].items())): one["quotas"] for one in found} == quota_lines(theirs, *options)
-        assert found
+        json = ours("configs", "describe", *options, "--json").json
+        assert {tuple(sorted(one["entity"].items())): one["quotas"] for one in json} == quota_lines(theirs, *options)
+        assert json
     for entity in (["--user", "bob"], ["--user-defaults"], ["--user", "bob", "--client", "reader"]):
         ours("configs", "alter", *entity, "--unset", "consumer_byte_rate")

@@ -38,8 +38,8 @@ def test_the_performance_tool_writes_with_every_codec(run: Tool, topic: str, cod
     run("TopicCommand", "--create", "--topic", topic, "--partitions", 2)
     settings = ["--command-property", f"acks={acks}", f"compression.type={codec}", "batch.size=16384", "linger.ms=5"]
     size = ["--num-records", 2000, "--record-size", 100, "--throughput", -1]
-    said = run("ProducerPerformance", "--topic", topic, *size, *settings).stdout
-    assert re.search(r"^2000 records sent, ", said, re.MULTILINE)
+    stdout = run("ProducerPerformance", "--topic", topic, *size, *settings).stdout
+    assert re.search(r"^2000 records sent, ", stdout, re.MULTILINE)
     ends = run("GetOffsetShell", "--topic", topic, "--time", -1).stdout.split()
     assert sum(int(line.rsplit(":", 1)[1]) for line in ends) == 2000
 
@@ -88,6 +88,6 @@ def test_an_idempotent_producer_leaves_its_state(run: Tool, topic: str) -> None:
 
 def test_a_record_that_is_too_large_is_refused(run: Tool, topic: str) -> None:
     run("TopicCommand", "--create", "--topic", topic, "--config", "max.message.bytes=1000")
-    said = run("ConsoleProducer", "--topic", topic, stdin="x" * 2000 + "\n", status=None)
-    assert "RecordTooLargeException" in said.stderr + said.stdout
+    result = run("ConsoleProducer", "--topic", topic, stdin="x" * 2000 + "\n", status=None)
+    assert "RecordTooLargeException" in result.stderr + result.stdout
     assert run("GetOffsetShell", "--topic", topic).stdout.strip() == f"{topic}:0:0"

@@ -78,17 +78,17 @@ def test_tokens_are_made_used_and_removed_by_kafkas_tool(java: ToolServer, node:
         return run(java, node, "DelegationTokenCommand", alice, *arguments).stdout
 
     made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
-    found = re.search(r"^(?P<id>\S{22})\s+(?P<hmac>\S{80,})\s+User:alice\s+User:alice\s+\[?User:bob", made, re.M)
-    assert found is not None, made
-    assert len(base64.b64decode(found["hmac"])) == 64
-    bearer = properties(tmp_path, "SCRAM-SHA-256", found["id"], found["hmac"], "tokenauth=true")
+    match = re.search(r"^(?P<id>\S{22})\s+(?P<hmac>\S{80,})\s+User:alice\s+User:alice\s+\[?User:bob", made, re.M)
+    assert match is not None, made
+    assert len(base64.b64decode(match["hmac"])) == 64
+    bearer = properties(tmp_path, "SCRAM-SHA-256", match["id"], match["hmac"], "tokenauth=true")
     topics = run(java, node, "TopicCommand", bearer, "--list").stdout.split()
     assert "orders" in topics
     assert "secrets" not in topics
-    assert found["id"] in tool("--describe", "--owner-principal", "User:alice")
-    assert "Completed renew operation" in tool("--renew", "--hmac", found["hmac"], "--renew-time-period", "-1")
-    tool("--expire", "--hmac", found["hmac"], "--expiry-time-period", "-1")
-    assert found["id"] not in tool("--describe")
+    assert match["id"] in tool("--describe", "--owner-principal", "User:alice")
+    assert "Completed renew operation" in tool("--renew", "--hmac", match["hmac"], "--renew-time-period", "-1")
+    tool("--expire", "--hmac", match["hmac"], "--expiry-time-period", "-1")
+    assert match["id"] not in tool("--describe")
     refused = java.run("TopicCommand", "--bootstrap-server", node.address, "--command-config", str(bearer), "--list")
     assert refused.status == 1
     assert "SaslAuthenticationException" in refused.stdout + refused.stderr

@@ -109,9 +109,9 @@ def test_transactions_are_listed_and_described(run: Tool, broker: Broker, topic:
         assert not re.search(row, pattern)
         assert not re.search(row, run("TransactionsCommand", "list", "--duration-filter", HOUR_MS).stdout)
         described = run("TransactionsCommand", "describe", "--transactional-id", topic).stdout
-        found = re.search(rf"{producer.producer_id}\s+0\s+Ongoing\s+60000\s+\d+\s+\d+\s+(\S+)", described)
-        assert found, described
-        assert set(found[1].split(",")) == {f"{topic}-0", f"{topic}-2"}
+        match = re.search(rf"{producer.producer_id}\s+0\s+Ongoing\s+60000\s+\d+\s+\d+\s+(\S+)", described)
+        assert match, described
+        assert set(match[1].split(",")) == {f"{topic}-0", f"{topic}-2"}
 
 
 def test_a_hanging_transaction_is_found_and_aborted(run: Tool, broker: Broker, topic: str) -> None:
@@ -140,9 +140,9 @@ def test_a_hanging_transaction_is_found_and_aborted(run: Tool, broker: Broker, t
         (answer,) = client.call(request, 11).responses
         assert not answer.partition_responses[0].error_code
         run("ConfigCommand", *brokers, "--alter", "--delete-config", setting)
-        found = run("TransactionsCommand", "find-hanging", "--topic", topic, "--partition", 0).stdout
+        stdout = run("TransactionsCommand", "find-hanging", "--topic", topic, "--partition", 0).stdout
         row = rf"{re.escape(topic)}\s+0\s+{producer.producer_id}\s+0\s+-1\s+0\s+"
-        assert re.search(row, found), found
+        assert re.search(row, stdout), stdout
         described = run("TransactionsCommand", "describe-producers", "--topic", topic, "--partition", 0).stdout
         assert re.search(rf"{producer.producer_id}\s+0\s+-1\s+0\s+", described), described
         run("TransactionsCommand", "abort", "--topic", topic, "--partition", 0, "--start-offset", 0)

@@ -58,9 +58,9 @@ def run(classes: list[str], *, launcher: str) -> Results:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)
-            told = FEED_LINE.match(line.rstrip())
-            if told and told["state"] != "STARTED":
-                results[told["test_class"]][told["test"]] = told["state"]
+            match = FEED_LINE.match(line.rstrip())
+            if match and match["state"] != "STARTED":
+                results[match["test_class"]][match["test"]] = match["state"]
     return results
 
 

@@ -77,10 +77,10 @@ def test_batch_there_and_back(spark: SparkSession, topics: Topics) -> None:
         " FROM range(30)"
     )
     frame.write.format("kafka").option("kafka.bootstrap.servers", topics.bootstrap).option("topic", topic).save()
-    found = read(spark, topics, subscribe=topic, includeHeaders="true").collect()
-    assert sorted(bytes(row.value).decode() for row in found) == sorted(f"v{number}" for number in range(30))
-    assert {row.topic for row in found} == {topic}
-    assert {(header.key, bytes(header.value)) for row in found for header in row.headers} == {("h", b"\x01\x02")}
+    rows = read(spark, topics, subscribe=topic, includeHeaders="true").collect()
+    assert sorted(bytes(row.value).decode() for row in rows) == sorted(f"v{number}" for number in range(30))
+    assert {row.topic for row in rows} == {topic}
+    assert {(header.key, bytes(header.value)) for row in rows for header in row.headers} == {("h", b"\x01\x02")}
     ranged = read(
         spark,
         topics,
@@ -89,7 +89,7 @@ def test_batch_there_and_back(spark: SparkSession, topics: Topics) -> None:
         endingOffsets=json.dumps({topic: {"0": 3, "1": -1, "2": 0}}),
     )
     counts = {row.partition: row["count"] for row in ranged.groupBy("partition").count().collect()}
-    in_second = sum(row.partition == 1 for row in found)
+    in_second = sum(row.partition == 1 for row in rows)
     assert counts == {0: 3, 1: in_second - 2}
 
 
@@ -137,9 +137,9 @@ def test_a_stream_stops_goes_on_and_takes_what_there_is(spark: SparkSession, top
     copy(frame, topics, target, tmp_path, availableNow=True).awaitTermination(300)
     topics.send(source, [b"three"], partition=1)
     copy(frame, topics, target, tmp_path, once=True).awaitTermination(300)
-    found = topics.read(target)
-    assert sorted(record.value or b"" for record in found) == [b"one", b"three", b"two"]
-    assert [tuple(header) for record in found for header in record.headers] == [("h", b"1")]
+    content = topics.read(target)
+    assert sorted(record.value or b"" for record in content) == [b"one", b"three", b"two"]
+    assert [tuple(header) for record in content for header in record.headers] == [("h", b"1")]
 
 
 def test_real_time_mode(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -99,14 +99,14 @@ def test_a_stream_goes_from_topic_to_topic_once_over_restarts(
     query_id = run()
     topics.send(source, [(b"l", b"three", [])], partition=1)
     run()
-    found = sorted(topics.read(target), key=lambda record: record.timestamp)
-    assert [record.value for record in found] == [b"one", b"two", b"three"]
+    content = sorted(topics.read(target), key=lambda record: record.timestamp)
+    assert [record.value for record in content] == [b"one", b"two", b"three"]
     # The markers are there, under the name that the query has in Spark.
     markers = topics.admin.call(lambda admin: admin.groups.offsets(f"copy-{target}"))
     assert {committed.metadata for committed in markers.values()} == {query_id}
     assert max(committed.offset for committed in markers.values()) == 2
-    assert [name for name, _ in found[0].headers] == ["h", "ottla.query", "ottla.batch", "ottla.input"]
-    assert lineage(found[2]) == (query_id, 1, {"source 0": {source: {"1": [0, 1]}}})
+    assert [name for name, _ in content[0].headers] == ["h", "ottla.query", "ottla.batch", "ottla.input"]
+    assert lineage(content[2]) == (query_id, 1, {"source 0": {source: {"1": [0, 1]}}})
     # How far the query is shows in its group, without lag.
     shown = topics.admin.call(lambda admin: admin.groups.offsets(group))
     assert {one: committed.offset for one, committed in shown.items()} == {

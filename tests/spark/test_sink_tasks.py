@@ -260,5 +260,5 @@ def test_a_batch_write_without_a_name_is_remembered_for_a_while(
 
 
 def open_transactions(topics: Topics, query: str) -> list[str]:
-    found = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
-    return [one.transactional_id for one in found if one.transactional_id.rpartition("-")[0] == query]
+    answer = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
+    return [one.transactional_id for one in answer if one.transactional_id.rpartition("-")[0] == query]

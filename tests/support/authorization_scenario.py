@@ -225,8 +225,8 @@ class _Player:
         self.until(lambda: not _codes(self.node.call(add, 3)))
 
     def _coordinator(self, kind: int, key: str) -> int:
-        found = self.node.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
-        code: int = found.coordinators[0].error_code
+        answer = self.node.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=[key]), 4)
+        code: int = answer.coordinators[0].error_code
         return code
 
     def make_topics(self) -> None:

@@ -262,9 +262,9 @@ class OttlaNode(Broker):
         # A restart must come back on the same port, or clients that know the old one are lost.
         self.bootstrap, self._port = ready.group(1), int(ready.group(2))
         properties = (self.directory / "data" / "node-1" / "node.properties").read_text()
-        found = re.search(r"^log\.dirs?\s*=\s*(.+)$", properties, re.MULTILINE)
-        assert found is not None, properties
-        self.log_directory = Path(found.group(1).split(",")[0])
+        match = re.search(r"^log\.dirs?\s*=\s*(.+)$", properties, re.MULTILINE)
+        assert match is not None, properties
+        self.log_directory = Path(match.group(1).split(",")[0])
         return self
 
 

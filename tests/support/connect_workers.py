@@ -178,8 +178,8 @@ class FakeEngine:
         elif "topics" in config and config.get("commit", "true") == "true":
             await self._cluster.fresh_topic(config["topics"], create=True)
             task.events.on_topic(config["topics"])
-            one = TopicPartition(config["topics"], 0)
-            await Groups(self._cluster).alter_offsets(task.spec.group_id, {one: CommittedOffset(3)})
+            topic_partition = TopicPartition(config["topics"], 0)
+            await Groups(self._cluster).alter_offsets(task.spec.group_id, {topic_partition: CommittedOffset(3)})
 
 
 class Api:

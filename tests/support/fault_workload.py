@@ -185,10 +185,10 @@ class JavaWriter(Writer):
             for line in lines:
                 if not line.startswith("{"):
                     continue
-                said = json.loads(line)
-                if said["name"] == "producer_send_success":
-                    self._note(said["partition"], said["offset"], int(said["value"]))
-                elif said["name"] == "producer_send_error":
+                parsed = json.loads(line)
+                if parsed["name"] == "producer_send_success":
+                    self._note(parsed["partition"], parsed["offset"], int(parsed["value"]))
+                elif parsed["name"] == "producer_send_error":
                     self.errors.append(line)
 
 

@@ -147,8 +147,8 @@ def java_of_wheel() -> str | None:
 
 def java_version(command: str) -> int:
     try:
-        said = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+        stderr = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
     except OSError:
         return 0
-    found = re.search(r'version "(\d+)', said)
-    return int(found.group(1)) if found else 0
+    match = re.search(r'version "(\d+)', stderr)
+    return int(match.group(1)) if match else 0

@@ -56,8 +56,8 @@ class Topics:
         return str(self.admin.call(lambda admin: admin.topics.all())[name].topic_id)
 
     def delete_records(self, name: str, *, before: int, partition: int = 0) -> None:
-        one = TopicPartition(name, partition)
-        self._check(self.admin.call(lambda admin: admin.offsets.delete_records({one: before})))
+        topic_partition = TopicPartition(name, partition)
+        self._check(self.admin.call(lambda admin: admin.offsets.delete_records({topic_partition: before})))
 
     def send(
         self, name: str, contents: Iterable[Content | bytes], *, partition: int = 0, timestamp_ms: int | None = None

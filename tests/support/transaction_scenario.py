@@ -120,8 +120,8 @@ class _Player:
     def wait_for_level(self, feature: str, level: int) -> None:
         """Brokers apply what the controller decided when they get to it; a feature at level 0 is not named."""
         for _ in range(3000):
-            told = self.client.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
-            levels = {each.name: each.max_version_level for each in told.finalized_features}
+            answer = self.client.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
+            levels = {each.name: each.max_version_level for each in answer.finalized_features}
             if levels.get(feature, 0) == level:
                 return
             time.sleep(0.01)

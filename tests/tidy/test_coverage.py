@@ -39,9 +39,9 @@ def read_lines() -> list[Line]:
     lines = []
     for text in COVERAGE.read_text().splitlines():
         if re.match(r"\| [AB]-", text):
-            found = ROW.match(text)
-            assert found is not None, f"not a row: {text}"
-            lines.append(Line(found["row"], found["state"].strip(), re.findall(r"`([^`]+)`", found["tests"])))
+            match = ROW.match(text)
+            assert match is not None, f"not a row: {text}"
+            lines.append(Line(match["row"], match["state"].strip(), re.findall(r"`([^`]+)`", match["tests"])))
     return lines
 
 

@@ -212,13 +212,13 @@ def test_decoding_starts_where_it_is_told() -> None:
 
 
 def test_messages_are_compared_and_shown_by_value() -> None:
-    one = FetchTopic(topic="t", partitions=[FetchPartition(partition=1)])
-    assert one == FetchTopic(topic="t", partitions=[FetchPartition(partition=1)])
-    assert one != FetchTopic(topic="t", partitions=[FetchPartition(partition=2)])
-    assert one != "t"
-    assert "FetchTopic(topic='t'" in repr(one)
+    fetch_topic = FetchTopic(topic="t", partitions=[FetchPartition(partition=1)])
+    assert fetch_topic == FetchTopic(topic="t", partitions=[FetchPartition(partition=1)])
+    assert fetch_topic != FetchTopic(topic="t", partitions=[FetchPartition(partition=2)])
+    assert fetch_topic != "t"
+    assert "FetchTopic(topic='t'" in repr(fetch_topic)
     with pytest.raises(TypeError):
-        hash(one)
+        hash(fetch_topic)
 
 
 def test_a_count_is_compared_with_the_bytes_that_are_left() -> None:

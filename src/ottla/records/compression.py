@@ -12,6 +12,7 @@ is smaller; decompression fails when the buffer is full.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
@@ -57,6 +58,10 @@ _ZSTD_BLOCK_SIZE_MAX = 128 * 1024
 _GZIP_RATIO_MAX = 1032
 _SNAPPY_RATIO_MAX = 64
 _LZ4_RATIO_MAX = 255
+# The blocks and frames of a stream that are read for a bound of its size: 6 MiB of lz4, 12 MiB of zstd. The bound is
+# computed on the loop's thread, and a stream of 1 MiB can have a hundred thousand frames.
+_BOUND_STEPS_MAX = 100
+_ANY_SIZE = sys.maxsize
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 
 
@@ -102,12 +107,15 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, lz4_header_checksum_br
 
 
 def decompressed_size_bound(codec: Codec, data: Buffer) -> int:
-    """An upper bound of the decompressed size, computed without decompressing; 0 for input that is visibly damaged."""
+    """An upper bound of the decompressed size, computed without decompressing; 0 for input that is visibly damaged.
+
+    It takes little time: a stream with very many blocks or frames is not read to its end, and may have any size.
+    """
     try:
         if codec == Codec.ZSTD:
-            return _zstd_bound(data)
+            return _zstd_bound(data, steps_max=_BOUND_STEPS_MAX)
         if codec == Codec.LZ4:
-            return min(_lz4_bound(data), _LZ4_RATIO_MAX * len(data))
+            return min(_lz4_bound(data, steps_max=_BOUND_STEPS_MAX), _LZ4_RATIO_MAX * len(data))
     except DecompressionFailed:
         return 0
     ratio = {Codec.NONE: 1, Codec.GZIP: _GZIP_RATIO_MAX, Codec.SNAPPY: _SNAPPY_RATIO_MAX}[codec]
@@ -229,12 +237,16 @@ def _output_buffer(size: int) -> memoryview:
     return memoryview(mmap(-1, size) if size > _PORTION_BYTES else bytearray(size))
 
 
-def _zstd_bound(data: Buffer) -> int:
+def _zstd_bound(data: Buffer, *, steps_max: int = sys.maxsize) -> int:
     """An upper bound of a zstd stream's decompressed size: 128 KiB per block. Damage is left to the codec."""
     view = memoryview(data)
     bound = 0
     position = 0
+    steps = 0
     while position + 5 <= len(view):
+        steps += 1
+        if steps > steps_max:
+            return _ANY_SIZE
         magic = bytes(view[position : position + 4])
         if magic != _ZSTD_MAGIC:
             # A skippable frame has no data: a magic of 0x184D2A50..5F and a length.
@@ -248,6 +260,9 @@ def _zstd_bound(data: Buffer) -> int:
         position += 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 3] + content_size_length
         last = False
         while not last and position + 3 <= len(view):
+            steps += 1
+            if steps > steps_max:
+                return _ANY_SIZE
             block = int.from_bytes(view[position : position + 3], "little")
             last = bool(block & 1)
             # A run-length block has one byte, whatever its size field says.
@@ -258,12 +273,16 @@ def _zstd_bound(data: Buffer) -> int:
     return bound
 
 
-def _lz4_bound(data: Buffer) -> int:
+def _lz4_bound(data: Buffer, *, steps_max: int = sys.maxsize) -> int:
     """An upper bound of an lz4 stream's decompressed size: the maximum block size per block."""
     view = memoryview(data)
     bound = 0
     position = 0
+    steps = 0
     while position + 7 <= len(view):
+        steps += 1
+        if steps > steps_max:
+            return _ANY_SIZE
         magic = bytes(view[position : position + 4])
         if magic != _LZ4_MAGIC:
             if magic[0] & 0xF0 != 0x50 or magic[1:] != b"\x2a\x4d\x18":
@@ -276,6 +295,9 @@ def _lz4_bound(data: Buffer) -> int:
             raise DecompressionFailed("Unknown block size in an lz4 frame")
         position += _lz4_header_length(flags)
         while position + 4 <= len(view):
+            steps += 1
+            if steps > steps_max:
+                return _ANY_SIZE
             length = int.from_bytes(view[position : position + 4], "little") & 0x7FFFFFFF
             position += 4
             if length == 0:

@@ -60,9 +60,9 @@ def test_the_tools_summary_is_read() -> None:
         "2000 records sent, 8130.081301 records/sec (0.78 MB/sec), 64.75 ms avg latency, 88.00 ms max latency, "
         "76 ms 50th, 87 ms 95th, 88 ms 99th, 90 ms 99.9th.\n"
     )
-    found = SUMMARY.search(text)
-    assert found is not None
-    assert (found["count"], found["rate"], found["p50"], found["p99"]) == ("2000", "8130.081301", "76", "88")
+    match = SUMMARY.search(text)
+    assert match is not None
+    assert (match["count"], match["rate"], match["p50"], match["p99"]) == ("2000", "8130.081301", "76", "88")
 
 
 def test_this_process_is_measured() -> None:

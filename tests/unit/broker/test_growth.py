@@ -175,8 +175,8 @@ class World:
         metadata = ask(3, 12, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]))
         self.topic_id: Uuid = metadata.topics[0].topic_id
         for key_type, key in ((0, GROUP), (1, TRANSACTIONAL_ID)):
-            found = ask(10, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
-            assert found.coordinators[0].error_code == 0
+            answer = ask(10, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
+            assert answer.coordinators[0].error_code == 0
         partitions = [OffsetCommitRequestPartition(partition_index=0, committed_offset=1)]
         commit = OffsetCommitRequest(
             group_id=GROUP, topics=[OffsetCommitRequestTopic(name=TOPIC, partitions=partitions)]

@@ -57,9 +57,9 @@ def test_a_name_is_what_the_jmx_exporter_makes_of_it(metric: object) -> None:
     name, kind, _, _, jmx, _ = metric  # type: ignore[misc]
     if not name.startswith("kafka_"):
         return
-    found = re.match(r"kafka\.([a-z.]+):type=([A-Za-z-]+),name=([A-Za-z-]+)", jmx)
-    assert found is not None
-    domain, kind_of_bean, bean = found.groups()
+    match = re.match(r"kafka\.([a-z.]+):type=([A-Za-z-]+),name=([A-Za-z-]+)", jmx)
+    assert match is not None
+    domain, kind_of_bean, bean = match.groups()
     bean = bean.removesuffix("PerSec")
     if bean.endswith("Percent"):
         bean = bean.removesuffix("Percent") + "_percent"

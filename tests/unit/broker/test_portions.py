@@ -156,9 +156,9 @@ def test_pieces_of_an_element_are_in_different_portions_while_portions_grow() ->
 
 
 def test_repeated_groups_with_all_offsets_have_portions_of_their_own(world: World) -> None:
-    one = OffsetFetchRequestGroup(group_id="g", topics=None)
-    single, _ = ask(world, 9, 9, OffsetFetchRequest(groups=[one]))
-    repeated, answer = ask(world, 9, 9, OffsetFetchRequest(groups=[one] * 20))
+    group = OffsetFetchRequestGroup(group_id="g", topics=None)
+    single, _ = ask(world, 9, 9, OffsetFetchRequest(groups=[group]))
+    repeated, answer = ask(world, 9, 9, OffsetFetchRequest(groups=[group] * 20))
     assert repeated.groups == single.groups * 20
     assert answer.turns > 20
 

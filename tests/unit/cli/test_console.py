@@ -120,8 +120,8 @@ def test_what_a_deserializer_cannot_read() -> None:
 
 
 def test_json_formatter() -> None:
-    found = json.loads(make_formatter("json", {})(RECORD))
-    assert (found["offset"], found["key"], found["headers"]) == (7, "k", [["h", "x"], ["n", None]])
+    parsed = json.loads(make_formatter("json", {})(RECORD))
+    assert (parsed["offset"], parsed["key"], parsed["headers"]) == (7, "k", [["h", "x"], ["n", None]])
 
 
 @pytest.mark.parametrize(

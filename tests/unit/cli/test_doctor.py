@@ -38,8 +38,8 @@ def topic(*partitions: DescribedPartition) -> DescribedTopic:
 
 
 def directory(**changes: Any) -> LogDirectory:
-    one = LogDirectory("/data", None, 1000, 500, {ONE: ReplicaInDirectory(100, 0, False)})
-    return one._replace(**changes)
+    log_directory = LogDirectory("/data", None, 1000, 500, {ONE: ReplicaInDirectory(100, 0, False)})
+    return log_directory._replace(**changes)
 
 
 def group(lag: int, *, members: int, moved: bool) -> GroupFacts:

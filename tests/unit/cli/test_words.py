@@ -111,9 +111,9 @@ def test_partition_rules(rule: str, expected: list[tuple[str, int]]) -> None:
 
 
 def test_plans_of_deletion() -> None:
-    one = TopicPartition("t", 0)
-    assert parse_plan('{"version":1,"partitions":[{"topic":"t","partition":0,"offset":3}]}') == {one: 3}
-    assert parse_words(["t:0:-1"]) == {one: -1}
+    topic_partition = TopicPartition("t", 0)
+    assert parse_plan('{"version":1,"partitions":[{"topic":"t","partition":0,"offset":3}]}') == {topic_partition: 3}
+    assert parse_words(["t:0:-1"]) == {topic_partition: -1}
     for text in ("no", "{}", '{"partitions":[{"topic":"t"}]}'):
         with pytest.raises(ValueError):
             parse_plan(text)

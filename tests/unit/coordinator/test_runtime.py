@@ -48,9 +48,9 @@ def code_of(answer: Deferred[Any]) -> ErrorCode:
 
 def batch_ends(log: PartitionLog) -> list[int]:
     """The offset after each batch of the log."""
-    found = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset)
-    assert found.region is not None
-    return [batch.header.next_offset for batch in iterate_batches(found.region.read())]
+    content = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset)
+    assert content.region is not None
+    return [batch.header.next_offset for batch in iterate_batches(content.region.read())]
 
 
 def log_end(path: GroupPath, group_id: str) -> int:
@@ -169,9 +169,9 @@ def test_a_batch_never_exceeds_what_the_topic_takes(path: GroupPath) -> None:
     path.run()
     assert [code_of(answer) for answer in answers] == [ErrorCode.NONE] * 20
     log = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log
-    found = log.read(0, max_bytes=1 << 20, end_offset=20)
-    assert found.region is not None
-    assert all(batch.header.size <= 2000 for batch in iterate_batches(found.region.read()))
+    content = log.read(0, max_bytes=1 << 20, end_offset=20)
+    assert content.region is not None
+    assert all(batch.header.size <= 2000 for batch in iterate_batches(content.region.read()))
     too_large = path.begin(commit_request("g", 99, metadata="m" * 1990), 9)
     path.run()
     assert code_of(too_large) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
@@ -385,12 +385,12 @@ def test_the_codec_of_the_topic_is_used(make: Callable[..., GroupPath], codec: i
     answers = [path.begin(commit_request("g", offset, metadata="again and again " * 5), 9) for offset in range(20)]
     path.run()
     assert {code_of(answer) for answer in answers} == {ErrorCode.NONE}
-    found = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log.read(
+    content = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g")).log.read(
         0, max_bytes=1 << 20, end_offset=20
     )
-    assert found.region is not None
+    assert content.region is not None
     # The first is written at once, the others together.
-    assert [batch.header.codec for batch in iterate_batches(found.region.read())] == [codec] * 2
+    assert [batch.header.codec for batch in iterate_batches(content.region.read())] == [codec] * 2
     path.stop()
     path.start()
     assert path.fetch_offsets("g") == {T0: 19}

@@ -68,9 +68,9 @@ def test_who_has_all_the_traffic_sends_at_once(turns: Turns, send_turn: SendTurn
 
 
 def test_who_asks_twice_in_a_turn_keeps_its_place(turns: Turns, send_turn: SendTurn) -> None:
-    one = Sent()
-    assert send_turn.postpones(one)
-    assert send_turn.postpones(one), "what it has sent already is nothing to the second call"
+    sent = Sent()
+    assert send_turn.postpones(sent)
+    assert send_turn.postpones(sent), "what it has sent already is nothing to the second call"
     turns.end()
     assert not turns.planned
 

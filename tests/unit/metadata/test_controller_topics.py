@@ -237,14 +237,14 @@ def test_topics_are_deleted_by_name_and_by_id(harness: ControllerHarness) -> Non
 
 
 def test_what_is_wrong_with_a_deletion_is_said(harness: ControllerHarness) -> None:
-    one = harness.create("one").topic_id
+    topic_id = harness.create("one").topic_id
     stranger = Uuid(b"0123456789abcdef")
     request = DeleteTopicsRequest(
         topics=[
             DeleteTopicState(name="nowhere"),
             DeleteTopicState(name=None, topic_id=stranger),
             DeleteTopicState(name=None),
-            DeleteTopicState(name="one", topic_id=one),
+            DeleteTopicState(name="one", topic_id=topic_id),
             DeleteTopicState(name="two"),
             DeleteTopicState(name="two"),
         ]
@@ -261,12 +261,12 @@ def test_what_is_wrong_with_a_deletion_is_said(harness: ControllerHarness) -> No
 
 
 def test_one_topic_named_in_two_ways_is_not_deleted(harness: ControllerHarness) -> None:
-    one = harness.create("one").topic_id
-    named = [DeleteTopicState(name=None, topic_id=one), DeleteTopicState(name="one")]
+    topic_id = harness.create("one").topic_id
+    named = [DeleteTopicState(name=None, topic_id=topic_id), DeleteTopicState(name="one")]
     for topics in (named, named[::-1]):
         results = done(harness.controller.ask(DeleteTopicsRequest(topics=topics))).responses
         assert [(result.name, result.topic_id, result.error_code) for result in results] == [
-            ("one", one, ErrorCode.INVALID_REQUEST)
+            ("one", topic_id, ErrorCode.INVALID_REQUEST)
         ]
     assert "one" in harness.image.topics.by_name
 

@@ -38,9 +38,9 @@ class HeldPeers:
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None: ...
 
     def take(self, node_id: int, kind: type[Message]) -> Deferred[Message]:
-        found = next(each for each in self.held if each[0] == node_id and isinstance(each[1], kind))
-        self.held.remove(found)
-        return found[2]
+        first = next(each for each in self.held if each[0] == node_id and isinstance(each[1], kind))
+        self.held.remove(first)
+        return first[2]
 
 
 def a_voter() -> tuple[RaftNode, HeldPeers]:

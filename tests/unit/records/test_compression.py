@@ -56,6 +56,17 @@ def test_what_swells_is_known_before_it_does(codec: Codec) -> None:
     assert decompressed_size_bound(codec, b"\x01\x02\x03\x04\x05\x06\x07\x08") < 10_000
 
 
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_the_bound_of_a_stream_with_very_many_frames_is_not_computed(codec: Codec) -> None:
+    # Skippable frames without content.
+    frame = b"\x50\x2a\x4d\x18" + bytes(4)
+    assert decompressed_size_bound(codec, frame * 90) == 0
+    assert decompressed_size_bound(codec, frame * 110) > 100_000
+    packed = compress(codec, bytes(20_000_000))
+    assert decompressed_size_bound(codec, packed) >= 20_000_000
+    assert len(decompress(codec, packed, limit=20_000_000)) == 20_000_000
+
+
 @pytest.mark.parametrize("codec", PACKED)
 def test_every_cut_is_noticed(codec: Codec) -> None:
     packed = compress(codec, bytes(range(256)) * 300)

@@ -187,8 +187,8 @@ class History:
         assert set(cluster.truth().isr) == {1, 2, 3}, self.story
         first = cluster[1].bytes()
         assert all(node.bytes() == first for node in cluster.nodes.values()), self.story
-        found = records_of(cluster[1])
-        lost = {offset: text for offset, text in self.acknowledged.items() if found.get(offset) != text}
+        records = records_of(cluster[1])
+        lost = {offset: text for offset, text in self.acknowledged.items() if records.get(offset) != text}
         assert not lost, self.story
         assert len({node.log().high_watermark for node in cluster.nodes.values()}) == 1, self.story
 

@@ -124,8 +124,8 @@ class Node:
         return answers, partitions, self.muted, counted, statistics.throttle_times
 
     def files(self) -> dict[str, bytes]:
-        found = Path(self.path.directory).rglob("*.log")
-        return {os.path.relpath(each, self.path.directory): each.read_bytes().rstrip(b"\0") for each in found}
+        paths = Path(self.path.directory).rglob("*.log")
+        return {os.path.relpath(each, self.path.directory): each.read_bytes().rstrip(b"\0") for each in paths}
 
 
 def odd_batch(random: Random, sequences: dict[Any, int], place: tuple[str, int]) -> memoryview | None:

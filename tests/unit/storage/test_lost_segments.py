@@ -166,11 +166,11 @@ def test_a_node_with_lost_records_has_no_clean_shutdown(caplog: pytest.LogCaptur
     assert log.log_end_offset == 2
     # Stopped before a leader was there: the next start doubts the log again.
     node.stop()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert (found.doubtful_from, found.log_end_offset) == (0, 2)
-    node.append(found, b"c")
-    assert found.log_end_offset == 3
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
+    assert (value.doubtful_from, value.log_end_offset) == (0, 2)
+    node.append(value, b"c")
+    assert value.log_end_offset == 3
 
 
 @pytest.mark.parametrize("appends", [True, False])
@@ -211,10 +211,10 @@ def test_a_removed_directory_is_noticed_by_maintenance() -> None:
     node.append(log, b"a", b"b")
     node.files.remove_tree("/d1/t-0")
     node.world.scheduler.advance(2000)
-    found = node.logs.get(TopicPartition("t", 0))
-    assert found is not None
-    assert found is not log
-    assert (found.log_end_offset, found.doubtful_from) == (2, 0)
+    value = node.logs.get(TopicPartition("t", 0))
+    assert value is not None
+    assert value is not log
+    assert (value.log_end_offset, value.doubtful_from) == (2, 0)
     assert node.logs.topic_id_of(TopicPartition("t", 0)) == log_topic_id(node)
 
 

@@ -58,9 +58,9 @@ def test_the_checkpoints_of_a_deleted_topic_say_nothing_about_a_new_one_of_that_
     node.logs.delete(partition)
     node.append(node.create("t"), b"new")
     node.kill()
-    found = node.start().get(partition)
-    assert found is not None
-    assert (found.log_start_offset, values_of(found)) == (0, [b"new"])
+    value = node.start().get(partition)
+    assert value is not None
+    assert (value.log_start_offset, values_of(value)) == (0, [b"new"])
 
 
 def test_a_truncation_takes_the_recovery_point_back_on_disk_too() -> None:

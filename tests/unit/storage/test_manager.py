@@ -272,9 +272,9 @@ def test_a_damaged_checkpoint_counts_as_empty(damage: bytes) -> None:
     for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"):
         node.files.write_atomically(f"/d1/{name}", damage)
     node.files.remove("/d1/.kafka_cleanshutdown")
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert values_of(found) == [b"a"]
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
+    assert values_of(value) == [b"a"]
 
 
 def test_maintenance_flushes_checkpoints_expires_and_deletes() -> None:
@@ -334,10 +334,10 @@ def test_without_room_for_the_snapshot_the_shutdown_is_not_called_clean() -> Non
     node.files.fail_next("write_atomically", OSError(errno.ENOSPC, "full"), path_contains=".snapshot")
     node.stop()
     assert not node.files.exists("/d1/.kafka_cleanshutdown")
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
     # The producer is known all the same: the log was read.
-    assert [producer.last_sequence for producer in found.active_producers()] == [0]
+    assert [producer.last_sequence for producer in value.active_producers()] == [0]
 
 
 def test_a_broken_directory_does_not_fail_logs_of_another() -> None:
@@ -467,7 +467,7 @@ def test_a_power_cut_after_a_clean_shutdown_loses_nothing() -> None:
     node.files.lose_unsynced()
     logs = node.start()
     assert logs.had_clean_shutdown
-    found = logs.get(TopicPartition("t", 0))
-    assert found is not None
-    assert values_of(found) == [b"a"]
-    assert [producer.last_sequence for producer in found.active_producers()] == [0]
+    value = logs.get(TopicPartition("t", 0))
+    assert value is not None
+    assert values_of(value) == [b"a"]
+    assert [producer.last_sequence for producer in value.active_producers()] == [0]

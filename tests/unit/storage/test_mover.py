@@ -52,9 +52,9 @@ def test_a_partition_moves_with_everything_it_has() -> None:
     node.world.scheduler.advance(1000)
     assert names(node, "/d1") == []
     node.stop()
-    found = node.start().get(PARTITION)
-    assert found is not None
-    assert offsets_of(found) == list(range(51))
+    value = node.start().get(PARTITION)
+    assert value is not None
+    assert offsets_of(value) == list(range(51))
     assert node.logs.topic_id_of(PARTITION) == TOPIC_ID
 
 
@@ -158,10 +158,10 @@ def test_gaps_of_the_cleaner_are_known_where_the_log_goes_before_it_is_there() -
         node.world.scheduler.advance(1000)
     node.files.rename = real_rename  # type: ignore[method-assign]
     node.kill()
-    found = node.start().get(PARTITION)
-    assert found is not None
-    assert found.directory == "/d2/t-0"
-    assert offsets_of(found) == [*range(50), 99]
+    value = node.start().get(PARTITION)
+    assert value is not None
+    assert value.directory == "/d2/t-0"
+    assert offsets_of(value) == [*range(50), 99]
 
 
 def test_a_move_cut_off_by_a_crash_goes_on_at_the_next_start() -> None:
@@ -386,6 +386,6 @@ def test_a_log_that_ends_in_a_gap_moves() -> None:
     node.append(log, b"next")
     assert offsets_of(log) == [0, 5, 8]
     node.stop()
-    found = node.start().get(PARTITION)
-    assert found is not None
-    assert offsets_of(found) == [0, 5, 8]
+    value = node.start().get(PARTITION)
+    assert value is not None
+    assert offsets_of(value) == [0, 5, 8]

@@ -27,10 +27,10 @@ def test_a_log_that_could_not_be_begun_may_begin_in_another_directory(code: int)
     log = node.create("t")
     node.append(log, b"a")
     node.kill()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert found.directory == log.directory
-    assert values_of(found) == [b"a"]
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
+    assert value.directory == log.directory
+    assert values_of(value) == [b"a"]
 
 
 @pytest.mark.parametrize("broken", ["/d1", "/d2"])
@@ -44,10 +44,10 @@ def test_what_a_broken_disk_kept_of_a_log_that_was_begun_elsewhere_is_removed(br
     node.stop()
     node.files.make_directories(f"{broken}/t-0")
     node.files.write_atomically(f"{broken}/t-0/partition.metadata", b"half")
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert found.directory == log.directory
-    assert values_of(found) == [b"a"]
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
+    assert value.directory == log.directory
+    assert values_of(value) == [b"a"]
     node.world.scheduler.advance(1000)
     assert not node.files.is_directory(f"{broken}/t-0")
 
@@ -61,6 +61,6 @@ def test_where_the_cleaner_has_been_cannot_be_read_so_that_gaps_are_no_damage() 
         log.append_as_follower(built)
     node.files.write_atomically("/d1/cleaner-offset-checkpoint", b"0\nhalf")
     node.kill()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert found.log_end_offset == 8
+    value = node.start().get(TopicPartition("t", 0))
+    assert value is not None
+    assert value.log_end_offset == 8

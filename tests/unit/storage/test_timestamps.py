@@ -15,13 +15,13 @@ def hold(bench: LogBench) -> None:
 def test_batches_are_opened_by_a_worker(bench: LogBench) -> None:
     bench.append(b"a", b"b", timestamp=10, codec=Codec.ZSTD)
     hold(bench)
-    found = bench.log.offset_for_timestamp(5)
+    offset = bench.log.offset_for_timestamp(5)
     youngest = bench.log.offset_of_max_timestamp()
-    assert not found.done
+    assert not offset.done
     assert not youngest.done
     bench.append(b"c", timestamp=20)
     bench.world.workers.run_all()
-    assert found.result() == (10, 0)
+    assert offset.result() == (10, 0)
     assert youngest.result() == (10, 0), "as of the question"
 
 
@@ -32,10 +32,10 @@ def test_a_segment_that_retention_takes_meanwhile_is_still_read() -> None:
     log = bench.log
     bench.advance_high_watermark()
     hold(bench)
-    found = log.offset_for_timestamp(100)
+    offset = log.offset_for_timestamp(100)
     log.delete_segments([log.segments[0]])
     bench.world.workers.run_all()
-    assert found.result() == (100, 0)
+    assert offset.result() == (100, 0)
 
 
 def test_the_search_goes_on_with_what_is_there_by_then() -> None:
@@ -48,22 +48,22 @@ def test_the_search_goes_on_with_what_is_there_by_then() -> None:
     bench.advance_high_watermark()
     log.advance_log_start_offset(1)
     hold(bench)
-    found = log.offset_for_timestamp(600)
+    offset = log.offset_for_timestamp(600)
     bench.world.workers.run_one()
-    assert not found.done
+    assert not offset.done
     bench.world.workers.run_all()
-    assert found.result() == (800, 3)
+    assert offset.result() == (800, 3)
 
 
 def test_damage_is_an_error_of_the_question_and_not_of_the_log(bench: LogBench) -> None:
     bench.append(b"a", timestamp=10)
     bench.append(b"b", timestamp=20)
     hold(bench)
-    found = bench.log.offset_for_timestamp(15)
+    offset = bench.log.offset_for_timestamp(15)
     bench.log.segments.active.file.write_at(bench.log.segments.active.size // 2 + 8, b"\0\0\0\1")
     bench.world.workers.run_all()
-    assert isinstance(found.error, KafkaError)
-    assert found.error.code is ErrorCode.CORRUPT_MESSAGE
+    assert isinstance(offset.error, KafkaError)
+    assert offset.error.code is ErrorCode.CORRUPT_MESSAGE
     assert not bench.log.is_offline
     assert not bench.failures
 
@@ -71,8 +71,8 @@ def test_damage_is_an_error_of_the_question_and_not_of_the_log(bench: LogBench) 
 def test_a_disk_that_fails_is_told_as_a_storage_error(bench: LogBench) -> None:
     bench.append(b"a", timestamp=10)
     hold(bench)
-    found = bench.log.offset_for_timestamp(5)
+    offset = bench.log.offset_for_timestamp(5)
     _, _, looked = bench.world.workers.tasks.pop()
     looked.fail(OSError(5, "Input/output error"))
-    assert isinstance(found.error, KafkaError)
-    assert found.error.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert isinstance(offset.error, KafkaError)
+    assert offset.error.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -37,9 +37,9 @@ def test_a_class_that_ran_nothing_proves_nothing() -> None:
 
 
 def test_the_feed_is_understood() -> None:
-    found = harness.FEED_LINE.match("JUnit Jupiter > SomeTest > one(ClusterInstance) > one [1] :: SUCCESSFUL")
-    assert found is not None
-    assert (found["test_class"], found["test"], found["state"]) == ("SomeTest", "one [1]", "SUCCESSFUL")
+    match = harness.FEED_LINE.match("JUnit Jupiter > SomeTest > one(ClusterInstance) > one [1] :: SUCCESSFUL")
+    assert match is not None
+    assert (match["test_class"], match["test"], match["state"]) == ("SomeTest", "one [1]", "SUCCESSFUL")
 
 
 def test_what_is_expected_or_not_yet_is_in_the_baseline() -> None:

@@ -206,9 +206,9 @@ def test_timestamps_survive_the_delete_horizon(bench: Bench) -> None:
     log.roll()
     bench.clean()
     assert [record.timestamp for record in records_of(log)] == [123, 456]
-    found = log.offset_for_timestamp(400).result()
-    assert found is not None
-    assert found.offset == 1
+    result = log.offset_for_timestamp(400).result()
+    assert result is not None
+    assert result.offset == 1
 
 
 def test_newer_value_removes_a_tombstone_at_once(bench: Bench) -> None:
