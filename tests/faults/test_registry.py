@@ -10,6 +10,7 @@ import random
 import signal
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -99,3 +100,43 @@ def test_kills_of_writers_and_brokers() -> None:
         finally:
             for registry in (*registries, fresh):
                 registry.kill()
+
+
+def test_a_writer_that_wakes_up_cannot_give_an_id_twice() -> None:
+    """Requests wait in the socket of the frozen writer, and are decided before it hears that it was replaced."""
+    with ottla.testing.cluster() as cluster:
+        first, second = RegistryProcess(cluster.bootstrap), RegistryProcess(cluster.bootstrap)
+        try:
+            assert first.register("before", '"int"') == 1
+            first.process.send_signal(signal.SIGSTOP)
+            answers: dict[str, tuple[int, Any]] = {}
+            waiting = [threading.Thread(target=register_once, args=(first, number, answers)) for number in range(3)]
+            for thread in waiting:
+                thread.start()
+            found = Registrations()
+            for number in range(20):
+                schema = f'{{"type":"fixed","name":"second{number}","size":1}}'
+                while (answer := second.ask("POST", f"/subjects/second{number}/versions", {"schema": schema}))[
+                    0
+                ] != 200:
+                    assert answer[0] >= 500
+                    time.sleep(0.2)
+                found.add(answer[1]["id"], schema)
+            first.process.send_signal(signal.SIGCONT)
+            for thread in waiting:
+                thread.join()
+            for schema, (status, body) in answers.items():
+                assert status in (200, 500), body
+                if status == 200:
+                    found.add(body["id"], schema)
+            assert found.failures == []
+            for schema_id, schema in found.by_id.items():
+                assert second.get(f"/schemas/ids/{schema_id}")["schema"] == schema
+        finally:
+            first.kill()
+            second.kill()
+
+
+def register_once(registry: RegistryProcess, number: int, answers: dict[str, tuple[int, Any]]) -> None:
+    schema = f'{{"type":"fixed","name":"first{number}","size":1}}'
+    answers[schema] = registry.ask("POST", f"/subjects/first{number}/versions", {"schema": schema})

@@ -6,6 +6,7 @@ another instance has to decide is forwarded once: `X-Forward` marks it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
@@ -96,21 +97,34 @@ class RegistryServer:
     async def _forward(self, request: web.Request, url: str) -> web.StreamResponse:
         if _FORWARDED in request.headers:
             return error_answer(RegistryError(50003, f"Error while forwarding the request: the writer is {url} now."))
-        assert self._session is not None
-        headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
-        tls = True if self._tls is None else self._tls.client_context()
+        asking = asyncio.ensure_future(self._ask_writer(request, url))
+        replaced = asyncio.ensure_future(self._service.wait_for_another_writer(url))
         try:
-            async with self._session.request(
-                request.method,
-                # The raw path, because a subject may contain a slash.
-                URL(url + request.rel_url.raw_path_qs, encoded=True),
-                data=await request.read(),
-                headers={**headers, _FORWARDED: "true"},
-                ssl=tls,
-            ) as answer:
-                body = await answer.read()
+            # A frozen writer would keep the client waiting long after another instance has taken over.
+            await asyncio.wait((asking, replaced), return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                return error_answer(RegistryError(50003, f"The writer at {url} was replaced. Try again."))
+            answer = asking.result()
         except (HttpClientError, TimeoutError, OSError) as error:
             return error_answer(RegistryError(50003, f"Error while forwarding the request to {url}: {error}"))
+        finally:
+            for task in (asking, replaced):
+                task.cancel()
+            await asyncio.gather(asking, replaced, return_exceptions=True)
         # The client may read from this instance next.
         await self._service.catch_up()
-        return web.Response(status=answer.status, body=body, headers={"Content-Type": CONTENT_TYPE})
+        return answer
+
+    async def _ask_writer(self, request: web.Request, url: str) -> web.Response:
+        assert self._session is not None
+        headers = {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
+        async with self._session.request(
+            request.method,
+            # The raw path, because a subject may contain a slash.
+            URL(url + request.rel_url.raw_path_qs, encoded=True),
+            data=await request.read(),
+            headers={**headers, _FORWARDED: "true"},
+            ssl=True if self._tls is None else self._tls.client_context(),
+        ) as answer:
+            body = await answer.read()
+            return web.Response(status=answer.status, body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -61,6 +61,8 @@ class RegistryService:
         self._is_writer = False
         self._writer: Identity | None = None
         self._elected = asyncio.Event()
+        # Set, and replaced by a new one, when another instance is elected.
+        self._writer_changed = asyncio.Event()
         self.cluster_id = ""
         # Until all schemas are read, an answer could deny one that exists.
         self.is_ready = False
@@ -113,6 +115,11 @@ class RegistryService:
         except WriteFailed as error:
             raise RegistryError(50001, f"Error while writing to the topic {topic.topic}: {error}") from error
 
+    async def wait_for_another_writer(self, url: str) -> None:
+        """Returns when the instance at this address does not write any more."""
+        while self._writer is not None and self._writer.url == url:
+            await self._writer_changed.wait()
+
     async def catch_up(self) -> None:
         """Reads what another instance has written. A slow cluster only means that the next answer is older."""
         with suppress(ClientError, KafkaError, TimeoutError):
@@ -136,6 +143,8 @@ class RegistryService:
         if not is_writer and self._is_writer:
             await asyncio.gather(self._topic.stop_writing(), self._keys_topic.stop_writing())
         self._is_writer, self._writer = is_writer, identity
+        self._writer_changed.set()
+        self._writer_changed = asyncio.Event()
         if identity is not None:
             self._elected.set()
 
