@@ -25,6 +25,9 @@ NOT_RUN = {
     "ottla node": "it runs until it is stopped; README.md starts it",
     "ottla connect new": "tests/connect/test_foreign_distribution.py runs it",
     "ottla connect": "it needs a worker: tests/connect/test_connector_commands.py and test_command_line.py have one",
+    "ottla registry": "it runs until it is stopped; docs/registry.md starts it",
+    "ottla schemas": "it needs a registry: tests/integration/test_cli_schemas.py has one",
+    "ottla audit": "it needs the topic of an audit: tests/integration/test_audit.py has one",
     "ottla top": "it draws on a terminal until it is stopped; README.md runs it",
     "ottla quorum add-controller": "it changes the quorum: tests/integration/test_quorum_changes.py does it",
     "ottla quorum remove-controller": "it changes the quorum: tests/integration/test_quorum_changes.py does it",
@@ -165,6 +168,12 @@ def prepare(shell: Shell, example: str, cluster: ottla.testing.Cluster) -> None:
         Path("plan.json").write_text(PLAN)
     if "profile create prod" in example:
         shell.run("ottla profile delete prod --yes")
+    if "roles create order-writer" in example:
+        shell.run("ottla roles delete order-writer --yes")
+    elif "order-writer" in example:
+        shell.run(next(line for line in EXAMPLES["roles create"] if "order-writer" in line))
+        if "unbind" in example:
+            shell.run("ottla roles bind order-writer --principal User:bob")
     if "storage format" in example:
         Path("node.properties").write_text(NEW_NODE)
     if "profile use" in example or "profile show" in example or "profile delete" in example:
