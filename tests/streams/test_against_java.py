@@ -16,7 +16,7 @@ from tests.streams.oracle.java import StreamsOracle, reason
 
 pytestmark = pytest.mark.java
 
-SEEDS = 6
+SEEDS = 3
 
 
 @pytest.fixture(scope="module")
