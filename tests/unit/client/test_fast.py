@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import Any
 
 import pytest
@@ -117,3 +118,8 @@ def test_what_is_no_bytes_is_refused_and_leaves_nothing(kind: Any, key: Any, val
     with pytest.raises((TypeError, AttributeError)):
         kind.append_record(payload, 0, 0, key, value, headers)
     assert payload == b"before"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
+def test_it_is_compiled_where_there_is_a_compiler() -> None:
+    assert fast.COMPILED, "the functions were not built; `make setup` says why"
