@@ -39,7 +39,7 @@ $(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requireme
 	@$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || { echo "Creating .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv .venv; }
 	@$(BIN)/python requirements/install.py requirements/dev.lock
-	@echo "Installing Ottla into .venv, with its two C modules"
+	@echo "Installing Ottla into .venv, with its C modules"
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@# Compiled here because PYTHONDONTWRITEBYTECODE may be set: then every start of a node would compile again.
 	@$(BIN)/python -m compileall -q src
