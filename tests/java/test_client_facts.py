@@ -24,12 +24,22 @@ def javas_keys(java: ToolServer) -> dict[str, set[str]]:
     return found
 
 
+# For people who come from there.
+NAMES_OF_LIBRDKAFKA = {"sasl.username", "sasl.password", "sasl.mechanisms"}
+# Java has these in the JAAS configuration or in files of the system.
+OWN_NAMES = {
+    "sasl.kerberos.keytab",
+    "sasl.kerberos.principal",
+    "sasl.oauthbearer.client.id",
+    "sasl.oauthbearer.client.secret",
+}
+
+
 @pytest.mark.parametrize("kind", OURS)
 def test_every_configuration_key_is_known(javas_keys: dict[str, set[str]], kind: str) -> None:
     assert len(javas_keys[kind]) > 60
     assert javas_keys[kind] - set(OURS[kind]) == set()
-    # Names of librdkafka, for people who come from there.
-    assert set(OURS[kind]) - javas_keys[kind] <= {"sasl.username", "sasl.password"}
+    assert set(OURS[kind]) - javas_keys[kind] <= NAMES_OF_LIBRDKAFKA | OWN_NAMES
 
 
 @pytest.mark.parametrize("partitions", [3, 17, 100])

@@ -157,7 +157,7 @@ public class ConsumerCalls {
                 consumer.commitSync();
                 return consumer.committed(java.util.Set.of(partition)).get(partition).offset();
             });
-            say("position of what nobody has", () -> {
+            say("position of an unassigned partition", () -> {
                 TopicPartition missing = new TopicPartition(topic, 99);
                 consumer.assign(List.of(missing));
                 return consumer.position(missing, SHORT);

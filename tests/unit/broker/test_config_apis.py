@@ -72,6 +72,7 @@ class Node:
             controller=self.harness.controller,
             local_controller=self.harness.controller,
             metadata=self.harness,
+            config_checks=[],
             logs=SimpleNamespace(),
             replicas=SimpleNamespace(
                 on_broker_config=lambda _config: None, slices=Slices(VirtualWorld().world.scheduler)
