@@ -141,7 +141,7 @@ def up(
         from ottla.cli.registry_child import RegistryChild, missing_libraries
 
         if missing := missing_libraries():
-            return fail(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
+            return fail(f"The registry needs {', '.join(missing)}: run `pip install '.[registry]'` in a checkout.")
         child = RegistryChild(registry)
     try:
         return _up(_Plan(nodes, port, data, host, advertise, set, insecure, secure, child))

@@ -56,7 +56,7 @@ class KerberosLogin:
 def kerberos_login_of(properties: Mapping[str, str], options: Mapping[str, str]) -> KerberosLogin:
     """`options` are those of the login module, named as Java's. Raises ClientError."""
     if find_spec("gssapi") is None:
-        raise ClientError("sasl.mechanism=GSSAPI needs the package gssapi: pip install 'ottla[gssapi]'.")
+        raise ClientError("sasl.mechanism=GSSAPI needs the package gssapi: pip install '.[gssapi]' in a checkout.")
     service = properties.get("sasl.kerberos.service.name") or options.get("serviceName")
     if not service:
         raise ClientError("The login with GSSAPI needs sasl.kerberos.service.name, the name of the brokers' service.")

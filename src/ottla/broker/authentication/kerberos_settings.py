@@ -32,7 +32,7 @@ def kerberos_exchanges(
     """Makes the server's end of an exchange. Raises ConfigError if the service has no key."""
     key = settings.key("sasl.jaas.config", GSSAPI)
     if find_spec("gssapi") is None:
-        raise ConfigError("GSSAPI needs the package gssapi: pip install 'ottla[gssapi]'.", key=key)
+        raise ConfigError("GSSAPI needs the package gssapi: pip install '.[gssapi]' in a checkout.", key=key)
     keytab, principal = options.get("keyTab"), options.get("principal")
     if not keytab or not principal:
         raise ConfigError(

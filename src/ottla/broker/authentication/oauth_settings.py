@@ -32,7 +32,7 @@ def signed_tokens(settings: ListenerSettings, world: World, fetch: FetchDocument
     """Reads the keys at once. Raises ConfigError."""
     if find_spec("jwt") is None or find_spec("cryptography") is None:
         raise ConfigError(
-            "OAUTHBEARER needs the packages PyJWT and cryptography: pip install 'ottla[oauth]'.",
+            "OAUTHBEARER needs the packages PyJWT and cryptography: pip install '.[oauth]' in a checkout.",
             key=settings.source("sasl.enabled.mechanisms"),
         )
     url = _required(settings, "sasl.oauthbearer.jwks.endpoint.url", "the keys that check tokens")

@@ -65,7 +65,7 @@ def registry(
     **tls: Any,
 ) -> int:
     if missing := missing_libraries():
-        raise Failure(f"The registry needs {', '.join(missing)}: run `pip install 'ottla[registry]'`.")
+        raise Failure(f"The registry needs {', '.join(missing)}: run `pip install '.[registry]'` in a checkout.")
     from ottla.registry.node.process import RegistryInstance, run_registry
     from ottla.registry.node.security import Passwords
     from ottla.registry.node.service import ServiceSettings
