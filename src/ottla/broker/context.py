@@ -249,7 +249,7 @@ class RequestContext:
     def would_allow(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
         """`allows` for a question whose denial refuses nothing: filters of lists, and the first of two possible rights.
 
-        The audit does not hear of a denial.
+        A denial is not recorded in the audit.
         """
         authorizer = self.connection.authorizer
         ask: Callable[..., bool] = getattr(authorizer, "authorize_softly", authorizer.authorize)

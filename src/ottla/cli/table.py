@@ -84,7 +84,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "top": CommandEntry("Cluster", "top", "Show brokers, topics and groups live.", ""),
     "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
     "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
-    "keys": CommandEntry("Files", "keys", "Create and rotate keys of end-to-end encryption; encrypt topics anew.", ""),
+    "keys": CommandEntry("Files", "keys", "Create and rotate keys of end-to-end encryption; re-encrypt topics.", ""),
     "draw": CommandEntry("Files", "draw", "Draw segments, assignments and in-sync replicas.", ""),
     "perf": CommandEntry(
         "Measure",

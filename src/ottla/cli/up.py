@@ -296,7 +296,7 @@ def _controllers_so_far(data: str) -> int:
 
 
 def _on_ready(plan: _Plan, addresses: list[str], *, metrics_urls: list[str]) -> None:
-    """Tells people and programs, and starts what runs beside the nodes."""
+    """Prints the ready line, and starts the Schema Registry if it was asked for."""
     say_ready(plan, addresses, metrics_urls=metrics_urls)
     if plan.registry is not None:
         command_config = os.path.join(plan.data, "client.properties") if plan.is_secure else None

@@ -1,4 +1,7 @@
-"""Encrypts anew: after a rotation, so that the retired version of a key can be removed, or for another topic."""
+"""Encrypts records again under a new data key.
+
+After a rotation, so that the retired version of a key can be removed; or for another topic.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@
     DIR/secure/                 the authority's key, and the keys and certificates of the nodes
 
 Clients use the listener CLIENTS (SASL_SSL, SCRAM). Nodes use NODES and CONTROLLER, which demand a certificate of this
-authority. The first user and the nodes are super users, nobody else has a right. A second start uses the same files;
-only the certificates of nodes are renewed when their names change or they grow old.
+authority. The first user and the nodes are super users; other principals have no rights. A second start uses
+the same files; only the certificates of nodes are renewed when their names change or they grow old.
 """
 
 from __future__ import annotations

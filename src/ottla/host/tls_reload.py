@@ -95,7 +95,7 @@ class TlsReload:
         self._workers.submit(self._load_changed, config).when_done(lambda done: self._on_loaded(done, config))
 
     def _load_changed(self, config: BrokerConfig) -> list[tuple[TlsListener, LoadedTls | TlsError]]:
-        """On a worker: what has changed, read anew."""
+        """Runs on a worker: reads the key stores of listeners whose files or settings have changed."""
         found: list[tuple[TlsListener, LoadedTls | TlsError]] = []
         for listener in self._listeners.values():
             try:

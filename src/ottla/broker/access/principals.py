@@ -1,6 +1,6 @@
 """The principal builder that `principal.builder.class` selects.
 
-The name of Apache Kafka's own builder stands for no builder: a connection has the principal of its login, or
+With the name of Apache Kafka's own builder, a connection has the principal of its login, or
 `User:ANONYMOUS`. Any other value is the dotted name of a Python callable, which gets the connection and that principal
 and returns the one to use, for example to name principals by their listeners.
 """
@@ -32,5 +32,5 @@ def load_principal_builder(name: str) -> PrincipalBuilder:
             key=_KEY,
         ) from error
     if builder is None or not callable(builder):
-        raise ConfigError(f"{_KEY} is {name}, which is no callable.", key=_KEY)
+        raise ConfigError(f"{_KEY} is {name}, which is not callable: name a Python function or class.", key=_KEY)
     return builder

@@ -1,4 +1,4 @@
-"""An authorizer that tells the audit trail of the decisions of another."""
+"""Wraps the node's authorizer and records its decisions in the audit trail."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class _Explaining(Protocol):
 
 
 class AuditingAuthorizer:
-    __slots__ = ("_authorizer", "_explaining", "_read_sample", "_reads", "_tells_allowed", "_trail")
+    __slots__ = ("_authorizer", "_explaining", "_read_sample", "_reads", "_records_allowed", "_trail")
 
-    def __init__(self, authorizer: Authorizer, trail: AuditTrail, *, tells_allowed: bool, read_sample: int) -> None:
+    def __init__(self, authorizer: Authorizer, trail: AuditTrail, *, records_allowed: bool, read_sample: int) -> None:
         self._authorizer = authorizer
         explains = hasattr(authorizer, "explain")
         self._explaining = cast("_Explaining", authorizer) if explains else None
         self._trail = trail
-        self._tells_allowed = tells_allowed
+        self._records_allowed = records_allowed
         self._read_sample = read_sample
         self._reads = 0
 
@@ -45,16 +45,16 @@ class AuditingAuthorizer:
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
         is_allowed, rule = self._decide(context, operation, resource_type, resource_name)
-        self._tell(context, operation, resource_type, resource_name, is_allowed, rule)
+        self._record(context, operation, resource_type, resource_name, is_allowed, rule)
         return is_allowed
 
     def authorize_softly(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
-        """For `RequestContext.would_allow`: a denial refuses nothing, and is not told."""
+        """For `RequestContext.would_allow`: a denial refuses no request, so it is not recorded."""
         is_allowed, rule = self._decide(context, operation, resource_type, resource_name)
         if is_allowed:
-            self._tell(context, operation, resource_type, resource_name, is_allowed, rule)
+            self._record(context, operation, resource_type, resource_name, is_allowed, rule)
         return is_allowed
 
     def _decide(
@@ -69,13 +69,13 @@ class AuditingAuthorizer:
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
         is_allowed = self._authorizer.authorize_by_resource_type(context, operation, resource_type)
-        self._tell(context, operation, resource_type, "(any)", is_allowed, "all rules of the resource type")
+        self._record(context, operation, resource_type, "(any)", is_allowed, "all rules of the resource type")
         return is_allowed
 
     def authorized_operations(self, context: RequestContext, resource_type: ResourceType, resource_name: str) -> int:
         return self._authorizer.authorized_operations(context, resource_type, resource_name)
 
-    def _tell(
+    def _record(
         self,
         context: RequestContext,
         operation: Operation,
@@ -86,7 +86,7 @@ class AuditingAuthorizer:
     ) -> None:
         sample = 1
         if is_allowed:
-            if not self._tells_allowed:
+            if not self._records_allowed:
                 return
             if resource == AUDIT_TOPIC and operation is Operation.WRITE:
                 # Another node's trail: an event about it would be written there again, without end.

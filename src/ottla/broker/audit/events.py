@@ -1,4 +1,4 @@
-"""What an audit event says. Events are plain dictionaries, which become JSON objects on a worker thread."""
+"""The fields of audit events. Events are plain dictionaries, which become JSON objects on a worker thread."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def authorization_event(
         "resource_type": resource_type.name,
         "resource": resource[:TEXT_MAX],
         "rule": rule,
-        # The event stands for that many decisions.
+        # One of this many decisions was recorded.
         "sample": sample,
     }
 

@@ -18,7 +18,7 @@ __all__ = ["start_audit"]
 
 
 def start_audit(broker: Broker) -> AuditTrail:
-    """The trail, which from now on hears of the decisions of the broker's authorizer. Raises ConfigError."""
+    """Creates the trail, and records the decisions of the broker's authorizer in it. Raises ConfigError."""
     config = broker.config
     trail = AuditTrail(
         broker.world,
@@ -28,7 +28,7 @@ def start_audit(broker: Broker) -> AuditTrail:
     )
     if not config.ottla_audit_dir and not config.ottla_audit_topic:
         raise ConfigError(
-            "The audit is switched on, but it has no place: set ottla.audit.dir or ottla.audit.topic=true.",
+            "The audit is switched on without a destination: set ottla.audit.dir or ottla.audit.topic=true.",
             key="ottla.audit.dir",
         )
     if config.ottla_audit_dir:
@@ -51,7 +51,7 @@ def start_audit(broker: Broker) -> AuditTrail:
         broker.authorizer = AuditingAuthorizer(
             broker.authorizer,
             trail,
-            tells_allowed=config.ottla_audit_authorization == "all",
+            records_allowed=config.ottla_audit_authorization == "all",
             read_sample=config.ottla_audit_read_sample,
         )
     return trail

@@ -111,7 +111,7 @@ class AuditTrail:
                 try:
                     place.prepare(lines)
                 except OSError as error:
-                    logger.error("the last audit events were lost: %s", error)
+                    logger.error("%d audit events of the stopping node were not written: %s", len(lines), error)
         for place in self.places:
             place.close()
 
@@ -160,7 +160,12 @@ class AuditTrail:
             return
         self._is_writing = False
         if failed:
-            logger.error("%d audit events were lost: %s", len(lines), errors[0])
+            logger.error(
+                "%d audit events were dropped after %d failed attempts to write them: %s",
+                len(lines),
+                attempt,
+                errors[0],
+            )
         self._count(self.dropped if failed else self.written, lines)
         if self._is_closed:
             self._write_rest()

@@ -29,7 +29,7 @@ def delegation_tokens() -> None:
     """The verbs are below."""
 
 
-@delegation_tokens.command("create", help="Create a token, of one's own or for another owner.")
+@delegation_tokens.command("create", help="Create a token for yourself or for another owner.")
 @click.option("--renewer-principal", "renewers", multiple=True, metavar="User:NAME", help="Who may renew it, too.")
 @click.option(
     "--max-life-time-period",

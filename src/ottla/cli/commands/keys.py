@@ -1,4 +1,4 @@
-"""`ottla keys`: the keys of end-to-end encryption in a file, and records encrypted anew after a rotation."""
+"""`ottla keys`: the keys of end-to-end encryption in a file, and re-encryption of topics after a rotation."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def list_roles(session: Session) -> int:
     return session.run(work)
 
 
-@roles.command("show", help="Show the ACLs that a role amounts to; the rules alone while nobody is bound to it.")
+@roles.command("show", help="Show the ACLs of a role; only its rules if no principal is bound to it.")
 @click.argument("name")
 @cluster_options
 def show(session: Session, name: str) -> int:

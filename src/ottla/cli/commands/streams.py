@@ -27,7 +27,7 @@ def streams() -> None:
     """The verbs are below."""
 
 
-@streams.command(help="Let an application begin anew: offsets of its input, and its internal topics.")
+@streams.command(help="Reset an application: the offsets of its input topics, and its internal topics.")
 @click.argument("name", required=False, type=GROUP, metavar="[APPLICATION]")
 @click.option("--application-id", "given", type=GROUP, metavar="ID", help="The application.")
 @click.option("--input-topics", type=TOPICS, metavar="TOPICS", help="Topics whose offsets are reset, with commas.")

@@ -16,7 +16,7 @@ from ottla.model.access import Operation, PatternType, Permission, ResourceType
 
 __all__ = ["Plan", "Role", "check_principals", "plan", "read_role", "selection", "written"]
 
-# Stands for the principal in the rules of a role.
+# The placeholder of the principal in the rules of a role.
 ANYBODY = ""
 
 

@@ -1,7 +1,7 @@
 """A client without rights: it asks for records, groups and topics, and writes, in a cluster with ACLs.
 
-Nodes and honest clients are a super user. Whoever comes from the network of intruders is a principal that no ACL names,
-so every answer to it has to be a refusal, whatever is killed meanwhile.
+Nodes and honest clients are a super user. Connections from the network of intruders have a principal that no ACL names,
+so every answer to them has to be a refusal, also while nodes are killed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Intrude(Workload):
                 await self.client.back_off()
                 continue
             self.client.kernel.counts["refused intruder"] += 1
-            for finding in _told(answer):
+            for finding in _leaks(answer):
                 self.history.report_violation(
                     RULE, f"{type(request).__name__} of an intruder was answered with {finding}"
                 )
@@ -93,8 +93,8 @@ class Intrude(Workload):
         yield DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)])
 
 
-def _told(answer: Message) -> Iterator[str]:
-    """What an answer tells besides refusals: entries without an error, records, names in lists."""
+def _leaks(answer: Message) -> Iterator[str]:
+    """What an answer reveals besides refusals: entries without an error, records, names in lists."""
     name = type(answer).__name__
     if name in ("MetadataResponse", "ListGroupsResponse"):
         seen = getattr(answer, "topics", None) or getattr(answer, "groups", None)

@@ -35,7 +35,7 @@ class AggregatePlan:
 
 
 class Aggregate(AggregatePlan):
-    """count, reduce and aggregate by key. With `is_reduce` the first value of a key is its aggregate."""
+    """count, reduce and aggregate by key. `is_count` allows the columnar path of counts (`runtime/columns`)."""
 
     def __init__(
         self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, *, is_count: bool = False

@@ -118,7 +118,7 @@ def _find_targets(
 
 
 def _may_read(topic: str, context: RequestContext) -> bool:
-    """A denial is not taken from the cache, so that the audit hears of every refused fetch."""
+    """A denial is not taken from the cache, so that the audit records every refused fetch."""
     return context.allows_cached(Operation.READ, ResourceType.TOPIC, topic) or context.allows(
         Operation.READ, ResourceType.TOPIC, topic
     )
