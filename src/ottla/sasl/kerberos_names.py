@@ -93,7 +93,7 @@ def _parsed(text: str) -> _Rule | None:
     if found["format"] is None:
         return None
     try:
-        return _Rule(
+        rule = _Rule(
             parts=int(found["parts"] or 0),
             format=found["format"],
             filter=None if found["filter"] is None else re.compile(found["filter"]),
@@ -102,6 +102,10 @@ def _parsed(text: str) -> _Rule | None:
             is_repeated=found["all"] is not None,
             case=found["case"],
         )
+        if rule.pattern is not None:
+            # A group that the pattern does not have would otherwise be found by the first login.
+            rule.pattern.sub(rule.replacement, "")
+        return rule
     except re.error as error:
         raise RuleError(f"{text!r} has a regular expression that cannot be read ({error})") from None
 
