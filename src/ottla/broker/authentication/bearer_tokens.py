@@ -56,7 +56,7 @@ class SignedTokens:
         except (PyJWTError, ValueError, RecursionError):
             raise TokenRefused("The token is no signed JWT.") from None
         algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in _KNOWN_ALGORITHMS:
+        if not isinstance(algorithm, str) or algorithm not in _KNOWN_ALGORITHMS:
             raise TokenRefused("The token is not signed with an algorithm that is allowed.")
         # Extensions that must be understood (RFC 7515, section 4.1.11): none of them is.
         if "crit" in header or not isinstance(key_id, str | None):
@@ -133,6 +133,9 @@ def _checked_claims(
     user = claims.get(rules.user_claim)
     if not isinstance(user, str) or not user.strip() or len(user) > USER_CHARACTERS_MAX:
         raise TokenRefused(f"The token has no claim {rules.user_claim} that names its user.")
+    # JSON can express halves of characters, which no other node and no file could be told of.
+    if any("\ud800" <= character <= "\udfff" for character in user):
+        raise TokenRefused(f"The claim {rules.user_claim} of the token is no Unicode text.")
     _scopes(claims, rules.scope_claim)
     return BearerToken(user, expires_ms)
 

@@ -62,6 +62,7 @@ REFUSED: dict[str, Any] = {
     "not valid yet": {"nbf": NOW + HOUR},
     "no user": {"sub": None},
     "a blank user": {"sub": " "},
+    "half a character in the user": {"sub": "alice\ud800"},
     "scopes that are no list": {"scope": {"a": 1}},
 }
 
@@ -98,6 +99,8 @@ def test_forged_tokens_are_refused() -> None:
         # Unsigned (CVE-2026-33557, CVE-2026-110985).
         f"{encoded({'alg': 'none', 'kid': 'first'})}.{mallory}.",
         f"{encoded({'alg': 'None', 'kid': 'first'})}.{mallory}.",
+        # An algorithm that is no name.
+        f"{encoded({'alg': ['RS256'], 'kid': 'first'})}.{mallory}.{signature}",
         # The public key taken for a shared secret.
         jwt.encode({"sub": "admin"}, json.dumps(public) * 2, algorithm="HS256", headers={"kid": "first"}),
         # Keys that the token brings along, or names the address of.
