@@ -90,8 +90,11 @@ class SaslGate:
         world: World,
         counts: LoginStatistics,
         audit: AuditTrail | None = None,
+        current_settings: Callable[[], SaslSettings] | None = None,
     ) -> None:
         self._settings = settings
+        # A client that logs in again must have credentials of that moment, and not of the time when it connected.
+        self._current_settings = current_settings
         self._new_exchange = new_exchange
         self._clock = world.clock
         self._scheduler = world.scheduler
@@ -129,12 +132,14 @@ class SaslGate:
             if header.api_key == ApiKey.API_VERSIONS and self._state is not _State.REQUESTS:
                 return None
             if header.api_key == ApiKey.SASL_HANDSHAKE and self._state is _State.HANDSHAKE:
-                return self._shake_hands(frame, header)
+                return self._shake_hands(frame, header, connection)
             if header.api_key == ApiKey.SASL_AUTHENTICATE and self._state is _State.REQUESTS:
                 return self._authenticate(frame, header, connection, waiter)
         except (MalformedMessage, struct.error, IndexError):
-            raise CloseConnection("a malformed request before the login") from None
-        return self._refuse_order(header)
+            reason = "a malformed request before the login"
+            self._note_refusal(connection, reason)
+            raise CloseConnection(reason) from None
+        return self._refuse_order(header, connection)
 
     # -- the end of a session --------------------------------------------------------------------------------------
 
@@ -147,6 +152,8 @@ class SaslGate:
         now = self._clock.monotonic()
         if frame[0] << 8 | frame[1] == ApiKey.SASL_HANDSHAKE and now - self._relogin_began >= RELOGIN_SECONDS_MIN:
             self._relogin_began, self._state = now, _State.HANDSHAKE
+            if self._current_settings is not None:
+                self._settings = self._current_settings()
             return True
         if now > session.ends:
             self._counts.expired_connections += 1
@@ -157,7 +164,7 @@ class SaslGate:
 
     # -- the steps of a login --------------------------------------------------------------------------------------
 
-    def _shake_hands(self, frame: memoryview, header: RequestHeader) -> list[Part]:
+    def _shake_hands(self, frame: memoryview, header: RequestHeader, connection: ConnectionContext) -> list[Part]:
         if header.api_version not in (0, 1):
             raise CloseConnection(f"a SaslHandshake request of version {header.api_version}")
         request, _ = decode(SaslHandshakeRequest, frame, header.api_version, header.body_position)
@@ -166,6 +173,7 @@ class SaslGate:
             self._state = _State.OVER
             self._count_failure()
             self.close_reason = f"the mechanism {request.mechanism[:64]!r} is not offered by this listener"
+            self._note_refusal(connection, self.close_reason)
             response = SaslHandshakeResponse(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
         else:
             self._mechanism = request.mechanism
@@ -258,11 +266,13 @@ class SaslGate:
 
     # -- refusals --------------------------------------------------------------------------------------------------
 
-    def _refuse_order(self, header: RequestHeader) -> list[Part]:
+    def _refuse_order(self, header: RequestHeader, connection: ConnectionContext) -> list[Part]:
         """The last answer to a request that is not due. Only requests of a login have one: others are not decoded."""
         self._count_failure()
         name = API_SPECS[ApiKey(header.api_key)].name if header.api_key in API_SPECS else f"API key {header.api_key}"
         reason = f"a {name} request before the login was complete"
+        if self._state is not _State.OVER:
+            self._note_refusal(connection, reason)
         is_begun = self._state is _State.REQUESTS
         self._state = _State.OVER
         response: Message | None = None
@@ -291,18 +301,7 @@ class SaslGate:
             reason = "The login could not be checked."
         self._state = _State.OVER
         self._count_failure()
-        if self._audit is not None:
-            exchange, is_again = self._exchange, self._session is not None
-            user = None if exchange is None else exchange.user or None
-            claimed = None if user is None else str(Principal("User", user))
-            self._audit.note_login(
-                address=connection.client_host,
-                listener=connection.listener.name,
-                mechanism=self._mechanism,
-                principal=claimed,
-                reason=reason,
-                is_again=is_again,
-            )
+        self._note_refusal(connection, reason)
 
         def refuse() -> None:
             pending.parts = reply.refused(reason)
@@ -312,6 +311,19 @@ class SaslGate:
 
         self._scheduler.call_later(self._settings.failure_delay_seconds, refuse)
         return pending
+
+    def _note_refusal(self, connection: ConnectionContext, reason: str) -> None:
+        if self._audit is None:
+            return
+        user = None if self._exchange is None else self._exchange.user or None
+        self._audit.note_login(
+            address=connection.client_host,
+            listener=connection.listener.name,
+            mechanism=self._mechanism,
+            principal=None if user is None else str(Principal("User", user)),
+            reason=reason,
+            is_again=self._session is not None,
+        )
 
     def _count_failure(self) -> None:
         self._counts.count_failure(is_first=self._session is None)

@@ -1,4 +1,4 @@
-"""The logins of one listener: a gate for each new connection, with the settings of the moment."""
+"""The logins of one listener: a gate for each new connection. Each login has the settings of its moment."""
 
 from __future__ import annotations
 
@@ -41,11 +41,20 @@ class Logins:
 
     def new_gate(self) -> SaslGate:
         broker = self._broker
-        if broker.config is not self._config:
-            self._follow(broker.config)
         return SaslGate(
-            self._settings, self._exchanges.begin, world=broker.world, counts=self._counts, audit=broker.audit
+            self.current_settings(),
+            lambda mechanism: self._exchanges.begin(mechanism),
+            world=broker.world,
+            counts=self._counts,
+            audit=broker.audit,
+            current_settings=self.current_settings,
         )
+
+    def current_settings(self) -> SaslSettings:
+        config = self._broker.config
+        if config is not self._config:
+            self._follow(config)
+        return self._settings
 
     def _follow(self, config: BrokerConfig) -> None:
         """Dynamic settings have changed. Settings that cannot be used leave the listener as it was."""

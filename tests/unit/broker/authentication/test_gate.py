@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -100,13 +101,19 @@ class Client:
         self.counts = LoginStatistics()
         self.connection = ConnectionContext(listener=LISTENER, client_host="", client_port=1)
         self.ready = self.opened = 0
-        settings = SaslSettings(("PLAIN", "OTHER"), {}, 1_000, 0.1, {"PLAIN": reauth_ms, "OTHER": reauth_ms})
+        self.settings = SaslSettings(("PLAIN", "OTHER"), {}, 1_000, 0.1, {"PLAIN": reauth_ms, "OTHER": reauth_ms})
+        self.audited: list[dict[str, Any]] = []
         self.gate = SaslGate(
-            settings,
+            self.settings,
             lambda _mechanism: exchange or FakeExchange(),
             world=self.world,  # type: ignore[arg-type]
             counts=self.counts,
+            audit=self,  # type: ignore[arg-type]
+            current_settings=lambda: self.settings,
         )
+
+    def note_login(self, **event: Any) -> None:
+        self.audited.append(event)
 
     def response_ready(self) -> None:
         self.ready += 1
@@ -162,6 +169,28 @@ def test_nothing_else_comes_before_the_login(request_: Message) -> None:
     with pytest.raises(CloseConnection, match="before the login was complete"):
         client.say(request_, 2 if request_.API_KEY == ApiKey.SASL_AUTHENTICATE else 12)
     assert client.counts.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("request_", "version", "reason"),
+    [
+        (MetadataRequest(topics=[]), 12, "a Metadata request before the login was complete"),
+        (SaslHandshakeRequest(mechanism="X" * 100), 1, f"the mechanism '{'X' * 64}' is not offered by this listener"),
+    ],
+)
+def test_who_is_refused_before_the_first_token_is_told_of(request_: Message, version: int, reason: str) -> None:
+    client = Client()
+    with suppress(CloseConnection):
+        client.say(request_, version)
+    (event,) = client.audited
+    assert (event["reason"], event["principal"], event["is_again"]) == (reason, None, False)
+
+
+def test_a_malformed_request_before_the_login_is_told_of() -> None:
+    client = Client()
+    with pytest.raises(CloseConnection):
+        client.gate.take(memoryview(b"\x00\x11\x00\x01\x00\x00\x00\x07\x00\x00\x7f\xff"), client.connection, client)
+    assert [event["reason"] for event in client.audited] == ["a malformed request before the login"]
 
 
 def test_a_refused_token_is_answered_later_and_ends_the_connection() -> None:
@@ -231,6 +260,14 @@ def test_the_mechanism_stays_the_same() -> None:
     assert "'OTHER' requested by client is not supported for re-authentication of mechanism 'PLAIN'" in (
         answer.error_message
     )
+
+
+def test_who_logs_in_again_meets_the_settings_of_that_moment() -> None:
+    client = Client(reauth_ms=5_000)
+    client.log_in()
+    client.settings = client.settings._replace(mechanisms=("OTHER",))
+    assert client.handshake("PLAIN").error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert not client.gate.is_open
 
 
 def test_logging_in_again_has_an_interval() -> None:
