@@ -279,16 +279,19 @@ class Listener:
         )
 
     def _open(self, stream: ByteStream, traits: StreamTraits, principal: Principal, host: str, port: int) -> None:
-        context = ConnectionContext(
-            listener=self.info,
-            client_host=host,
-            client_port=port,
-            connection_id=f"{self.info.host}:{self.info.port}-{host}:{port}-{self._accepted}",
-            principal=principal,
-            authorizer=self._broker.authorizer,
-            quota=self._broker.quota,
-            principal_builder=self._broker.principal_builder,
-        )
+        try:
+            context = self._new_context(principal, host, port)
+        except Exception as error:  # noqa: BLE001 - a plug-in's defect, which must not cost more than this connection
+            stream.close()
+            self._admission.release(self.info.name, host)
+            if (suppressed := self._refusals.admit()) is not None:
+                logger.error(
+                    "refused a connection from %s: principal.builder.class failed (%d similar lines suppressed)",
+                    host,
+                    suppressed,
+                    exc_info=error,
+                )
+            return
         audit = self._broker.audit
         if audit is not None and principal is not ANONYMOUS:
             audit.note_login(address=host, listener=self.info.name, mechanism="TLS", principal=str(context.principal))
@@ -305,6 +308,18 @@ class Listener:
                 limits=self._limits,
                 gate=None if self._logins is None else self._logins.new_gate(),
             )
+        )
+
+    def _new_context(self, principal: Principal, host: str, port: int) -> ConnectionContext:
+        return ConnectionContext(
+            listener=self.info,
+            client_host=host,
+            client_port=port,
+            connection_id=f"{self.info.host}:{self.info.port}-{host}:{port}-{self._accepted}",
+            principal=principal,
+            authorizer=self._broker.authorizer,
+            quota=self._broker.quota,
+            principal_builder=self._broker.principal_builder,
         )
 
     def _handshake_failed(self, reason: str | None, host: str, port: int) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.authorization import AllowAll
-from ottla.broker.context import ConnectionContext, ListenerInfo, Unlimited
+from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, Unlimited
 from ottla.broker.pending import Part, ResponseWaiter
 from ottla.broker.statistics import NodeStatistics
 from ottla.host.admission import Admission, AdmissionLimits
@@ -40,6 +40,7 @@ class Served:
         self.listeners: list[Listener] = []
         self.statistics = NodeStatistics()
         self.quota = Unlimited()
+        self.principal_builder: Any = None
 
     def listen(
         self, admission: Admission | None = None, *, idle_ms_max: int = -1, name: str = "A", host: str = "127.0.0.1"
@@ -56,7 +57,11 @@ class Served:
             advertised_port=port,
         )
         broker: Any = SimpleNamespace(
-            authorizer=AllowAll(), quota=self.quota, statistics=self.statistics, principal_builder=None, audit=None
+            authorizer=AllowAll(),
+            quota=self.quota,
+            statistics=self.statistics,
+            principal_builder=self.principal_builder,
+            audit=None,
         )
         listener = Listener(
             loop=self.loop,
@@ -181,6 +186,22 @@ def test_those_who_are_held_are_bounded(served: Served, monkeypatch: pytest.Monk
     assert len(listener._held) == 2
     listener.close_connections()
     assert not served.echoes(clients[0])
+
+
+def test_a_principal_builder_that_fails_costs_its_connection_alone(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    clients = iter(range(10))
+
+    def build(_: ConnectionContext, principal: Principal) -> Principal:
+        if next(clients) < 2:
+            raise LookupError("no such user")
+        return principal
+
+    served.principal_builder = build
+    listener = served.listen(Admission(AdmissionLimits(connections_per_address_max=1)))
+    assert [served.echoes(served.connect(listener)) for _ in range(3)] == [False, False, True]
+    assert "principal.builder.class failed" in caplog.text
 
 
 def test_overrides_by_address_go_before_the_general_limit(served: Served) -> None:
