@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable
 
 from ottla.broker.context import ListenerInfo
 from ottla.broker.loggers import LEVELS
+from ottla.cli.logic.exposure import exposed_listeners
 from ottla.host.logs import set_up_logging
 from ottla.host.node_process import NodeProcess, StartError
 from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError, decode_properties, parse_properties
 
 __all__ = ["fail", "keep_files_private", "node", "run_node"]
+
+logger = logging.getLogger("ottla.cli.node")
 
 # What a node writes has no permissions for users outside of its group.
 _OTHERS = 0o007
@@ -58,6 +62,11 @@ def run_node(
     if level not in LEVELS:
         return fail(f"OTTLA_LOG_LEVEL is {level}, but it must be one of {', '.join(LEVELS)}.")
     set_up_logging(level=level, line_format=config.ottla_log_format)
+    if exposed := exposed_listeners([config]):
+        logger.warning(
+            "clients need no credentials for %s, and other machines can reach it: see docs/security.md",
+            ", ".join(map(str, exposed)),
+        )
     keep_files_private()
     owns_pid_file = False
 
