@@ -281,7 +281,7 @@ class Listener:
     def _open(self, stream: ByteStream, traits: StreamTraits, principal: Principal, host: str, port: int) -> None:
         try:
             context = self._new_context(principal, host, port)
-        except Exception as error:  # noqa: BLE001 - a plug-in's defect, which must not cost more than this connection
+        except Exception as error:
             stream.close()
             self._admission.release(self.info.name, host)
             if (suppressed := self._refusals.admit()) is not None:

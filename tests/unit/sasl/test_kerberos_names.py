@@ -43,7 +43,9 @@ def test_names(rules: tuple[str, ...], principal: str, name: str | None) -> None
     assert KerberosNames(rules, REALM).short(principal) == name
 
 
-@pytest.mark.parametrize("rule", ["default", "RULE:", "RULE:[1", "RULE:[a:$1]", "RULE:[1:$1](", "RULE:[1:$1](*)", "RULE:[1:$1]s/a/$2/", "x"])
+@pytest.mark.parametrize(
+    "rule", ["default", "RULE:", "RULE:[1", "RULE:[a:$1]", "RULE:[1:$1](", "RULE:[1:$1](*)", "RULE:[1:$1]s/a/$2/", "x"]
+)
 def test_texts_that_are_no_rule(rule: str) -> None:
     with pytest.raises(RuleError, match=r"rule|regular expression"):
         KerberosNames((rule,), REALM)
