@@ -25,6 +25,7 @@ from examples.clickstream import ending, pipeline
 from examples.clickstream.watch import LOOK_SECONDS, Watch
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
+from ottla.client.producer import Producer
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.work.spark_engine import SparkEngine
@@ -38,6 +39,8 @@ __all__ = ["main"]
 PARTITIONS = 2
 FILES = "clicks"
 DRAIN_SECONDS_MAX = 60.0
+# The stream starts then, even if the first click is not in a file yet.
+WARM_UP_SECONDS_MAX = 60.0
 DRAINED_LOOKS = 4
 # The number of characters of Spark's output that are shown after a failure.
 SAID_BYTES = 4000
@@ -83,6 +86,7 @@ async def run(bootstrap: str, scratch: Path, options: argparse.Namespace) -> int
         query = await asyncio.to_thread(pipeline.enrich, spark, bootstrap, database, scratch / "checkpoint")
         await worker.create(pipeline.files(parquet))
         await warm
+        await send_first_click(bootstrap, parquet)
         async with Watch(bootstrap, (pipeline.CLICKS, pipeline.ENRICHED), parquet, rate=options.rate) as watch:
             await worker.create(pipeline.generator(options.rate))
             await follow(console, watch, stopped, seconds=options.seconds)
@@ -137,6 +141,16 @@ async def make_topics(bootstrap: str) -> None:
     async with AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))) as admin:
         topics = [NewTopic(name=name, partitions=PARTITIONS) for name in (pipeline.CLICKS, pipeline.ENRICHED)]
         await admin.topics.create(topics)
+
+
+async def send_first_click(bootstrap: str, parquet: Path) -> None:
+    """Takes one click through the query and the sink: their first batches need seconds for code that is loaded once."""
+    key, value = pipeline.first_click()
+    async with Producer(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))) as producer:
+        await producer.send_and_wait(pipeline.CLICKS, value, key)
+    end = time.monotonic() + WARM_UP_SECONDS_MAX
+    while not any(parquet.glob("*/*.parquet")) and time.monotonic() < end:
+        await asyncio.sleep(LOOK_SECONDS / 5)
 
 
 async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seconds: float) -> None:

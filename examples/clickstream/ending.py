@@ -34,17 +34,18 @@ BY_REGION = """
            round(100.0 * avg(int(plan = 'pro')), 1)           AS pro_percent
     FROM clicks GROUP BY region ORDER BY clicks DESC"""
 
+# The generator counts from 0; the click of the warm-up is -1.
 COUNTS = """
-    SELECT count(*) AS clicks, count(DISTINCT click_id) AS different, coalesce(max(click_id) + 1, 0) AS made,
+    SELECT count(*) AS clicks, count(DISTINCT click_id) AS different, coalesce(max(click_id) + 2, 0) AS made,
            count(name) AS enriched FROM clicks"""
 
 # The arrival of each click at each stage: by the timestamps of both topics, and by the time of the file.
 STAGES = """
     WITH arrivals AS (
         SELECT at, stack(3, 'clicks', received, 'clicks-enriched', _timestamp, 'Parquet', stored) AS (stage, arrived)
-        FROM clicks),
+        FROM clicks WHERE click_id >= 0),
     latencies AS (
-        SELECT stage, floor((unix_millis(arrived) - (SELECT unix_millis(min(at)) FROM clicks)) / 1000) AS second,
+        SELECT stage, floor((unix_millis(arrived) - (SELECT unix_millis(min(at)) FROM arrivals)) / 1000) AS second,
                unix_millis(arrived) - unix_millis(at) AS latency_ms
         FROM arrivals)
     SELECT stage, second, count(*) AS records, percentile(latency_ms, array(0.5, 0.95)) AS latency_ms

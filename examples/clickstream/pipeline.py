@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import struct
 import time
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["CLICKS", "ENRICHED", "SPARK", "enrich", "files", "generator", "make_users", "warm_up", "worker_settings"]
+__all__ = [
+    "CLICKS",
+    "ENRICHED",
+    "SPARK",
+    "enrich",
+    "files",
+    "first_click",
+    "generator",
+    "make_users",
+    "warm_up",
+    "worker_settings",
+]
 
 CLICKS, ENRICHED = "clicks", "clicks-enriched"
 USERS = 1000
@@ -74,6 +86,12 @@ def generator(rate: int) -> dict[str, str]:
         "rate": str(rate),
         "start.time.ms": str(int(time.time() * 1000)),
     }
+
+
+def first_click() -> tuple[bytes, bytes]:
+    """Key and value of a click that goes through the pipeline before the stream starts."""
+    click = {"click_id": -1, "user_id": 1, "page": "/", "status": 200, "duration_ms": 1.0}
+    return struct.pack(">q", 1), json.dumps(click | {"at": int(time.time() * 1000)}).encode()
 
 
 def make_users(database: Path) -> None:

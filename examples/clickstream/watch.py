@@ -68,6 +68,9 @@ class Watch:
         self._work: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Watch:
+        # The click of the warm-up is in a file already.
+        await asyncio.to_thread(self._look_at_files)
+        self.first_file_seconds = None
         self._began = time.monotonic()
         self._work = asyncio.create_task(self._look())
         return self
