@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ottla.streams.dsl.graph import Graph, GraphNode, RepartitionNode
 from ottla.streams.dsl.handle import stateful
 from ottla.streams.dsl.options import Materialized
-from ottla.streams.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from ottla.streams.state.specification import StoreKind, StoreSpecification
 
 if TYPE_CHECKING:
     from ottla.streams.dsl.grouped import KGroupedStream
     from ottla.streams.dsl.table import KTable
 
-__all__ = ["AggregateBuilder", "count_one", "merge_counts", "named_store", "reducing", "zero"]
+__all__ = ["AggregateBuilder", "count_one", "count_store", "merge_counts", "named_store", "reducing", "zero"]
 
 
 def zero() -> int:
@@ -51,6 +51,16 @@ def named_store(graph: Graph, materialized: Materialized | None, prefix: str) ->
     """The name of the store, which is generated unless it was given."""
     materialized = materialized or Materialized()
     return materialized.store_name or graph.new_store_name(prefix), materialized
+
+
+def count_store(
+    graph: Graph, materialized: Materialized | None, *, skips_number: bool = True
+) -> tuple[str, Materialized]:
+    """The store of a count. Kafka Streams skips a number of generated names if options without a name are given."""
+    if skips_number and materialized is not None and materialized.store_name is None:
+        graph.new_store_name("KSTREAM-AGGREGATE-")
+    store, materialized = named_store(graph, materialized, "KSTREAM-AGGREGATE-")
+    return store, materialized.with_value_serde(materialized.value_serde or Serdes.long())
 
 
 class AggregateBuilder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ottla.streams.dsl.aggregation import AggregateBuilder, count_one, named_store, nothing, reducing, zero
+from ottla.streams.dsl.aggregation import AggregateBuilder, count_one, count_store, named_store, nothing, reducing, zero
 from ottla.streams.dsl.graph import Graph, GraphNode
 from ottla.streams.dsl.handle import Handle, key_value_specification
 from ottla.streams.dsl.options import Grouped, Materialized
@@ -13,7 +13,6 @@ from ottla.streams.dsl.windowed import SessionWindowedKStream, TimeWindowedKStre
 from ottla.streams.dsl.windows import SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
 from ottla.streams.errors import TopologyError
 from ottla.streams.operators.aggregates import Aggregate
-from ottla.streams.serdes import Serdes
 
 if TYPE_CHECKING:
     from ottla.streams.dsl.cogroup import CogroupedKStream
@@ -40,11 +39,7 @@ class KGroupedStream(Handle):
 
     def count(self, materialized: Materialized | None = None, named: str | None = None) -> KTable:
         """The number of records by key; records with a null key or value are not counted."""
-        if materialized is not None and materialized.store_name is None:
-            # Kafka Streams uses up a number here.
-            self.graph.new_store_name("KSTREAM-AGGREGATE-")
-        store, materialized = named_store(self.graph, materialized, "KSTREAM-AGGREGATE-")
-        materialized = materialized.with_value_serde(materialized.value_serde or Serdes.long())
+        store, materialized = count_store(self.graph, materialized)
         name = self.graph.name(named, "KSTREAM-AGGREGATE-")
         return self._build(name, store, materialized, Aggregate(store, zero, count_one, is_count=True))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.streams.dsl.aggregation import (
     count_one,
+    count_store,
     merge_counts,
     named_store,
     nothing,
@@ -24,7 +25,6 @@ from ottla.streams.operators.aggregates import WindowAggregate
 from ottla.streams.operators.emission import EmitStrategy
 from ottla.streams.operators.sessions import SessionAggregate
 from ottla.streams.operators.sliding import SlidingAggregate
-from ottla.streams.serdes import Serdes
 
 if TYPE_CHECKING:
     from ottla.streams.dsl.grouped import KGroupedStream
@@ -67,11 +67,7 @@ class TimeWindowedKStream:
 
     def count(self, materialized: Materialized | None = None, named: str | None = None) -> KTable:
         is_sliding = isinstance(self._windows, SlidingWindows)
-        if materialized is not None and materialized.store_name is None and not is_sliding:
-            # Kafka Streams uses up a number here.
-            self._stream.graph.new_store_name("KSTREAM-AGGREGATE-")
-        store, materialized = named_store(self._stream.graph, materialized, "KSTREAM-AGGREGATE-")
-        materialized = materialized.with_value_serde(materialized.value_serde or Serdes.long())
+        store, materialized = count_store(self._stream.graph, materialized, skips_number=not is_sliding)
         return self._build(store, materialized, "KSTREAM-AGGREGATE-", named, zero, count_one)
 
     def reduce(
@@ -123,10 +119,7 @@ class SessionWindowedKStream:
         return self
 
     def count(self, materialized: Materialized | None = None, named: str | None = None) -> KTable:
-        if materialized is not None and materialized.store_name is None:
-            self._stream.graph.new_store_name("KSTREAM-AGGREGATE-")
-        store, materialized = named_store(self._stream.graph, materialized, "KSTREAM-AGGREGATE-")
-        materialized = materialized.with_value_serde(materialized.value_serde or Serdes.long())
+        store, materialized = count_store(self._stream.graph, materialized)
         return self._build(store, materialized, "KSTREAM-AGGREGATE-", named, zero, count_one, merge_counts)
 
     def reduce(

@@ -10,7 +10,7 @@ from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
 from ottla.streams.operators.tables import StoreView, View, put_row
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
 
-__all__ = ["Aggregate", "AggregatePlan", "WindowAggregate", "WindowStoreView"]
+__all__ = ["Aggregate", "AggregatePlan", "WindowAggregate", "WindowPlan", "WindowedProcessor"]
 
 Aggregator = Callable[[Any, Any, Any], Any]
 
@@ -90,8 +90,8 @@ class WindowStoreView:
         return WindowGetter(context.get_state_store(self.stores[0]))
 
 
-class WindowAggregate(AggregatePlan):
-    """Aggregates of tumbling and hopping windows. `windows` gives the windows of a timestamp."""
+class WindowPlan(AggregatePlan):
+    """What the plans of time windows share: their rows are in a window store."""
 
     def __init__(
         self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, windows: Any, strategy: EmitStrategy
@@ -101,26 +101,43 @@ class WindowAggregate(AggregatePlan):
         self.strategy = strategy
         self.grace_ms = windows.grace_ms
 
-    def __call__(self) -> Processor:
-        return _WindowAggregateProcessor(self)
-
     def view(self) -> View:
         return WindowStoreView(self.store)
 
 
-class _WindowAggregateProcessor(Processor):
-    def __init__(self, plan: WindowAggregate) -> None:
-        self._plan = plan
-        self._windows = plan.windows
+class WindowedProcessor(Processor):
+    """What the processors of all windows share. `_first_start` is the start of the first window that is kept."""
+
+    def __init__(self, store: str, strategy: EmitStrategy) -> None:
+        self._store_name = store
+        self._strategy = strategy
+        # The stream time: the highest timestamp so far.
         self._observed = NO_TIMESTAMP
-        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
+        self._emits_updates = strategy is EmitStrategy.ON_WINDOW_UPDATE
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
+        self._store = context.get_state_store(self._store_name)
+        self._emitter = CloseEmitter(context, self._strategy, self._store_name)
         if not self._emits_updates:
             self._store.keep_from(self._first_start())
+
+    def _first_start(self) -> int:
+        raise NotImplementedError
+
+
+class WindowAggregate(WindowPlan):
+    """Aggregates of tumbling and hopping windows. `windows` gives the windows of a timestamp."""
+
+    def __call__(self) -> Processor:
+        return _WindowAggregateProcessor(self)
+
+
+class _WindowAggregateProcessor(WindowedProcessor):
+    def __init__(self, plan: WindowAggregate) -> None:
+        super().__init__(plan.store, plan.strategy)
+        self._plan = plan
+        self._windows = plan.windows
 
     def process(self, record: Record) -> None:
         if record.key is None:

@@ -159,8 +159,8 @@ class SubscriptionSend(Processor):
         self.context.forward(record.with_key(foreign_key).with_value(subscription))
 
 
-class SubscriptionReceive(Processor):
-    """Keeps subscriptions, so that changes of the right row reach its subscribers."""
+class _SubscriptionStoreProcessor(Processor):
+    """A processor with the store of subscriptions, by foreign and primary key."""
 
     def __init__(self, store: str, serdes: _Serdes) -> None:
         self._name = store
@@ -172,6 +172,10 @@ class SubscriptionReceive(Processor):
         self._foreign_serde = context.resolve_key(self._serdes.foreign_key)
         self._primary_serde = context.resolve_key(self._serdes.primary_key)
         self._subscription_serde = SubscriptionSerde(self._primary_serde)
+
+
+class SubscriptionReceive(_SubscriptionStoreProcessor):
+    """Keeps subscriptions, so that changes of the right row reach its subscribers."""
 
     def process(self, record: Record) -> None:
         subscription: Subscription = record.value
@@ -215,18 +219,8 @@ class SubscriptionJoin(Processor):
         self.context.forward(Record(subscription.primary_key, response, timestamp, record.headers))
 
 
-class ForeignTableJoin(Processor):
-    """A right row changed: tells all of its subscribers."""
-
-    def __init__(self, store: str, serdes: _Serdes) -> None:
-        self._name = store
-        self._serdes = serdes
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._store = context.get_state_store(self._name)
-        self._foreign_serde = context.resolve_key(self._serdes.foreign_key)
-        self._subscription_serde = SubscriptionSerde(context.resolve_key(self._serdes.primary_key))
+class ForeignTableJoin(_SubscriptionStoreProcessor):
+    """Sends the change of a right row to all of its subscribers."""
 
     def process(self, record: Record) -> None:
         if record.key is None:

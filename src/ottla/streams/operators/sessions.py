@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.streams.machine.processor import Processor, ProcessorContext
-from ottla.streams.operators.aggregates import AggregatePlan, Aggregator
-from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
+from ottla.streams.operators.aggregates import AggregatePlan, Aggregator, WindowedProcessor
+from ottla.streams.operators.emission import EmitStrategy
 from ottla.streams.operators.tables import View
-from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
+from ottla.streams.record import Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["SessionAggregate"]
 
@@ -56,18 +56,10 @@ class SessionAggregate(AggregatePlan):
         return SessionStoreView(self.store)
 
 
-class _SessionProcessor(Processor):
+class _SessionProcessor(WindowedProcessor):
     def __init__(self, plan: SessionAggregate) -> None:
+        super().__init__(plan.store, plan.strategy)
         self._plan = plan
-        self._observed = NO_TIMESTAMP
-        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
-        if not self._emits_updates:
-            self._store.keep_from(max(0, self._emitter.last_close_time))
 
     def process(self, record: Record) -> None:
         if record.key is None:
@@ -101,10 +93,13 @@ class _SessionProcessor(Processor):
             self.context.forward(Record(session, change, session.window.end))
 
     def _emit_closed(self, record: Record, close_time: int) -> None:
-        lower, upper = max(0, self._emitter.last_close_time), close_time - 1
+        lower, upper = self._first_start(), close_time - 1
         if upper < 0 or upper < lower:
             return
         for session, value in self._store.find_ended(lower, upper):
             self.context.forward(Record(session, Change(value, None), session.window.end, record.headers))
         self._emitter.emitted(close_time)
         self._store.keep_from(max(0, close_time))
+
+    def _first_start(self) -> int:
+        return max(0, self._emitter.last_close_time)

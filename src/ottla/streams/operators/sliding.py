@@ -6,36 +6,22 @@ records exist, and the right window of the record before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from ottla.streams.machine.processor import Processor, ProcessorContext
-from ottla.streams.operators.aggregates import AggregatePlan, Aggregator, WindowStoreView
-from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
-from ottla.streams.operators.tables import View
+from ottla.streams.machine.processor import Processor
+from ottla.streams.operators.aggregates import WindowedProcessor, WindowPlan
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["SlidingAggregate"]
 
 
-class SlidingAggregate(AggregatePlan):
-    def __init__(
-        self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, windows: Any, strategy: EmitStrategy
-    ) -> None:
-        super().__init__(store, initializer, aggregator)
-        self.windows = windows
-        self.strategy = strategy
-        self.grace_ms = windows.grace_ms
-
+class SlidingAggregate(WindowPlan):
     def __call__(self) -> Processor:
         return _SlidingProcessor(self)
 
-    def view(self) -> View:
-        return WindowStoreView(self.store)
 
-
-class _Found:
-    """What the existing windows around a record tell."""
+class _Neighbours:
+    """The existing windows around a record, and the timestamp of the record before it."""
 
     def __init__(self) -> None:
         self.starts: set[int] = set()
@@ -46,19 +32,11 @@ class _Found:
         self.previous: int | None = None
 
 
-class _SlidingProcessor(Processor):
+class _SlidingProcessor(WindowedProcessor):
     def __init__(self, plan: SlidingAggregate) -> None:
+        super().__init__(plan.store, plan.strategy)
         self._plan = plan
         self._size = plan.windows.size_ms
-        self._observed = NO_TIMESTAMP
-        self._emits_updates = plan.strategy is EmitStrategy.ON_WINDOW_UPDATE
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._store = context.get_state_store(self._plan.store)
-        self._emitter = CloseEmitter(context, self._plan.strategy, self._plan.store)
-        if not self._emits_updates:
-            self._store.keep_from(self._first_start())
 
     def process(self, record: Record) -> None:
         if record.key is None or record.value is None:
@@ -78,7 +56,7 @@ class _SlidingProcessor(Processor):
 
     def _process(self, record: Record, close_time: int) -> None:
         """Looks at the windows of the key from the latest to the earliest that can matter."""
-        found, timestamp = _Found(), record.timestamp
+        found, timestamp = _Neighbours(), record.timestamp
         windows = self._store.backward_fetch(record.key, max(0, timestamp - 2 * self._size), timestamp + 1)
         for start, row in windows:
             found.starts.add(start)
@@ -100,7 +78,7 @@ class _SlidingProcessor(Processor):
                 break
         self._create(found, record, close_time)
 
-    def _create(self, found: _Found, record: Record, close_time: int) -> None:
+    def _create(self, found: _Neighbours, record: Record, close_time: int) -> None:
         timestamp, previous = record.timestamp, found.previous
         if previous is not None and previous + 1 not in found.starts and previous + 1 + self._size >= timestamp:
             self._create_right_of_previous(previous, record, close_time)
@@ -116,7 +94,7 @@ class _SlidingProcessor(Processor):
 
     def _process_early(self, record: Record, close_time: int) -> None:
         """Records before the first full window share the window that begins at 0."""
-        found, combined, timestamp = _Found(), None, record.timestamp
+        found, combined, timestamp = _Neighbours(), None, record.timestamp
         for start, row in self._store.fetch_range(record.key, 0, timestamp + 1):
             found.starts.add(start)
             if start == 0:

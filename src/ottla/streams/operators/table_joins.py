@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from ottla.streams.machine.processor import Processor, ProcessorContext
-from ottla.streams.operators.tables import Getter, StoreView, View, put_and_forward
+from ottla.streams.operators.tables import Getter, OptionalStoreProcessor, StoreView, View, put_and_forward
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp
 
 __all__ = ["JoinKind", "StreamTableJoin", "TableJoinMerge", "TableJoinSide"]
@@ -196,15 +196,7 @@ class TableJoinMerge:
         return True
 
 
-class _MergeProcessor(Processor):
-    def __init__(self, queryable: str | None, *, sends_old: bool) -> None:
-        self._queryable = queryable
-        self._sends_old = sends_old
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self._store = None if self._queryable is None else context.get_state_store(self._queryable)
-
+class _MergeProcessor(OptionalStoreProcessor):
     def process(self, record: Record) -> None:
         change = record.value
         if self._store is not None:

@@ -15,6 +15,7 @@ from ottla.streams.record import Change, Record, ValueAndTimestamp
 __all__ = [
     "Getter",
     "GroupedTableAggregate",
+    "OptionalStoreProcessor",
     "StoreGetter",
     "TableFilter",
     "TableMapValues",
@@ -112,7 +113,7 @@ def put_and_forward(
 
 
 def put_row(context: ProcessorContext, store: Any, record: Record, timestamp: int, new: Any, old: Any) -> None:
-    """The same with a timestamp of its own."""
+    """Writes a row and forwards the change, both with the given timestamp."""
     is_latest = store.put_at(record.key, new, timestamp)
     if is_latest is not None:
         context.forward(Record(record.key, Change(new, old, is_latest), timestamp, record.headers))
@@ -148,7 +149,9 @@ class TableSource:
         return True
 
 
-class _TableSourceProcessor(Processor):
+class OptionalStoreProcessor(Processor):
+    """A processor of a table that may have no store."""
+
     def __init__(self, queryable: str | None, *, sends_old: bool) -> None:
         self._queryable = queryable
         self._sends_old = sends_old
@@ -157,6 +160,8 @@ class _TableSourceProcessor(Processor):
         super().init(context)
         self._store = None if self._queryable is None else context.get_state_store(self._queryable)
 
+
+class _TableSourceProcessor(OptionalStoreProcessor):
     def process(self, record: Record) -> None:
         if record.key is None:
             self.context.drop("null key")
