@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Self, TypeVar
 
-__all__ = ["Deserializer", "Header", "Serde", "SerializationError", "Serializer"]
+__all__ = ["Configurable", "Deserializer", "Header", "Serde", "SerializationError", "Serializer"]
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ Header = tuple[str, bytes | None]
 
 
 class SerializationError(Exception):
-    """A key or value cannot be converted. `str()` tells every part of its place that is known."""
+    """A key or value cannot be converted. `str()` names topic, partition, offset and field, if known."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class SerializationError(Exception):
         return f"The {place}: {self.reason}"
 
 
-class _Configurable:
+class Configurable:
     """`configure` may be called once, `close` any number of times."""
 
     is_key = False
@@ -76,13 +76,13 @@ class _Configurable:
         return SerializationError(reason, topic=topic, is_key=self.is_key, field=field)
 
 
-class Serializer(_Configurable, Generic[T]):
+class Serializer(Configurable, Generic[T]):
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
         """Bytes of a key or value. Raises SerializationError."""
         raise NotImplementedError
 
 
-class Deserializer(_Configurable, Generic[T]):
+class Deserializer(Configurable, Generic[T]):
     def deserialize(
         self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
     ) -> T | None:

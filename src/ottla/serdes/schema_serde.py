@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.serdes.protocol import Deserializer, Header, SerializationError, Serializer
+from ottla.serdes.protocol import Configurable, Deserializer, Header, SerializationError, Serializer
 from ottla.serdes.registry_client import (
     RegisteredSchema,
     RegistryClient,
@@ -58,10 +58,8 @@ class _Settings:
         self.in_header = where.rpartition(".")[2].lower().startswith("header")
 
 
-class SchemaSerializer(Serializer[T]):
-    """`_schema_of`, `_encode` and `_record_name` are the language's part."""
-
-    schema_type = ""
+class _RegistryUser(Configurable):
+    """What serializers and deserializers share: settings, and the client of the registry."""
 
     def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
         self._client = client
@@ -78,6 +76,19 @@ class SchemaSerializer(Serializer[T]):
     def close(self) -> None:
         if self._client is not None:
             self._client.close()
+
+    @property
+    def client(self) -> RegistryClient:
+        if self._client is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} has no registry: pass a client, or configure schema.registry.url")
+        return self._client
+
+
+class SchemaSerializer(_RegistryUser, Serializer[T]):
+    """`_schema_of`, `_encode` and `_record_name` are the language's part."""
+
+    schema_type = ""
 
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
         if value is None:
@@ -97,12 +108,6 @@ class SchemaSerializer(Serializer[T]):
             headers.append((name, tagged_header(registered.guid, indexes)))
             return payload
         return tagged_value(registered.id, payload, indexes)
-
-    @property
-    def client(self) -> RegistryClient:
-        if self._client is None:
-            raise ValueError("The serializer has no registry: pass a client, or configure schema.registry.url.")
-        return self._client
 
     def _registered(self, subject: str, schema: SchemaText) -> RegisteredSchema:
         settings = self._settings
@@ -126,28 +131,12 @@ class SchemaSerializer(Serializer[T]):
         raise NotImplementedError
 
 
-class SchemaDeserializer(Deserializer[T]):
+class SchemaDeserializer(_RegistryUser, Deserializer[T]):
     """`_decode` is the language's part."""
 
     has_indexes = False
     # The form in which the language wants its schemas from the registry.
     schema_form = ""
-
-    def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
-        self._client = client
-        self._settings = _Settings()
-        if config is not None:
-            self.configure(config, is_key=False)
-
-    def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
-        super().configure(config, is_key=is_key)
-        if self._client is None:
-            self._client = registry_client(config)
-        self._settings.read(config, is_key=is_key)
-
-    def close(self) -> None:
-        if self._client is not None:
-            self._client.close()
 
     def deserialize(
         self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
@@ -164,12 +153,6 @@ class SchemaDeserializer(Deserializer[T]):
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
 
-    @property
-    def client(self) -> RegistryClient:
-        if self._client is None:
-            raise ValueError("The deserializer has no registry: pass a client, or configure schema.registry.url.")
-        return self._client
-
     def _writer(self, tag: SchemaTag, topic: str) -> SchemaText:
         if tag.guid is not None:
             return self.client.schema_by_guid(tag.guid, form=self.schema_form)
@@ -178,7 +161,7 @@ class SchemaDeserializer(Deserializer[T]):
         return self.client.schema_by_id(tag.id, subject, form=self.schema_form)
 
     def _latest(self, topic: str) -> SchemaText | None:
-        """The schema that readers shall use, if a setting says so."""
+        """The schema for readers, if `use.latest.version` or `use.latest.with.metadata` is set."""
         settings = self._settings
         if not settings.uses_latest and settings.latest_metadata is None:
             return None

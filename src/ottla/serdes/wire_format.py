@@ -1,4 +1,4 @@
-"""How a record tells its schema: a prefix of the value, or a header.
+"""How a record names its schema: by a prefix of the value, or by a header.
 
 The prefix is a zero byte and the id of the schema. The header `__key_schema_id` or `__value_schema_id` has a byte 1 and
 the GUID, or the same bytes as a prefix. Protobuf adds the path of the message within its file.

@@ -28,7 +28,7 @@ class Resolved(NamedTuple):
     properties: dict[str, str]
     # The keys whose value comes from a reference: their values are not shown.
     hidden: frozenset[str]
-    # What the references stand for.
+    # The values that have replaced references.
     values: tuple[str, ...]
 
 
