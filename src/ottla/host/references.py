@@ -36,7 +36,7 @@ _JAVA_CLASSES = {
 
 
 def own_config(properties: Mapping[str, str]) -> BrokerConfig:
-    """The configuration of a node from its own properties file. Raises ConfigError, in which no value is a secret's."""
+    """The configuration of a node from its own properties file. Raises ConfigError; its message has no secrets."""
     try:
         resolved = resolve_own_file(properties)
     except ReferenceFailed as error:
@@ -45,8 +45,9 @@ def own_config(properties: Mapping[str, str]) -> BrokerConfig:
         return BrokerConfig(resolved.properties, hidden=resolved.hidden)
     except ConfigError as error:
         message = error.message
-        for value in resolved.values:
-            message = message.replace(value, "[hidden]") if value else message
+        # Longer values first, because a value may be part of another.
+        for value in sorted(filter(None, resolved.values), key=len, reverse=True):
+            message = message.replace(value, "[hidden]")
         raise ConfigError(message, key=error.key) from None
 
 

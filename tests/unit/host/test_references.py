@@ -105,6 +105,14 @@ def test_an_error_about_a_value_does_not_show_it(secrets: Path) -> None:
     assert "num.partitions" in failure.value.message
 
 
+def test_a_value_that_contains_another_is_hidden_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "secrets.properties"
+    path.write_text("short=abc\nlong=abcdef\n")
+    with pytest.raises(ConfigError) as failure:
+        own_config({**NODE, "super.users": f"${{file:{path}:short}}", "num.partitions": f"${{file:{path}:long}}"})
+    assert "def" not in failure.value.message
+
+
 def test_describe_configs_does_not_show_what_a_reference_stands_for(secrets: Path) -> None:
     config = own_config({**NODE, "super.users": f"${{file:{secrets}:password}}"})
     assert config.static["super.users"] == "planted"
