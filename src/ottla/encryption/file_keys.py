@@ -108,8 +108,18 @@ class KeyFile:
                 # The only copy of a key must not be lost with the power.
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
+            _sync_directory(os.path.dirname(os.path.abspath(self.path)))
         except OSError as error:
             raise KeyServiceError(f"The key file {self.path} cannot be written: {error.strerror}.") from None
+
+
+def _sync_directory(path: str) -> None:
+    """The new file is found under its name after a loss of power."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class FileKeyService:

@@ -80,7 +80,7 @@ class DataKeys:
         with self._lock:
             cipher = self._seen.get(place)
             if cipher is None:
-                cipher = self._seen[place] = AESGCM(self.service.unwrap(key_name, wrapped_key))
+                cipher = self._seen[place] = _cipher(self.service.unwrap(key_name, wrapped_key))
                 if len(self._seen) > REMEMBERED_MAX:
                     self._seen.popitem(last=False)
             else:
@@ -96,3 +96,10 @@ class DataKeys:
         data_key = os.urandom(DATA_KEY_BYTES)
         key = DataKey(AESGCM(data_key), self.service.wrap(key_name, data_key))
         return key, self._records_max, self._clock() + self._seconds_max
+
+
+def _cipher(data_key: bytes) -> AESGCM:
+    # Everybody who may write records can name something else that the service has encrypted.
+    if len(data_key) != DATA_KEY_BYTES:
+        raise KeyServiceError(f"The data key of the record has not {DATA_KEY_BYTES * 8} bits.")
+    return AESGCM(data_key)

@@ -14,6 +14,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from urllib.parse import quote
 
 from ottla.encryption.keys import KeyServiceError
@@ -65,7 +66,7 @@ class VaultKeyService:
         except urllib.error.HTTPError as error:
             with error:
                 raise KeyServiceError(f"{url} refused: {error.code} {_reasons(error.read(ANSWER_BYTES_MAX))}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise KeyServiceError(f"{url} cannot be asked: {reason}.") from None
 

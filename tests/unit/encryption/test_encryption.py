@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.encryption import DataKeys, DecryptingDeserializer, EncryptingSerializer, FileKeyService, KeyServiceError
-from ottla.encryption.envelope import is_envelope
+from ottla.encryption.envelope import is_envelope, seal
 from ottla.encryption.file_keys import KeyFile
 from ottla.encryption.reencryption import Reencryption
 from ottla.serdes import BytesDeserializer, BytesSerializer, JsonDeserializer, JsonSerializer
@@ -130,6 +131,16 @@ def test_plain_values_are_refused_unless_a_topic_began_with_them(key_file: KeyFi
         deserializer.deserialize("orders", b"plain")
     _, lenient = pair(key_file.path, accept_plaintext="true")
     assert lenient.deserialize("orders", b"plain") == b"plain"
+
+
+@pytest.mark.parametrize("size", [0, 16, 33])
+def test_something_else_in_the_place_of_a_data_key_is_a_refused_record(size: int) -> None:
+    data = seal(
+        b"x", cipher=AESGCM(bytes(32)), key_name="orders", wrapped_key=b"orders|" + bytes(size), part="value", topic="t"
+    )
+    deserializer = DecryptingDeserializer(BytesDeserializer(), keys=DataKeys(SERVICE))
+    with pytest.raises(SerializationError, match="has not 256 bits"):
+        deserializer.deserialize("t", data)
 
 
 def test_the_service_is_asked_once_for_many_records() -> None:

@@ -26,7 +26,9 @@ class Transit(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         _, _, mount, action, key = self.path.split("/")
         self.server.asked.append(action)
-        if self.headers["X-Vault-Token"] != TOKEN:
+        if key == "odd":
+            self.wfile.write(b"this is not HTTP\r\n\r\n")
+        elif self.headers["X-Vault-Token"] != TOKEN:
             self._answer(403, {"errors": ["permission denied"]})
         elif (mount, key) != ("transit", "orders"):
             self._answer(400, {"errors": ["encryption key not found"]})
@@ -95,6 +97,11 @@ def test_a_refusal_names_the_address_and_the_reason_but_not_the_token(vault: Tra
         VaultKeyService(vault.url, TOKEN).wrap("../sys", base64.b64decode("AAAA"))
     with pytest.raises(KeyServiceError, match="no prefix"):
         VaultKeyService(vault.url, TOKEN).unwrap("orders", b"\xff\xfe")
+
+
+def test_a_server_that_does_not_speak_http(vault: TransitServer) -> None:
+    with pytest.raises(KeyServiceError, match="cannot be asked"):
+        VaultKeyService(vault.url, TOKEN).wrap("odd", b"x")
 
 
 def test_an_address_that_does_not_answer() -> None:
