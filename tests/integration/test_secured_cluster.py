@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import ssl
 import subprocess
 import sys
 import time
@@ -15,7 +17,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.cli.commands.storage import storage
 from ottla.host.free_ports import free_ports
+from ottla.model.errors import ErrorCode
+from ottla.sasl.scram import ScramClient
 from ottla.testing.clusters import node_environment
+from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialUpsertion
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.wire.messages.describe_acls import DescribeAclsRequest
+from ottla.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
+from ottla.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
+from tests.support.raw_client import RawClient
 from tests.support.secured import Certificates
 
 CLUSTER_ID = "T3R0bGFUZXN0Q2x1c3Rlcg"
@@ -102,6 +113,23 @@ class SecuredCluster:
             **more,
         }
 
+    def logged_in(self, node_id: int, user: str, password: str) -> RawClient:
+        """A connection to this node. The user may be new, and unknown to the node for a moment."""
+        deadline = time.monotonic() + 60
+        while True:
+            client = RawClient(f"127.0.0.1:{self.ports[node_id]['CLIENTS']}")
+            context = ssl.create_default_context(cafile=str(self.certificates.trusted))
+            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+            client.call(SaslHandshakeRequest(mechanism="SCRAM-SHA-512"), 1)
+            exchange = ScramClient("SCRAM-SHA-512", user, password)
+            answer = client.call(SaslAuthenticateRequest(auth_bytes=exchange.begin()), 2)
+            proof = exchange.evaluate(bytes(answer.auth_bytes))
+            answer = client.call(SaslAuthenticateRequest(auth_bytes=proof), 2)
+            if not answer.error_code:
+                return client
+            client.close()
+            assert time.monotonic() < deadline
+
     def create(self, topic: str, replicas: int) -> None:
         admin = AdminClient(self.client())
         deadline = time.monotonic() + 120
@@ -145,11 +173,43 @@ def cluster(tmp_path: Path) -> Iterator[SecuredCluster]:
             cluster.kill(node_id)
 
 
+def add_user(administrator: RawClient, name: str) -> list[int]:
+    salted = hashlib.pbkdf2_hmac("sha512", b"secret", b"salt", 4096)
+    added = ScramCredentialUpsertion(name=name, mechanism=2, iterations=4096, salt=b"salt", salted_password=salted)
+    return [
+        each.error_code for each in administrator.call(AlterUserScramCredentialsRequest(upsertions=[added]), 0).results
+    ]
+
+
+def security_codes(client: RawClient) -> list[int]:
+    """The errors of everything that reads and changes rights and credentials; a controller decides the changes."""
+    rule = AclCreation(resource_type=2, resource_name="t", principal="User:x", host="*", operation=3, permission_type=3)
+    acls = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+    return [
+        client.call(DescribeUserScramCredentialsRequest(users=None), 0).error_code,
+        client.call(acls, 3).error_code,
+        *(result.error_code for result in client.call(CreateAclsRequest(creations=[rule]), 3).results),
+        *add_user(client, "another"),
+    ]
+
+
+def check_that_the_clients_rights_count_on_every_node(cluster: SecuredCluster) -> None:
+    """Nodes are super users, and two of three forward changes to the third: the client's own rights count."""
+    with cluster.logged_in(1, "admin", "admin-secret") as administrator:
+        assert add_user(administrator, "bob") == [0]
+    for node_id in VOTERS:
+        with cluster.logged_in(node_id, "bob", "secret") as bob:
+            assert security_codes(bob) == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 4
+        with cluster.logged_in(node_id, "admin", "admin-secret") as administrator:
+            assert security_codes(administrator) == [0] * 4
+
+
 def test_a_cluster_with_sasl_ssl_everywhere_forms_fails_over_and_grows(cluster: SecuredCluster) -> None:
     for node_id in VOTERS:
         cluster.format(node_id)
         cluster.start(node_id)
     cluster.create("orders", 3)
+    check_that_the_clients_rights_count_on_every_node(cluster)
     before = [f"before-{number}".encode() for number in range(300)]
     cluster.produce("orders", before)
     killed = cluster.leader_of("orders")

@@ -24,7 +24,10 @@ from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
 from ottla.wire.messages import alter_configs, incremental_alter_configs
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
+from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.metadata import MetadataRequest
 from ottla.wire.peers import Endpoint, PeerUnreachable
@@ -71,6 +74,7 @@ class ControllerNode:
             controller=self.harness.controller,
             local_controller=self.harness.controller,
             statistics=NodeStatistics(),
+            authorizer=self.authorizer,
         )
         self.broker.controller_dispatcher = Dispatcher(self.broker, CONTROLLER_HANDLERS)
         self.is_away = False
@@ -153,6 +157,38 @@ def test_the_controller_asks_for_the_clients_rights_not_the_brokers(
     node.authorizer.denied = {Operation.CREATE}
     response = remote.ask(create("u"), of_a_client()).result()
     assert response.topics[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+EVERY_ACL = DeleteAclsFilter(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (CreateAclsRequest(creations=[AclCreation(resource_type=4, operation=3, permission_type=3)]), 3),
+        (DeleteAclsRequest(filters=[EVERY_ACL]), 3),
+        (AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="x", mechanism=1)]), 0),
+    ],
+    ids=["create ACLs", "delete ACLs", "credentials"],
+)
+def test_rights_and_credentials_are_changed_with_the_clients_rights(
+    node: ControllerNode, remote: RemoteController, request_: Message, version: int
+) -> None:
+    node.authorizer.denied = {Operation.ALTER}
+    client = ConnectionContext(
+        listener=listener(is_controller=False), client_host="10.1.2.3", client_port=2, principal=Principal("User", "al")
+    )
+    context = RequestContext(request_.API_KEY, version, 1, "her-client", client, 0).for_controller()
+    try:
+        response: Any = remote.ask(request_, context).result()
+        codes = [result.error_code for result in getattr(response, "results", None) or response.filter_results]
+    except KafkaError as error:
+        codes = [error.code]
+    assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED]
+    assert node.authorizer.asked == [
+        ("User:ANONYMOUS", "10.0.0.9", "CLUSTER_ACTION"),
+        ("User:al", "10.1.2.3", "ALTER"),
+    ]
 
 
 def test_an_answer_that_waits_for_the_commit_is_waited_for(node: ControllerNode) -> None:
