@@ -72,7 +72,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "quorum": CommandEntry("Cluster", "quorum", "Show and change the metadata quorum.", "kafka-metadata-quorum"),
     "acls": CommandEntry("Cluster", "acls", "List, add and remove access rules.", "kafka-acls"),
     "roles": CommandEntry("Cluster", "roles", "Name sets of access rules, and bind them to principals.", ""),
-    "audit": CommandEntry("Cluster", "audit", "Search what was allowed and refused, and who logged in.", ""),
+    "audit": CommandEntry("Cluster", "audit", "Search the audit: authorization decisions and logins.", ""),
     "delegation-tokens": CommandEntry(
         "Cluster", "delegation_tokens", "Create, renew, expire and describe tokens.", "kafka-delegation-tokens"
     ),

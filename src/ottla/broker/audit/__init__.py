@@ -1,1 +1,1 @@
-"""What was allowed and refused, and who logged in, written down without holding up the node."""
+"""The audit of authorization decisions and logins, written without delaying requests."""

@@ -23,7 +23,7 @@ TOPIC = "__audit"
 POLL_MS = 500
 
 
-@click.command(help="Search what was allowed and refused, and who logged in.")
+@click.command(help="Search the audit: authorization decisions and logins.")
 @click.option(
     "--file",
     "files",
@@ -40,12 +40,18 @@ POLL_MS = 500
 @click.option(
     "--decision",
     type=click.Choice(["allowed", "denied", "accepted", "refused"]),
-    help="Only with this end; accepted and refused are logins.",
+    help="Only with this result; accepted and refused are results of logins.",
 )
 @click.option("--address", metavar="ADDRESS", help="Only from this address.")
 @click.option("--since", metavar="TIME", help="Since 2026-11-17T10:00, or 2h ago.")
-@click.option("--until", metavar="TIME", help="Until then.")
-@click.option("--limit", type=click.IntRange(1), default=1_000, show_default=True, help="The newest so many events.")
+@click.option("--until", metavar="TIME", help="Until this time, written like --since.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    default=1_000,
+    show_default=True,
+    help="Show at most this many events, the newest.",
+)
 @cluster_options
 def audit(
     session: Session,

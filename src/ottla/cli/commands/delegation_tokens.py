@@ -18,7 +18,7 @@ __all__ = ["delegation_tokens"]
 
 _HMAC = click.option("--hmac", "hmac", required=True, metavar="TEXT", help="The token's HMAC, in base64.")
 _OWNERS = click.option(
-    "--owner-principal", "owners", multiple=True, metavar="User:NAME", help="Whose; may be repeated for describe."
+    "--owner-principal", "owners", multiple=True, metavar="User:NAME", help="The owner; may be repeated for describe."
 )
 
 
@@ -94,7 +94,7 @@ def expire(session: Session, hmac: str, period_ms: int) -> int:
     return session.run(work)
 
 
-@delegation_tokens.command("describe", help="Show the tokens that one may see, with their secrets.")
+@delegation_tokens.command("describe", help="Show the tokens that you may see, with their secrets.")
 @_OWNERS
 @cluster_options
 def describe(session: Session, owners: tuple[str, ...]) -> int:

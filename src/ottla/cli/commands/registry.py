@@ -45,7 +45,10 @@ _SSL_ERRORS = 200
 @click.option("--tls-certificate", type=_FILE, metavar="FILE", help="Serve https with this certificate (PEM).")
 @click.option("--tls-key", type=_FILE, metavar="FILE", help="The key of the certificate (PEM).")
 @click.option(
-    "--tls-authorities", type=_FILE, metavar="FILE", help="Who may sign certificates of clients and other instances."
+    "--tls-authorities",
+    type=_FILE,
+    metavar="FILE",
+    help="Authorities of the certificates of clients and other instances.",
 )
 @click.option("--tls-clients", is_flag=True, help="Accept only clients with a certificate of --tls-authorities.")
 @click.option("--users", type=_FILE, metavar="FILE", help="Accept only these users: a line NAME=PASSWORD for each.")

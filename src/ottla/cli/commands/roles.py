@@ -118,7 +118,7 @@ def bind(session: Session, name: str, principals: tuple[str, ...]) -> int:
     return _change(session, name, change)
 
 
-@roles.command("unbind", help="Take a role from principals.")
+@roles.command("unbind", help="Remove a role from principals, with the ACLs that it gave them.")
 @click.argument("name")
 @_PRINCIPALS
 @cluster_options
@@ -135,7 +135,7 @@ def unbind(session: Session, name: str, principals: tuple[str, ...]) -> int:
     return _change(session, name, change)
 
 
-@roles.command("apply", help="Create the ACLs of all roles that are missing.")
+@roles.command("apply", help="Create the missing ACLs of all roles.")
 @cluster_options
 def apply(session: Session) -> int:
     async def work(admin: AdminClient) -> None:

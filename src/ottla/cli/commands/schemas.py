@@ -90,7 +90,7 @@ def show(client: RegistryClient, output: Output, name: str, version: str) -> Non
 @click.argument("subject")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--type", "kind", type=click.Choice(["avro", "json", "protobuf"]), help="[default: by the file's name]")
-@click.option("--normalize", is_flag=True, help="Without regard to the order of unordered parts.")
+@click.option("--normalize", is_flag=True, help="Ignore the order of parts whose order has no meaning.")
 @click.option("--reference", "references", multiple=True, metavar="NAME=SUBJECT:VERSION", help="What it refers to.")
 @_options
 def register(
@@ -108,7 +108,7 @@ def register(
     output.emit(found)
 
 
-@schemas.command(help="Tell whether the schema of a file may follow the versions of a subject.")
+@schemas.command(help="Check whether the schema of a file is compatible with the versions of a subject.")
 @click.argument("subject")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--type", "kind", type=click.Choice(["avro", "json", "protobuf"]), help="[default: by the file's name]")
@@ -129,14 +129,14 @@ def check(
 @schemas.command(help="Delete a subject, or one version of it; it stays readable by its id unless --permanent.")
 @click.argument("subject")
 @click.option("--version", metavar="N", help="Only this version.")
-@click.option("--permanent", is_flag=True, help="For ever; it must be deleted without this first.")
+@click.option("--permanent", is_flag=True, help="Delete permanently what was deleted without this option before.")
 @yes_option
 @_options
 def delete(
     client: RegistryClient, output: Output, subject: str, version: str | None, permanent: bool, yes: bool
 ) -> None:
     if permanent:
-        confirm(f"Records with a schema of {subject} can then not be read any more. Delete it for ever?", yes=yes)
+        confirm(f"Records with a schema of {subject} can no longer be read afterwards. Delete it permanently?", yes=yes)
     path = _path(subject) + ("" if version is None else f"/versions/{quoted(version)}")
     found = client.call("DELETE", path + ("?permanent=true" if permanent else ""))
     numbers = found if isinstance(found, list) else [found]

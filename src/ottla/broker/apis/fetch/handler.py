@@ -132,7 +132,7 @@ def _refusal(
     *,
     may_read: bool | None,
 ) -> ErrorCode:
-    """The error for a partition that is not here. Whether it exists is said to those who may read it.
+    """The error for a partition that is not here. Only principals that may read the topic learn whether it exists.
 
     `may_read` is None for a consumer, whose right depends on the topic.
     """

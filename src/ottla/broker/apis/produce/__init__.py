@@ -33,7 +33,7 @@ __all__ = ["API"]
 
 
 def _handle_in_slices(request: ProduceRequest, context: RequestContext, broker: Broker) -> Deferred[Any]:
-    """The module that does it is imported with the first such request, which most nodes never see."""
+    """Imports `sliced` with the first request of this size, because most nodes never get one."""
     from ottla.broker.apis.produce.sliced import handle_in_slices
 
     return handle_in_slices(request, context, broker)
