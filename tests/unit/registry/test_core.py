@@ -23,6 +23,7 @@ from ottla.registry.core.registry import Registry
 from ottla.registry.core.requests import schema_request
 from ottla.registry.core.settings import decide_config, decide_mode
 from ottla.registry.core.values import Reference, SchemaContent
+from ottla.registry.formats import avro_reading
 from ottla.registry.node.election import choose_writer
 
 SUBJECTS = st.sampled_from(["a", "b", ":.x:a"])
@@ -239,3 +240,88 @@ def test_a_hostile_pattern_costs_no_time() -> None:
     records, _ = register(registry, "s", schema=json.dumps(old), schemaType="JSON")
     registry.state.replay(records[0])
     register(registry, "s", schema=json.dumps(new), schemaType="JSON")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"metadata": {"tags": {"a": [1]}}},
+        {"metadata": {"tags": {"a": 1}}},
+        {"metadata": {"sensitive": [1]}},
+        {"metadata": {"properties": {"a": [1]}}},
+        {"ruleSet": {"domainRules": [{"name": "a", "tags": [1]}]}},
+        {"ruleSet": {"domainRules": [{"name": "a", "params": "x"}]}},
+    ],
+)
+def test_metadata_and_rules_of_other_types_are_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(RegistryError) as caught:
+        register(Registry(), "s", schema='"int"', **body)
+    assert caught.value.status == 422
+    defaults = {f"default{name[0].upper()}{name[1:]}": value for name, value in body.items()}
+    with pytest.raises(RegistryError) as caught:
+        decide_config(Registry().state, None, defaults)
+    assert caught.value.status == 422
+
+
+def test_a_damaged_record_stops_no_replay() -> None:
+    value = {"subject": "s", "version": 1, "id": 1, "schema": '"int"', "metadata": "text"}
+    registry = Registry()
+    registry.state.replay(Record({"keytype": "SCHEMA", "subject": "s", "version": 1, "magic": 1}, value))
+    assert registry.state.subjects() == []
+    assert Record.decode(b"[" * 100_000, None) is None
+
+
+def test_combinations_of_combinations_are_refused() -> None:
+    def text(leaf: str) -> str:
+        parts = {
+            f"d{level}": {
+                "oneOf": [
+                    {"type": "object", "properties": {name: {"$ref": f"#/$defs/d{level + 1}"}}} for name in ("a", "b")
+                ]
+            }
+            for level in range(60)
+        }
+        return json.dumps({"$ref": "#/$defs/d0", "$defs": {**parts, "d60": {"type": leaf}}})
+
+    registry = Registry()
+    for record in register(registry, "s", schema=text("integer"), schemaType="JSON")[0]:
+        registry.state.replay(record)
+    with pytest.raises(RegistryError, match="too many combinations") as caught:
+        register(registry, "s", schema=text("number"), schemaType="JSON")
+    assert caught.value.code == 42201
+
+
+def test_wide_avro_schemas_are_looked_up_and_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = 0
+    original = avro_reading._Comparison.compare
+
+    def counted(*arguments: Any) -> list[str]:
+        nonlocal compared
+        compared += 1
+        return original(*arguments)
+
+    monkeypatch.setattr(avro_reading._Comparison, "compare", counted)
+    registry = Registry()
+    for kind in ("int", "long"):
+        fields = [{"name": "x", "type": kind}]
+        union = [{"type": "record", "name": f"R{number}", "fields": fields} for number in range(1_000)]
+        for record in register(registry, "s", schema=json.dumps(union))[0]:
+            registry.state.replay(record)
+    assert len(registry.state.versions("s")) == 2
+    assert compared < 10_000
+
+
+def test_a_branch_of_a_union_is_found_by_its_alias() -> None:
+    registry = Registry()
+    new = '["null",{"type":"record","name":"b.New","aliases":["a.Old"],"fields":[]}]'
+    for schema in ('["null",{"type":"record","name":"a.Old","fields":[]}]', new):
+        for record in register(registry, "s", schema=schema)[0]:
+            registry.state.replay(record)
+    assert len(registry.state.versions("s")) == 2
+
+
+@pytest.mark.parametrize("text", ["9" * 5_000, "0", "x"])
+def test_a_version_of_many_digits_is_no_version(text: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        Registry().version("s", text)
+    assert caught.value.code == 42202

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -34,8 +35,7 @@ def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: b
     if is_permanent and live:
         raise RegistryError.subject_not_soft_deleted(subject)
     doomed = everything if is_permanent else live
-    for version in doomed:
-        _check_unreferenced(state, version)
+    _check_unreferenced(state, doomed)
     if not is_permanent:
         records = [delete_subject_record(subject, live[-1].version), *_settings_tombstones(state, subject)]
         return records, [version.version for version in live]
@@ -54,7 +54,7 @@ def decide_delete_version(
         raise RegistryError.version_not_soft_deleted(version.subject, version.version)
     if not is_permanent and version.deleted:
         raise RegistryError.version_soft_deleted(version.subject, version.version)
-    _check_unreferenced(state, version)
+    _check_unreferenced(state, [version])
     if is_permanent:
         return [_floor(state, version.subject), schema_tombstone(version)], version.version
     records = [schema_record(replace(version, deleted=True))]
@@ -81,14 +81,21 @@ def _settings_tombstones(state: RegistryState, subject: str | None) -> list[Reco
     return records + ([mode_record(subject, None)] if subject in state.modes else [])
 
 
-def _check_unreferenced(state: RegistryState, version: StoredVersion) -> None:
-    holders = list(state.referring_to(version.subject, version.version))
-    if holders:
-        raise RegistryError(
-            42206,
-            f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={version.subject},"
-            f"version={version.version}}}.",
-        )
+def _check_unreferenced(state: RegistryState, doomed: Iterable[StoredVersion]) -> None:
+    # One pass over all versions, however many are deleted.
+    referenced = {
+        (reference.subject, reference.version)
+        for each in state.all_versions()
+        if not each.deleted
+        for reference in each.content.references
+    }
+    for version in doomed:
+        if (version.subject, version.version) in referenced:
+            raise RegistryError(
+                42206,
+                f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={version.subject},"
+                f"version={version.version}}}.",
+            )
 
 
 def _check_writable(state: RegistryState, subject: str) -> None:

@@ -44,7 +44,7 @@ class Record:
         """None for a record that this registry does not understand, which it leaves alone."""
         try:
             decoded = cls(json.loads(key), None if not value else json.loads(value))
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         is_valid = isinstance(decoded.key, dict) and isinstance(decoded.value, dict | None)
         return decoded if is_valid and isinstance(decoded.key.get("keytype"), str) else None

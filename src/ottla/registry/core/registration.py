@@ -41,7 +41,7 @@ def decide_register(
         if known is not None:
             return [], _answer(known)
         _check_new(schemas, content)
-        problems = compatibility_problems(schemas, content, live, config)
+        problems = _compared(schemas, content, live, config)
         if problems:
             raise RegistryError.incompatible(subject, f"[{', '.join(problems)}]")
     return _new_version(state, subject, request, content)
@@ -86,7 +86,7 @@ def check_compatibility(
     """Why the schema cannot follow these versions."""
     config = config_in_scope(state, subject)
     content = _content(schemas, request, normalize=normalize or bool(config.get("normalize")))
-    return compatibility_problems(schemas, _inherited(content, versions, config), versions, config)
+    return _compared(schemas, _inherited(content, versions, config), versions, config)
 
 
 def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -> SchemaContent:
@@ -104,6 +104,18 @@ def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -
         if normalize:
             references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
         return replace(given, text=parsed.normalized if normalize else parsed.canonical, references=references)
+    except InvalidSchema as error:
+        raise RegistryError.invalid_schema(str(error)) from error
+    except RecursionError:
+        raise RegistryError.invalid_schema("It is nested too deeply.") from None
+
+
+def _compared(
+    schemas: SchemaCache, content: SchemaContent, earlier: list[StoredVersion], config: Mapping[str, Any]
+) -> list[str]:
+    """Raises RegistryError 42201 for a schema that cannot be compared."""
+    try:
+        return compatibility_problems(schemas, content, earlier, config)
     except InvalidSchema as error:
         raise RegistryError.invalid_schema(str(error)) from error
     except RecursionError:

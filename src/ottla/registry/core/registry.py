@@ -18,6 +18,7 @@ from ottla.registry.formats import InvalidSchema
 __all__ = ["Registry"]
 
 _VERSION_MAX = 2**31 - 1
+_DIGITS_MAX = 20
 
 
 class Registry:
@@ -169,7 +170,8 @@ def _version_number(text: str) -> int | None:
     """None for the latest."""
     if text in ("latest", "-1"):
         return None
-    if not text.isdecimal() or not 0 < int(text) <= _VERSION_MAX:
+    # Python refuses to read a number of thousands of digits.
+    if not text.isdecimal() or len(text) > _DIGITS_MAX or not 0 < int(text) <= _VERSION_MAX:
         raise RegistryError.invalid_version(text)
     return int(text)
 

@@ -11,7 +11,7 @@ from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import Reference
 from ottla.registry.formats import AVRO, PROTOBUF
 
-__all__ = ["SchemaRequest", "schema_request"]
+__all__ = ["SchemaRequest", "checked_metadata", "checked_rule_set", "schema_request"]
 
 _RULE_KINDS = ("migrationRules", "domainRules", "encodingRules")
 _NAME_MAX = 256
@@ -48,8 +48,8 @@ def schema_request(body: Mapping[str, Any], subject: str = "") -> SchemaRequest:
         text=text,
         schema_type=kind.upper(),
         references=_references(body.get("references"), context_of(subject)),
-        metadata=_metadata(body.get("metadata")),
-        rule_set=_rule_set(body.get("ruleSet")),
+        metadata=checked_metadata(body.get("metadata")),
+        rule_set=checked_rule_set(body.get("ruleSet")),
         id=_number(body, "id"),
         version=_number(body, "version"),
     )
@@ -80,7 +80,7 @@ def _number(body: Mapping[str, Any], name: str) -> int | None:
     return value
 
 
-def _metadata(value: Any) -> Mapping[str, Any] | None:
+def checked_metadata(value: Any) -> Mapping[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -93,10 +93,19 @@ def _metadata(value: Any) -> Mapping[str, Any] | None:
         if not isinstance(part, kind):
             raise RegistryError(422, f"{name} of metadata must be {'an object' if kind is dict else 'a list'}.")
         found[name] = part
+    # The GUID of a schema is made of these names.
+    if not all(_is_texts(tags) for tags in found.get("tags", {}).values()) or not _is_texts(found.get("sensitive", [])):
+        raise RegistryError(422, "tags and sensitive of metadata must have lists of texts.")
+    if not all(isinstance(each, str) for each in found.get("properties", {}).values()):
+        raise RegistryError(422, "properties of metadata must have texts as values.")
     return found
 
 
-def _rule_set(value: Any) -> Mapping[str, Any] | None:
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def checked_rule_set(value: Any) -> Mapping[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
@@ -125,4 +134,6 @@ def _rule(value: Any, kind: str) -> dict[str, Any]:
         raise RegistryError(42210, f"The mode of the rule {value['name']} must be one of {', '.join(modes)}.")
     if value.get("kind") is not None and value["kind"] not in ("CONDITION", "TRANSFORM"):
         raise RegistryError(42210, f"The kind of the rule {value['name']} must be CONDITION or TRANSFORM.")
+    if not _is_texts(value.get("tags") or []) or not isinstance(value.get("params") or {}, dict):
+        raise RegistryError(42210, f"The rule {value['name']} needs a list of texts as tags and an object as params.")
     return {name: each for name, each in value.items() if each is not None}

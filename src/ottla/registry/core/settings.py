@@ -8,6 +8,7 @@ from typing import Any
 from ottla.registry.core.contexts import DEFAULT, GLOBAL, context_of, context_subject
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.records import Record, config_record, mode_record
+from ottla.registry.core.requests import checked_metadata, checked_rule_set
 from ottla.registry.core.state import RegistryState
 
 __all__ = [
@@ -76,6 +77,10 @@ def checked_config(body: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if not isinstance(value, kind):
             raise RegistryError(422, f"{field} must be of type {kind.__name__}.")
+        if field.endswith("Metadata"):
+            value = checked_metadata(value)
+        elif field.endswith("RuleSet"):
+            value = checked_rule_set(value)
         found[field] = value
     if found.get("compatibilityPolicy", "STRICT") not in ("STRICT", "LENIENT", "LOGICAL"):
         raise RegistryError(42203, "Invalid compatibility policy. Valid values are strict, lenient, logical")

@@ -44,7 +44,7 @@ class RegistryState:
                         self._remove(version)
             elif kind == "CONTEXT":
                 self._replay_context(str(record.key.get("context", DEFAULT)), value)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             # A damaged record of another writer must not keep all schemas from being served.
             logger.error("A record of the topic cannot be replayed and is ignored: %s: %r", record.key, error)
 

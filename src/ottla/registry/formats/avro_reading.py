@@ -32,6 +32,9 @@ class _Comparison:
     def __init__(self) -> None:
         # Pairs that are being compared, or were: recursive types are compatible unless something else is wrong.
         self._seen: dict[tuple[int, int], list[str]] = {}
+        # Unions with thousands of branches and records with thousands of fields are looked up, not searched.
+        self._branches: dict[int, dict[tuple[str, str], list[AvroType]]] = {}
+        self._fields: dict[int, dict[str, AvroField]] = {}
 
     def compare(self, reader: AvroType, writer: AvroType, path: str) -> list[str]:
         key = (id(reader), id(writer))
@@ -46,7 +49,7 @@ class _Comparison:
         if writer.kind == "union":
             return self._writer_union(reader, writer, path)
         if reader.kind == "union":
-            if any(not self.compare(branch, writer, path) for branch in reader.branches):
+            if any(not self.compare(branch, writer, path) for branch in self._candidates(reader, writer)):
                 return []
             return [
                 _problem(
@@ -83,6 +86,26 @@ class _Comparison:
             problems += found
         return problems
 
+    def _candidates(self, union: AvroType, writer: AvroType) -> list[AvroType]:
+        """The branches whose kind and name do not already exclude the writer's type."""
+        known = self._branches.get(id(union))
+        if known is None:
+            known = self._branches[id(union)] = {}
+            for branch in union.branches:
+                for name in dict.fromkeys((branch.short_name, *branch.aliases)):
+                    known.setdefault((branch.kind, name), []).append(branch)
+        if writer.name:
+            names = dict.fromkeys((writer.short_name, writer.name))
+            return [branch for name in names for branch in known.get((writer.kind, name), ())]
+        return [branch for branch in union.branches if not branch.name]
+
+    def _written(self, field: AvroField, writer: AvroType) -> AvroField | None:
+        """The writer's field of this name, or of the first alias that it has."""
+        known = self._fields.get(id(writer))
+        if known is None:
+            known = self._fields[id(writer)] = {written.name: written for written in writer.fields}
+        return next((known[name] for name in (field.name, *field.aliases) if name in known), None)
+
     def _same_kind(self, reader: AvroType, writer: AvroType, path: str) -> list[str]:
         if reader.kind in ("array", "map"):
             assert reader.inner is not None
@@ -102,7 +125,8 @@ class _Comparison:
                     )
                 )
         elif reader.kind == "enum":
-            missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
+            known = frozenset(reader.symbols)
+            missing = [symbol for symbol in writer.symbols if symbol not in known]
             if missing and reader.default_symbol is None:
                 problems.append(
                     _problem(
@@ -119,7 +143,7 @@ class _Comparison:
     def _records(self, reader: AvroType, writer: AvroType, path: str) -> list[str]:
         problems: list[str] = []
         for index, field in enumerate(reader.fields):
-            written = _written(field, writer)
+            written = self._written(field, writer)
             if written is not None:
                 problems += self.compare(field.type, written.type, f"{path}/fields/{index}/type")
             elif not field.has_default:
@@ -176,11 +200,6 @@ def _record_problem(given: AvroType, value: Any) -> str | None:
         elif (problem := default_problem(field.type, value[field.name])) is not None:
             return problem
     return None
-
-
-def _written(field: AvroField, writer: AvroType) -> AvroField | None:
-    names = (field.name, *field.aliases)
-    return next((written for name in names for written in writer.fields if written.name == name), None)
 
 
 def _name_problems(reader: AvroType, writer: AvroType, path: str) -> list[str]:

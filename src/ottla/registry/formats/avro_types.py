@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,7 +123,7 @@ def _union(avro: list[Any], named: dict[str, AvroType], namespace: str, depth: i
     labels = [branch.label for branch in branches]
     if "union" in labels:
         raise InvalidSchema("A union may not contain a union.")
-    twice = {label for label in labels if labels.count(label) > 1}
+    twice = {label for label, count in Counter(labels).items() if count > 1}
     if twice:
         raise InvalidSchema(f"The union has {', '.join(sorted(twice))} twice.")
     return AvroType("union", branches=branches)
@@ -148,8 +149,13 @@ def _definition(kind: str, avro: dict[str, Any], named: dict[str, AvroType], nam
         fields = avro.get("fields")
         if not isinstance(fields, list):
             raise InvalidSchema(f"The record {name} has no fields.")
+        names: set[str] = set()
         for each in fields:
             _add_field(result, each, named, inside, depth)
+            field_name = result.fields[-1].name
+            if field_name in names:
+                raise InvalidSchema(f"The record {name} has the field {field_name} twice.")
+            names.add(field_name)
     return result
 
 
@@ -172,8 +178,6 @@ def _add_field(record: AvroType, avro: Any, named: dict[str, AvroType], namespac
     name = avro["name"]
     if not _NAME.match(name):
         raise InvalidSchema(f"{name!r} is not a valid name of a field of the record {record.name}.")
-    if any(name == other.name for other in record.fields):
-        raise InvalidSchema(f"The record {record.name} has the field {name} twice.")
     order = str(avro.get("order", "ascending")).lower()
     if order not in ("ascending", "descending", "ignore"):
         raise InvalidSchema(f"The order of the field {name} of {record.name} is {order!r}.")

@@ -7,9 +7,13 @@ absent), closed (false), or partially open (a schema).
 
 from __future__ import annotations
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from ottla.registry.formats.base import InvalidSchema
 
 if TYPE_CHECKING:
     from ottla.registry.formats.json_schema import JsonSchema
@@ -34,10 +38,13 @@ _MINIMA = {
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
 _DEPTH_MAX = 100
+# Every branch of a combination is compared with every other, and the branches of their branches with each other: small
+# schemas can ask for any number of comparisons. So many take a few seconds.
+_COMPARISONS_MAX = 100_000
 
 
 def differences(*, old: JsonSchema, new: JsonSchema, is_lenient: bool) -> list[str]:
-    """Every incompatible difference, as a sentence with its path."""
+    """Every incompatible difference, as a sentence with its path. Raises InvalidSchema for too many combinations."""
     comparison = _Comparison(old, new, is_lenient)
     comparison.compare(_Place(old.root, old.root), _Place(new.root, new.root), "#/")
     return comparison.found
@@ -50,7 +57,9 @@ class _Place:
 
 
 class _Comparison:
-    def __init__(self, old: JsonSchema, new: JsonSchema, is_lenient: bool) -> None:
+    def __init__(self, old: JsonSchema, new: JsonSchema, is_lenient: bool, steps: Iterator[int] | None = None) -> None:
+        # Counts comparisons, also those of inner comparisons.
+        self._steps = itertools.count() if steps is None else steps
         self._old = old
         self._new = new
         self._is_lenient = is_lenient
@@ -82,7 +91,9 @@ class _Comparison:
             self._negations(before, after, old, new, path, depth)
 
     def is_compatible(self, old: _Place, new: _Place, depth: int) -> bool:
-        inner = _Comparison(self._old, self._new, self._is_lenient)
+        if next(self._steps) > _COMPARISONS_MAX:
+            raise InvalidSchema("It has too many combinations (allOf, anyOf, oneOf) to be compared with a version.")
+        inner = _Comparison(self._old, self._new, self._is_lenient, self._steps)
         inner._seen = set(self._seen)
         inner.compare(old, new, "", depth + 1)
         return not inner.found
