@@ -334,3 +334,17 @@ def test_keys_of_encrypted_fields(registry: RegistryProcess, subject: str) -> No
     assert registry.ask("DELETE", path) == (204, None)
     assert registry.ask("POST", f"{path}/undelete", {}) == (204, None)
     assert registry.get(path)["name"] == subject
+
+
+def test_paths_may_end_with_a_slash_and_head_is_answered(registry: RegistryProcess, subject: str) -> None:
+    registry.register(subject, PERSON)
+    for path in ("/subjects", f"/subjects/{subject}/versions", f"/subjects/{subject}/versions/latest", "/config"):
+        assert registry.get(path + "/") == registry.get(path)
+        assert registry.ask("HEAD", path) == (200, None)
+    assert registry.ask("HEAD", "/subjects/unknown/versions") == (404, None)
+
+
+def test_half_a_surrogate_pair_is_no_text(registry: RegistryProcess, subject: str) -> None:
+    body = {"schema": '"string"', "metadata": {"properties": {"a": "\ud800"}}}
+    assert registry.code("POST", f"/subjects/{subject}/versions", body) == (422, 422)
+    assert registry.code("GET", f"/schemas/ids/{'9' * 5_000}") == (404, 404)

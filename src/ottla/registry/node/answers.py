@@ -31,11 +31,17 @@ def error_answer(error: RegistryError) -> web.Response:
 
 async def body_of(request: web.Request) -> dict[str, Any]:
     try:
-        value = json.loads(await request.read())
+        content = await request.read()
+        value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise RegistryError(422, f"The body of the request is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise RegistryError(422, "The body of the request is not a JSON object.")
+    if b"\\ud" in content.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise RegistryError(422, "The body of the request has half of a surrogate pair.") from None
     return value
 
 

@@ -103,6 +103,10 @@ class Election:
         while True:
             try:
                 await self._generation()
+            except (ValueError, KeyError, TypeError) as error:
+                logger.warning("The group of registries has a member that is no registry: %r", error)
+                await self._elected(False, None)
+                await asyncio.sleep(_RETRY_SECONDS)
             except (ClientError, KafkaError, TimeoutError) as error:
                 logger.warning("The group of registries cannot be reached and is tried again: %s", error)
                 if self._member.is_silent:

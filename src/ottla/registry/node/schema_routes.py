@@ -21,6 +21,7 @@ __all__ = ["schema_routes"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _SCHEMAS_MAX = 1_000
+_DIGITS_MAX = 20
 _ALL_CONTEXTS = ":*:"
 
 
@@ -31,9 +32,7 @@ def schema_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
         ("GET", "/", routes.root),
         ("POST", "/", routes.root),
         ("GET", "/schemas", routes.list),
-        ("GET", "/schemas/", routes.list),
         ("GET", "/schemas/types", routes.types),
-        ("GET", "/schemas/types/", routes.types),
         ("GET", by_id, routes.by_id),
         ("GET", by_id + "/schema", routes.text_by_id),
         ("GET", by_id + "/subjects", routes.subjects_by_id),
@@ -133,7 +132,7 @@ def _text(text: str) -> web.Response:
 
 def _id(request: web.Request) -> int:
     text = request.match_info["id"]
-    if not text.isdecimal():
+    if not text.isdecimal() or len(text) > _DIGITS_MAX:
         raise RegistryError(404, "HTTP 404 Not Found")
     return int(text)
 

@@ -60,7 +60,10 @@ class RegistryServer:
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
         for make in (schema_routes, subject_routes, settings_routes, compatibility_routes, key_routes):
             for method, path, handler in make(self._service):
-                app.router.add_route(method, path, handler)
+                for each in {path, path.rstrip("/") + "/"}:
+                    app.router.add_route(method, each, handler)
+                    if method == "GET":
+                        app.router.add_route("HEAD", each, handler)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         context = None if self._tls is None else self._tls.server_context()

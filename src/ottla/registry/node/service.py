@@ -101,19 +101,23 @@ class RegistryService:
         return await self._write(self._keys_topic, decide)
 
     async def _write(self, topic: CompactedTopic, decide: Callable[[], tuple[list[Record], T]]) -> T:
-        if not self._is_writer:
-            if self._writer is None:
-                raise RegistryError(50004, "No instance of the registry has been elected to write. Try again.")
-            raise Elsewhere(self._writer.url)
+        self._check_writer()
 
         def encoded() -> tuple[list[tuple[bytes, bytes | None]], T]:
             records, answer = decide()
             return [record.encoded() for record in records], answer
 
         try:
-            return await topic.write(encoded, self.settings.write_timeout_ms)
+            return await topic.write(encoded, self.settings.write_timeout_ms, check=self._check_writer)
         except WriteFailed as error:
             raise RegistryError(50001, f"Error while writing to the topic {topic.topic}: {error}") from error
+
+    def _check_writer(self) -> None:
+        if self._is_writer:
+            return
+        if self._writer is None:
+            raise RegistryError(50004, "No instance of the registry has been elected to write. Try again.")
+        raise Elsewhere(self._writer.url)
 
     async def wait_for_another_writer(self, url: str) -> None:
         """Returns when the instance at this address does not write any more."""

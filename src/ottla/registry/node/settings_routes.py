@@ -18,13 +18,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def settings_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
     routes = _Routes(service)
     table: list[tuple[str, str, Handler]] = []
-    for path in ("/config", "/config/", "/config/{subject}"):
+    for path in ("/config", "/config/{subject}"):
         table += [
             ("GET", path, routes.config),
             ("PUT", path, routes.set_config),
             ("DELETE", path, routes.delete_config),
         ]
-    for path in ("/mode", "/mode/", "/mode/{subject}"):
+    for path in ("/mode", "/mode/{subject}"):
         table += [
             ("GET", path, routes.mode),
             ("PUT", path, routes.set_mode),

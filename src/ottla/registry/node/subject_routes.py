@@ -28,7 +28,6 @@ def subject_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
     version = versions + "/{version}"
     return [
         ("GET", "/subjects", routes.list),
-        ("GET", "/subjects/", routes.list),
         ("POST", subject, routes.lookup),
         ("DELETE", subject, routes.delete),
         ("GET", subject + "/metadata", routes.latest_with_metadata),

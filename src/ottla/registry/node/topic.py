@@ -102,12 +102,17 @@ class CompactedTopic:
         if producer is not None:
             await _closed(producer)
 
-    async def write(self, decide: Callable[[], tuple[list[Encoded], T]], timeout_ms: int) -> T:
+    async def write(
+        self, decide: Callable[[], tuple[list[Encoded], T]], timeout_ms: int, *, check: Callable[[], None]
+    ) -> T:
         """Decides, and returns the answer when the records are committed and replayed. Raises WriteFailed.
 
-        One decision at a time: each sees all records before it, because no other writer can add any.
+        One decision at a time: each sees all records before it, because no other writer can add any. `check` raises if
+        this process is no longer the writer, which may happen while the write waits for its turn: it must not fence
+        its successor.
         """
         async with self._lock:
+            check()
             try:
                 async with asyncio.timeout(timeout_ms / 1000):
                     if self._producer is None:
@@ -125,11 +130,13 @@ class CompactedTopic:
                 raise
 
     async def _commit(self, records: Sequence[Encoded]) -> None:
-        assert self._producer is not None
-        self._producer.begin_transaction()
-        deliveries = [await self._producer.send(self.topic, value, key) for key, value in records]
+        # The role may be lost meanwhile; then this producer is closed, and says so.
+        producer = self._producer
+        assert producer is not None
+        producer.begin_transaction()
+        deliveries = [await producer.send(self.topic, value, key) for key, value in records]
         offsets = [(await delivery).offset for delivery in deliveries]
-        await self._producer.commit_transaction()
+        await producer.commit_transaction()
         await self._wait_until(offsets[-1] + 1)
 
     async def read_to_end(self, timeout_ms: int = 60_000, *, settled: bool = False) -> None:
@@ -179,11 +186,18 @@ class CompactedTopic:
         while True:
             try:
                 for record in await self._consumer.poll(_POLL_MS):
-                    self._on_record(record)
+                    self._replay(record)
             except (ClientError, KafkaError) as error:
                 logger.warning("Reading %s failed and is tried again: %s", self.topic, error)
                 await asyncio.sleep(_RETRY_SECONDS)
             self._progress.set()
+
+    def _replay(self, record: ConsumedRecord) -> None:
+        try:
+            self._on_record(record)
+        except Exception:
+            # Without this reader every later write would wait for ever.
+            logger.exception("Record %d of %s cannot be replayed and is ignored", record.offset, self.topic)
 
 
 async def _closed(producer: Producer) -> None:
