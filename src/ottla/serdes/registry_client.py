@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
@@ -206,7 +206,9 @@ class RegistryClient:
                 answer |= {"guid": ""}
             given = {"subject": subject, "version": answer.get("version", 0), "schema": schema.text}
             registered = _registered({**answer, **given})
-            found = RegisteredSchema(subject, registered.version, registered.id, registered.guid, schema)
+            # Rules may come from the last version or the configuration of the subject.
+            ruled = replace(schema, rule_set=registered.schema.rule_set)
+            found = RegisteredSchema(subject, registered.version, registered.id, registered.guid, ruled)
             self._ids[key] = found
         return found
 
@@ -230,7 +232,9 @@ def registry_client(config: Mapping[str, Any]) -> RegistryClient:
     url = config.get("schema.registry.url")
     if not url:
         raise ValueError("schema.registry.url is missing, for example http://localhost:8081.")
-    user, separator, password = str(config.get("basic.auth.user.info") or "").partition(":")
+    # Java's serializers know both names.
+    login = config.get("basic.auth.user.info") or config.get("schema.registry.basic.auth.user.info")
+    user, separator, password = str(login or "").partition(":")
     tls = None
     authority = config.get("schema.registry.ssl.ca.location")
     certificate = config.get("schema.registry.ssl.certificate.location")

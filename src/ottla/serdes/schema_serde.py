@@ -6,6 +6,7 @@ it up, or takes the latest version of the subject (`use.latest.version`) or one 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -25,6 +26,15 @@ __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
 T = TypeVar("T")
 
 _TRUE = ("true", "1", "yes")
+# Settings of Confluent's serializers that have no effect here, and what to do instead.
+_REFUSED = {
+    "context.name.strategy": "a context is part of the subject, so a function as subject.name.strategy can add it",
+    "rule.executors": "rules of schemas are not carried out",
+    "reference.subject.name.strategy": "references are registered under the names of their files",
+    "schema.registry.ssl.keystore.location": "use schema.registry.ssl.certificate.location with a PEM file",
+    "schema.registry.ssl.truststore.location": "use schema.registry.ssl.ca.location with a PEM file",
+    "schema.registry.ssl.key.password": "use a key without a password",
+}
 
 
 class _Settings:
@@ -37,7 +47,7 @@ class _Settings:
         self.uses_latest = False
         self.latest_metadata: Mapping[str, str] | None = None
         self.schema_id: int | None = None
-        self.is_strict = True
+        self.schema_guid: str | None = None
         self.latest_seconds = 60.0
         self.in_header = False
 
@@ -50,12 +60,33 @@ class _Settings:
         self.normalize = _flag(config, "normalize.schemas", default=False)
         self.uses_latest = _flag(config, "use.latest.version", default=False)
         self.latest_metadata = config.get("use.latest.with.metadata")
-        self.is_strict = _flag(config, "latest.compatibility.strict", default=True)
         self.latest_seconds = float(config.get("latest.cache.ttl.sec", self.latest_seconds))
         schema_id = config.get("use.schema.id")
         self.schema_id = None if schema_id in (None, "", -1, "-1") else int(str(schema_id))
         where = str(config.get(f"{side}.schema.id.serializer") or config.get("schema.id.serializer") or "prefix")
         self.in_header = where.rpartition(".")[2].lower().startswith("header")
+        guid = config.get("use.schema.guid")
+        self.schema_guid = None if not guid else str(uuid.UUID(str(guid)))
+        self._refuse(config)
+
+    def _refuse(self, config: Mapping[str, Any]) -> None:
+        """Raises ValueError for settings that would be ignored."""
+        for name, reason in _REFUSED.items():
+            if config.get(name):
+                raise ValueError(f"{name} is not supported: {reason}.")
+        for name, supported in (("basic", ("USER_INFO", "URL")), ("bearer", ("STATIC_TOKEN",))):
+            source = config.get(f"{name}.auth.credentials.source")
+            if source and str(source) not in supported:
+                raise ValueError(f"{name}.auth.credentials.source={source} is not {' or '.join(supported)}.")
+        if _flag(config, "latest.compatibility.strict", default=False):
+            raise ValueError(
+                "latest.compatibility.strict=true is not supported: values are written with the latest schema, and one "
+                "that does not fit it is refused. Remove the setting."
+            )
+        if self.schema_id is not None and self.in_header:
+            raise ValueError("use.schema.id names an id, but headers have GUIDs: set use.schema.guid instead.")
+        if self.schema_guid is not None and not self.in_header:
+            raise ValueError("use.schema.guid needs schema.id.serializer=header: the prefix of a value has an id.")
 
 
 class _RegistryUser(Configurable):
@@ -97,6 +128,9 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
             schema = self._schema_of(value, topic)
             subject = self._settings.strategy(topic, self.is_key, self._record_name(value, schema))
             registered = self._registered(subject, schema)
+            _refuse_rules(registered.schema, ("WRITE", "WRITEREAD"))
+            if self._settings.in_header and not registered.guid:
+                raise ValueError("the registry gives no GUIDs, which schema.id.serializer=header needs")
             payload, indexes = self._encode(value, registered.schema, topic)
         except RegistryClientError as error:
             raise self._error(topic, f"the registry refused its schema: {error}") from error
@@ -114,6 +148,9 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
         if settings.schema_id is not None:
             found = self.client.schema_by_id(settings.schema_id, subject)
             return RegisteredSchema(subject, 0, settings.schema_id, "", found)
+        if settings.schema_guid is not None:
+            found = self.client.schema_by_guid(settings.schema_guid)
+            return RegisteredSchema(subject, 0, 0, settings.schema_guid, found)
         if settings.latest_metadata is not None or settings.uses_latest:
             return self.client.latest(subject, seconds=settings.latest_seconds, metadata=settings.latest_metadata)
         if settings.auto_register:
@@ -145,7 +182,9 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
             return None
         try:
             tag, payload = read_tag(memoryview(data), headers, is_key=self.is_key, has_indexes=self.has_indexes)
-            return self._decode(payload, tag, self._writer(tag, topic), topic)
+            writer = self._writer(tag, topic)
+            _refuse_rules(writer, ("READ", "WRITEREAD"))
+            return self._decode(payload, tag, writer, topic)
         except SerializationError:
             raise
         except RegistryClientError as error:
@@ -188,6 +227,16 @@ def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "")
 
     collect(schema)
     return found
+
+
+def _refuse_rules(schema: SchemaText, modes: Sequence[str]) -> None:
+    """Raises ValueError for rules that would have to be carried out: ignored, one that encrypts would leak a field."""
+    for kind in ("domainRules", "encodingRules"):
+        for rule in (schema.rule_set or {}).get(kind) or ():
+            if not rule.get("disabled") and rule.get("mode") in (None, *modes):
+                raise ValueError(
+                    f"its schema has the rule {rule.get('name')} of type {rule.get('type')}, which is not supported"
+                )
 
 
 def _flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:
