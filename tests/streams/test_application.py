@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from examples.streams.word_count import build as word_count
+from ottla.model.ids import TopicPartition
 from ottla.streams import (
     Application,
     Consumed,
@@ -34,6 +36,7 @@ from ottla.streams import (
     TopologyError,
 )
 from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
+from ottla.streams.runtime.prepare import prepare
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -134,6 +137,34 @@ def test_a_second_instance_takes_over(live: Live, name: str) -> None:
     eventually(lambda: total(live, f"{name}-out") >= 100)
     assert second.close()
     assert_exact(live, f"{name}-out", expected(written))
+
+
+def test_all_earlier_workers_are_fenced_before_a_new_one_reads(live: Live, name: str) -> None:
+    """With another number of workers, a partition would be restored while its earlier worker still commits."""
+    live.create(f"{name}-in", f"{name}-out")
+    topology = word_count(f"{name}-in", f"{name}-out")
+    first = start(live, topology, name)
+    live.write(f"{name}-in", lines(10))
+    eventually(lambda: total(live, f"{name}-out") >= 20)
+    asyncio.run(prepare(topology, first.config))
+    live.write(f"{name}-in", lines(10))
+    with pytest.raises(StreamsError, match="has started and taken over"):
+        first.wait(30)
+    assert total(live, f"{name}-out") == 20
+
+
+def test_a_partitioner_knows_the_number_of_partitions(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=3)
+    builder = StreamsBuilder()
+    last = Produced.with_(TEXT, TEXT).with_stream_partitioner(lambda topic, key, value, count: count - 1)
+    builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).to(f"{name}-out", last)
+    live.write(f"{name}-in", [("a", "1"), ("b", "2")])
+    application = start(live, builder.build(), name)
+    eventually(lambda: len(live.read(f"{name}-out")) == 2)
+    assert application.close()
+    places = [TopicPartition(f"{name}-out", number) for number in range(3)]
+    ends = live.admin.call(lambda admin: admin.offsets.numbers(places, -1))
+    assert [ends[place] > 0 for place in places] == [False, False, True]
 
 
 @pytest.mark.slow

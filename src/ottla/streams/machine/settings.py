@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ottla.streams.errors import StreamsError
 from ottla.streams.serdes import Serde, Serdes, resolve
 
 __all__ = ["TaskSettings"]
@@ -17,6 +18,8 @@ class TaskSettings:
     key_serde: Serde = field(default_factory=Serdes.bytes_)
     value_serde: Serde = field(default_factory=Serdes.bytes_)
     properties: dict[str, Any] = field(default_factory=dict)
+    # None if there is no cluster, as in the test driver: there every topic has one partition.
+    partitions: Mapping[str, int] | None = None
 
     def resolve_key(self, serde: Serde | None) -> Serde:
         return resolve(serde, self.key_serde, key_serde=self.key_serde, value_serde=self.value_serde)
@@ -30,6 +33,14 @@ class TaskSettings:
 
     def changelog(self, store: str) -> str:
         return f"{self.application_id}-{store}-changelog"
+
+    def partitions_of(self, topic: str) -> int:
+        """The number of partitions that a partitioner chooses from. Raises StreamsError for an unknown topic."""
+        if self.partitions is None:
+            return 1
+        if topic not in self.partitions:
+            raise StreamsError(f"There was no topic {topic} when the application started; its partitioner needs it.")
+        return self.partitions[topic]
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> TaskSettings:

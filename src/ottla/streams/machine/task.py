@@ -296,8 +296,7 @@ class StreamTask:
             topic = constant or topic_of(record.key, record.value, self.metadata)  # type: ignore[operator]
             partition = None
             if partitioner is not None:
-                count = self.settings.properties.get("partitions", {}).get(topic, 1)
-                partition = partitioner(topic, record.key, record.value, count)
+                partition = partitioner(topic, record.key, record.value, self.settings.partitions_of(topic))
             self.outputs.append(
                 OutputRecord(
                     topic,

@@ -53,6 +53,8 @@ class TaskPlan:
     repartition_topics: frozenset[str]
     global_topics: tuple[str, ...]
     global_names: tuple[str, ...]
+    # Of all topics when the application starts, for partitioners.
+    partitions: Mapping[str, int]
 
 
 def plan_tasks(topology: Topology, settings: TaskSettings, partitions: Mapping[str, int]) -> TaskPlan:
@@ -100,6 +102,7 @@ def plan_tasks(topology: Topology, settings: TaskSettings, partitions: Mapping[s
         repartition_topics=frozenset(repartitions),
         global_topics=tuple(topology.source_topics(world)),
         global_names=tuple(world),
+        partitions={**partitions, **{name: topic.partitions for name, topic in topics.items()}},
     )
 
 

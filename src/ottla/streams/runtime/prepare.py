@@ -12,7 +12,6 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.streams.errors import StreamsError, TopologyError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.plan import PlannedTopic, TaskPlan, plan_tasks
-from ottla.streams.runtime.worker import transactional_id
 from ottla.streams.topology.topology import SourceNode, Topology
 
 __all__ = ["Prepared", "prepare"]
@@ -31,7 +30,7 @@ async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
         plan = plan_tasks(topology, config.tasks, partitions)
         await _create_topics(admin, plan, config, partitions)
         if config.is_exactly_once:
-            await _fence_surplus_workers(admin, config)
+            await _fence_earlier_workers(admin, config)
         return Prepared(topology, plan)
 
 
@@ -71,14 +70,17 @@ def _new_topic(topic: PlannedTopic, config: ApplicationConfig) -> NewTopic:
     )
 
 
-async def _fence_surplus_workers(admin: AdminClient, config: ApplicationConfig) -> None:
-    """Fences workers of an earlier run that had more of them; the others are fenced by their successors."""
+async def _fence_earlier_workers(admin: AdminClient, config: ApplicationConfig) -> None:
+    """Fences all workers of an earlier run, and ends their transactions, before a new worker reads state or offsets.
+
+    With another number of workers a partition changes its transactional id. Its new worker would otherwise restore
+    while the old one still commits, because only the successor with the same number fences the old one.
+    """
     pattern = re.escape(config.application_id) + r"-\d+"
     found = await admin.transactions.find()
-    kept = {transactional_id(config.application_id, number) for number in range(config.workers)}
     for transaction in found:
         identity = transaction.transactional_id
-        if identity in kept or not re.fullmatch(pattern, identity):
+        if not re.fullmatch(pattern, identity):
             continue
         async with Producer(admin.connections, ProducerSettings(transactional_id=identity)) as producer:
             await producer.init_transactions()

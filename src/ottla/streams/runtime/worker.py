@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -55,7 +56,7 @@ class Worker:
         self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, number: int, workers: int
     ) -> None:
         self._topology = topology
-        self._config = config
+        self._config = replace(config, tasks=replace(config.tasks, partitions=plan.partitions))
         self._plan = plan
         self._number = number
         self._planned = [task for task in plan.tasks if task.partition % workers == number]
