@@ -110,7 +110,7 @@ class Commits:
 
     def _check_group(self) -> None:
         if self._settings.group_id is None:
-            raise ClientError("Committing offsets needs a group; set one with --group.")
+            raise ClientError("Committing offsets needs a group: set group.id (--group on the command line).")
 
     async def _measured(self, commits: Offsets, work: Callable[[], object]) -> None:
         begun = asyncio.get_running_loop().time()

@@ -131,7 +131,7 @@ class Consumer:
         here, as every pattern of a classic group.
         """
         if self.settings.group_id is None:
-            raise ClientError("A consumer that subscribes needs a group; set one with --group.")
+            raise ClientError("A consumer that subscribes needs a group: set group.id (--group on the command line).")
         if isinstance(topics, str):
             raise ClientError(f"Topics are a list: write [{topics!r}].")
         await self._leave()

@@ -41,7 +41,7 @@ class Starts:
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         if self._settings.group_id is None:
-            raise ClientError("Committed offsets belong to a group; set one with --group.")
+            raise ClientError("Committed offsets belong to a group: set group.id (--group on the command line).")
         group_id, wanted = self._settings.group_id, list(partitions)
         # Retried while a transaction with some of these offsets is completing.
         return await self._cluster.retry(lambda: self.groups.offsets(group_id, wanted, stable=True))
