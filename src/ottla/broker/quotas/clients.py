@@ -56,8 +56,15 @@ class ClientQuotas:
         return bool(self.produce or self.fetch or self.request or self.mutation)
 
     def produced(self, context: RequestContext, size_bytes: int) -> int:
-        """The throttle time for a produce request of that size."""
-        return self._record(self.produce, context, size_bytes)
+        """The throttle time for a produce request of that size. `_record` in fewer steps, for the hot path."""
+        now = self._now()
+        client = (context.connection.principal.name, context.client_id or "")
+        meter = self.produce.by_client.get(client) or self.produce.of(*client, now)
+        if meter is None:
+            return 0
+        meter.used = now
+        excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
+        return _count_throttled(meter, excess_seconds) if excess_seconds else 0
 
     def requested(self, context: RequestContext, seconds: float) -> int:
         """The throttle time for a request that took this time; one window at most."""
@@ -65,7 +72,8 @@ class ClientQuotas:
 
     def fetch_bytes_max(self, context: RequestContext) -> int | None:
         """The largest answer to a fetch that can be within the quota."""
-        meter = self.fetch.of(context.principal.name, context.client_id, self._now())
+        client = (context.connection.principal.name, context.client_id or "")
+        meter = self.fetch.by_client.get(client) or self.fetch.of(*client, self._now())
         if meter is None:
             return None
         return int(meter.limit * (self._window_count - 1) * self._window_seconds)
@@ -77,10 +85,12 @@ class ClientQuotas:
         and a consumer that never gets the batch would never make progress.
         """
         now = self._now()
-        meter = self.fetch.of(context.connection.principal.name, context.client_id, now)
+        client = (context.connection.principal.name, context.client_id or "")
+        meter = self.fetch.by_client.get(client) or self.fetch.of(*client, now)
         if meter is None:
             return 0, True
-        excess_seconds = meter.record(size_bytes, now)
+        meter.used = now
+        excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
         if not excess_seconds:
             return 0, True
         throttle_ms = _milliseconds(excess_seconds)
@@ -136,10 +146,7 @@ class ClientQuotas:
         excess_seconds = meter.record(amount, now)
         if not excess_seconds:
             return 0
-        throttle_ms = _milliseconds(min(excess_seconds, longest_seconds))
-        if throttle_ms:
-            meter.count_throttled(throttle_ms)
-        return throttle_ms
+        return _count_throttled(meter, min(excess_seconds, longest_seconds))
 
     def _new_rate(self) -> WindowedRate:
         return WindowedRate(window_seconds=self._window_seconds, window_count=self._window_count)
@@ -187,6 +194,13 @@ class MutationQuota:
         if throttle_ms:
             self._meter.count_throttled(throttle_ms)
         return throttle_ms
+
+
+def _count_throttled(meter: RateMeter, excess_seconds: float) -> int:
+    throttle_ms = _milliseconds(excess_seconds)
+    if throttle_ms:
+        meter.count_throttled(throttle_ms)
+    return throttle_ms
 
 
 def _milliseconds(seconds: float) -> int:

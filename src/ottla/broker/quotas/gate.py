@@ -73,7 +73,7 @@ class Quotas:
         returns the one to answer with.
         """
         clients = self.clients
-        if clients is None or metering is Metering.NONE or context.listener.is_controller:
+        if clients is None or metering is Metering.NONE or context.connection.listener.is_controller:
             # A controller's listener serves nodes. A broker that forwards a client's request meters it itself.
             return 0
         throttle_ms = throttle_time_ms

@@ -82,7 +82,7 @@ M = TypeVar("M", bound=Meter)
 
 
 class Meters(Generic[M]):
-    __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_table")
+    __slots__ = ("_by_sharers", "_key", "_make", "_meters_max", "_table", "by_client")
 
     def __init__(self, key: str, make: Callable[[Assigned, float], M], *, meters_max: int = METERS_MAX) -> None:
         """`key` is the name of the quota; `make` makes a meter for an assigned quota at a given time."""
@@ -91,8 +91,8 @@ class Meters(Generic[M]):
         self._meters_max = meters_max
         self._table = QuotaTable(key, {})
         self._by_sharers: dict[tuple[str, str], M] = {}
-        # The meter of a user and client id; None if no quota applies to them.
-        self._by_client: dict[tuple[str, str], M | None] = {}
+        # The meter of a user and client id; None if no quota applies to them. `of` fills it; requests look here first.
+        self.by_client: dict[tuple[str, str], M | None] = {}
 
     def __bool__(self) -> bool:
         """True if there is a quota of this kind."""
@@ -104,21 +104,21 @@ class Meters(Generic[M]):
     def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Sets the quotas from the next request on. Meters keep what they have counted."""
         self._table = QuotaTable(self._key, quotas)
-        self._by_client.clear()
+        self.by_client.clear()
         if not self._table:
             self._by_sharers.clear()
 
     def of(self, user: str, client_id: str | None, now: float) -> M | None:
         client = (user, client_id or "")
         try:
-            return self._by_client[client]
+            return self.by_client[client]
         except KeyError:
             pass
         assigned = self._table.assigned(*client)
         meter = None if assigned is None else self._meter(assigned, now)
-        if len(self._by_client) >= self._meters_max:
-            self._by_client.clear()
-        self._by_client[client] = meter
+        if len(self.by_client) >= self._meters_max:
+            self.by_client.clear()
+        self.by_client[client] = meter
         return meter
 
     def all(self, now: float) -> Iterator[M]:
@@ -145,4 +145,4 @@ class Meters(Generic[M]):
         if unneeded:
             for sharers in unneeded:
                 del self._by_sharers[sharers]
-            self._by_client.clear()
+            self.by_client.clear()
