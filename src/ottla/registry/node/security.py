@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hmac
 import ssl
 from collections.abc import Mapping
@@ -27,7 +26,8 @@ class Passwords:
             return False
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
+            # Not ASCII, not base64 or not UTF-8.
             return False
         expected = self._users.get(user)
         # The comparison takes the same time for users that do not exist.
