@@ -10,7 +10,6 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError
 from ottla.client.login import Login, prove_identity
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Relogin:
             exchange = await self._login.exchange(connection.endpoint.host)
             connection.hold_requests()
             session_ms = await prove_identity(connection, self._login, exchange, timeout_ms=self._timeout_ms)
-        except ClientError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, requests must not be held for ever
             self._task = None
             connection.close(f"the login has expired, and the next one failed: {error}")
             return
