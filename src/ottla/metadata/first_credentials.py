@@ -10,7 +10,6 @@ has its first leader.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import re
@@ -51,7 +50,10 @@ def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScr
     iterations = _iterations(options.get("iterations", str(ITERATIONS_MIN)))
     salt = _decoded(options["salt"], "salt") if "salt" in options else random_bytes(_SALT_BYTES)
     if "password" in options:
-        keys = scram_keys(mechanism, options["password"], salt=salt, iterations=iterations)
+        try:
+            keys = scram_keys(mechanism, options["password"], salt=salt, iterations=iterations)
+        except ValueError as error:
+            raise CredentialError(f"The password of --add-scram for {name} cannot be used: {error}.") from None
     else:
         keys = _keys(MECHANISMS[mechanism], _decoded(options["saltedpassword"], "saltedpassword"), salt, iterations)
     return UserScramCredentialRecord(name=name, mechanism=_NUMBERS[mechanism], **keys._asdict())
@@ -77,7 +79,8 @@ def _iterations(text: str) -> int:
 def _decoded(text: str, option: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:
+        # Not ASCII, or not base64.
         raise CredentialError(f"The option {option} of --add-scram must be in base64.") from None
 
 
