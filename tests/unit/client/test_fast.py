@@ -123,3 +123,22 @@ def test_what_is_no_bytes_is_refused_and_leaves_nothing(kind: Any, key: Any, val
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler")
 def test_it_is_compiled_where_there_is_a_compiler() -> None:
     assert fast.COMPILED, "the functions were not built; `make setup` says why"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_behind_a_records_end_are_not_read_even_if_the_record_is_skipped(kind: Any) -> None:
+    # The length covers the attributes only; the deltas that follow belong to nobody.
+    payload = bytes([2, 0, 0, 0, 1, 1, 0])
+    assert decoded(kind, payload, 1, from_offset=200) == "record 0 of 1 is damaged"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_numbers_beyond_64_bits_are_refused_and_sums_wrap_around(kind: Any) -> None:
+    payload = encoded(twin, [(0, None, b"", ()), (0, None, b"", ())])
+    largest = 2**63 - 1
+    assert [one.offset for one in decoded(kind, payload, 2, base_offset=largest, from_offset=-(2**63))] == [
+        largest,
+        -(2**63),
+    ]
+    body = bytes([0, *[0xFF] * 9, 0x03, 0, 1, 1, 0])
+    assert decoded(kind, bytes([2 * len(body)]) + body, 1) == "record 0 of 1 is damaged"

@@ -253,6 +253,8 @@ static int get_varint(Reader *reader, int64_t *value, int bytes_max)
         if (reader->at == reader->end)
             return -1;
         unsigned char byte = *reader->at++;
+        if (index == VARLONG_BYTES_MAX - 1 && byte > 1)
+            return -1; /* more than 64 bits */
         bits |= (uint64_t)(byte & 0x7f) << (7 * index);
         if (!(byte & 0x80)) {
             *value = (int64_t)(bits >> 1) ^ -(int64_t)(bits & 1);
@@ -322,7 +324,8 @@ static int get_record(Reader *payload, const Batch *batch, PyObject **record)
     payload->at = reader.end;
     if (get_varint(&reader, &timestamp, VARLONG_BYTES_MAX) < 0 || get_varint(&reader, &offset, VARINT_BYTES_MAX) < 0)
         return -1;
-    offset += batch->base_offset;
+    /* Deltas of broken writers may overflow; they wrap around, as in Java. */
+    offset = (int64_t)((uint64_t)batch->base_offset + (uint64_t)offset);
     if (offset < batch->from_offset)
         return 0;
     PyObject *key = get_bytes(&reader);
@@ -331,7 +334,6 @@ static int get_record(Reader *payload, const Batch *batch, PyObject **record)
     PyObject *number = headers == NULL ? NULL : PyLong_FromLongLong(offset);
     PyObject *time = NULL;
     if (number != NULL) {
-        /* Deltas of broken writers may overflow; they wrap around, as in Java. */
         int64_t stamp = (int64_t)((uint64_t)batch->base_timestamp + (uint64_t)timestamp);
         time = batch->append_time == Py_None ? PyLong_FromLongLong(stamp) : Py_NewRef(batch->append_time);
     }

@@ -105,7 +105,9 @@ def decode_records(
                 raise IndexError
             timestamp, position = read_varint(data, position + 1, bytes_max=VARLONG_BYTES_MAX)
             offset, position = read_varint(data, position)
-            if base_offset + offset < from_offset:
+            if position > end or timestamp != _wrapped(timestamp):
+                raise IndexError
+            if _wrapped(base_offset + offset) < from_offset:
                 position = end
                 continue
             key, position = _take(data, position, end)
@@ -117,7 +119,7 @@ def decode_records(
             raise ValueError(f"record {index} of {count} is damaged") from None
         position = end
         time = _wrapped(base_timestamp + timestamp) if append_time is None else append_time
-        fields = (topic, partition, base_offset + offset, time, kind, key, value, headers, epoch)
+        fields = (topic, partition, _wrapped(base_offset + offset), time, kind, key, value, headers, epoch)
         found.append(tuple.__new__(record_type, fields))
     return found
 
