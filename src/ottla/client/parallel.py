@@ -102,6 +102,8 @@ class ParallelConsumer:
         self._pending = 0
         self._changed = asyncio.Event()
         self._stopped = False
+        # False while no worker could finish a record.
+        self._works = False
         self._failure: BaseException | None = None
 
     async def subscribe(self, *topics: str) -> None:
@@ -117,6 +119,7 @@ class ParallelConsumer:
         loop = asyncio.get_running_loop()
         tasks = [asyncio.ensure_future(self._work()) for _ in range(self._workers)]
         commit_at = loop.time() + self._commit_interval
+        self._works = True
         try:
             while not self._stopped and self._failure is None:
                 self._throttle()
@@ -128,6 +131,7 @@ class ParallelConsumer:
             while self._pending and self._failure is None:
                 await self._wait()
         finally:
+            self._works = False
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -215,8 +219,10 @@ class ParallelConsumer:
     async def _on_revoked(self, partitions: list[TopicPartition]) -> None:
         try:
             async with asyncio.timeout(self._revoke_timeout):
-                while self._failure is None and not all(
-                    self._progress[one].is_idle for one in partitions if one in self._progress
+                while (
+                    self._works
+                    and self._failure is None
+                    and not all(self._progress[one].is_idle for one in partitions if one in self._progress)
                 ):
                     await self._wait()
         except TimeoutError:

@@ -94,17 +94,36 @@ class RetryingConsumer:
         """Polls once; returns the number of records that were handled or sent on."""
         self._wake()
         done: dict[TopicPartition, int] = {}
+        slept: set[TopicPartition] = set()
         count = 0
-        for record in await self._consumer.poll(self._poll_ms(timeout_ms)):
+        records = await self._consumer.poll(self._poll_ms(timeout_ms))
+        for index, record in enumerate(records):
             partition = TopicPartition(record.topic, record.partition)
-            if partition in self._asleep or self._sleeps(partition, record):
+            if partition in slept:
                 continue
-            await self._process(record)
+            # A rebalance inside the poll may have ended the pause of a partition that sleeps.
+            self._asleep.pop(partition, None)
+            if self._sleeps(partition, record):
+                slept.add(partition)
+                continue
+            try:
+                await self._process(record)
+            except BaseException:
+                self._go_back([one for one in records[index:] if (one.topic, one.partition) not in slept])
+                raise
             done[partition] = record.offset + 1
             count += 1
         if done:
             await self._consumer.commit(done)
         return count
+
+    def _go_back(self, records: Sequence[ConsumedRecord]) -> None:
+        """Moves before records that were not handled: a later run polls them again, and commits none of them unseen."""
+        assigned = set(self._consumer.assignment)
+        for record in reversed(records):
+            partition = TopicPartition(record.topic, record.partition)
+            if partition in assigned:
+                self._consumer.seek(partition, record.offset, leader_epoch=record.leader_epoch)
 
     async def _process(self, record: ConsumedRecord) -> None:
         try:

@@ -1,0 +1,139 @@
+"""Retrying and parallel consumers over a consumer that a test scripts: no record is committed before it was handled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from ottla.client.consumer import ConsumedRecord, ConsumerSettings
+from ottla.client.errors import TimedOut
+from ottla.client.parallel import ParallelConsumer
+from ottla.client.retries import RetryingConsumer, RetryTopics
+from ottla.model.ids import TopicPartition
+
+SOURCE = TopicPartition("s", 0)
+TOPICS = RetryTopics(source="s", group="g", delays_ms=(3_600_000,))
+RETRY = TopicPartition(TOPICS.retries[0], 0)
+
+
+class Scripted:
+    """A consumer of partitions with so many records. `rebalance` assigns all anew, which ends their pauses."""
+
+    def __init__(self, counts: Mapping[TopicPartition, int]) -> None:
+        self.settings = ConsumerSettings(group_id="g", auto_commit=False)
+        self.counts = counts
+        self.committed = dict.fromkeys(counts, 0)
+        self.rebalances = False
+        self.listener: dict[str, Any] = {}
+        self._assign()
+
+    def _assign(self) -> None:
+        self.positions = dict(self.committed)
+        self.paused: list[TopicPartition] = []
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return list(self.positions)
+
+    async def subscribe(self, _topics: Any, **listener: Any) -> None:
+        self.listener = listener
+
+    async def poll(self, _timeout_ms: int) -> list[ConsumedRecord]:
+        await asyncio.sleep(0)
+        if self.rebalances:
+            self.rebalances = False
+            self._assign()
+        found = []
+        for one, count in self.counts.items():
+            if one not in self.paused:
+                # From the future, so no delay is over during a test.
+                found += [
+                    ConsumedRecord(*one, offset, 1 << 60, 0, None, b"", (), 0)
+                    for offset in range(self.positions[one], count)
+                ]
+                self.positions[one] = count
+        return found
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.committed |= offsets
+
+    def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int) -> None:
+        self.positions[partition] = offset
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.paused += partitions
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.paused = [one for one in self.paused if one not in partitions]
+
+
+class NoRoom:
+    """A producer that cannot send."""
+
+    async def send_and_wait(self, *_: Any, **__: Any) -> None:
+        raise TimedOut("no room")
+
+
+def test_records_behind_one_that_could_not_be_sent_on_are_polled_again() -> None:
+    handled: list[int] = []
+    bad = {1}
+
+    async def handle(record: ConsumedRecord) -> None:
+        if record.offset in bad:
+            raise ValueError
+        handled.append(record.offset)
+
+    async def whole() -> None:
+        consumer: Any = Scripted({SOURCE: 4})
+        producer: Any = NoRoom()
+        retrying = RetryingConsumer(consumer, producer, TOPICS, handle)
+        with pytest.raises(TimedOut):
+            await retrying.run_once()
+        assert consumer.committed[SOURCE] <= 1
+        bad.clear()
+        await retrying.run_once()
+        assert handled == [0, 1, 2, 3]
+        assert consumer.committed[SOURCE] == 4
+
+    asyncio.run(whole())
+
+
+def test_a_rebalance_does_not_skip_the_records_of_a_partition_that_sleeps() -> None:
+    async def handle(_: ConsumedRecord) -> None:
+        raise AssertionError
+
+    async def whole() -> None:
+        consumer: Any = Scripted({RETRY: 3})
+        producer: Any = NoRoom()
+        retrying = RetryingConsumer(consumer, producer, TOPICS, handle)
+        for _ in range(2):
+            assert await retrying.run_once() == 0
+            assert (consumer.positions[RETRY], consumer.paused) == (0, [RETRY])
+            consumer.rebalances = True
+
+    asyncio.run(whole())
+
+
+def test_after_a_cancelled_run_a_revocation_waits_for_nobody() -> None:
+    async def handle(record: ConsumedRecord) -> None:
+        if record.offset:
+            await asyncio.Event().wait()
+
+    async def whole() -> None:
+        consumer: Any = Scripted({SOURCE: 2})
+        parallel = ParallelConsumer(consumer, handle, revoke_timeout_ms=3_600_000)
+        await parallel.subscribe("s")
+        task = asyncio.ensure_future(parallel.run())
+        while parallel._pending != 1:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with asyncio.timeout(30):
+            await consumer.listener["on_revoked"]([SOURCE])
+        assert consumer.committed[SOURCE] == 1
+
+    asyncio.run(whole())
