@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,3 +101,12 @@ def test_sequence_numbers_wrap_and_restart_with_an_epoch() -> None:
     assert identity.take(ONE, 2**31 - 1) == 0
     assert identity.take(ONE, 3) == 2**31 - 1
     assert identity.take(ONE, 1) == 2
+
+
+def test_a_refused_record_leaves_no_timestamp_in_its_batch() -> None:
+    batch = new_batch()
+    batch.append(None, b"1", (), 5)
+    text: Any = "not bytes"
+    with pytest.raises(TypeError):
+        batch.append(None, text, (), 9)
+    assert (batch.count, batch.max_timestamp) == (1, 5)

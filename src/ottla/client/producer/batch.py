@@ -175,9 +175,10 @@ class ProducerBatch:
         count = self.count
         if not count:
             self.base_timestamp = self.max_timestamp = timestamp
-        elif timestamp > self.max_timestamp:
-            self.max_timestamp = timestamp
         append_record(self.payload, timestamp - self.base_timestamp, count, key, value, headers)
+        if timestamp > self.max_timestamp:
+            # After the encoding: a refused record must not leave its timestamp in the header.
+            self.max_timestamp = timestamp
         self.room = self.limit - HEADER_SIZE - len(self.payload)
         self.count = count + 1
         return count
