@@ -18,6 +18,7 @@ from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import ATTRIBUTES_POSITION
 from ottla.records.record import Record
+from ottla.serdes.protocol import Deserializer
 from ottla.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from tests.unit.client.consuming import OneNode, consume, until
 
@@ -257,3 +258,46 @@ def test_where_nothing_can_be_read_it_is_told() -> None:
         assert raised.value.code == ErrorCode.LEADER_NOT_AVAILABLE
 
     run(work, auto_offset_reset="earliest")
+
+
+def test_whatever_a_deserializer_raises_no_record_is_skipped() -> None:
+    class Picky(Deserializer[Any]):
+        def deserialize(self, topic: str, data: Any, headers: Any = None) -> Any:
+            return {b"0": 0, b"1": 1, b"2": 2, b"4": 4, b"5": 5, b"6": 6}[data]
+
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        await consumer.poll(0)
+        broker.append(ONE, 6)
+        await until(lambda: {ONE: 6} in broker.fetches)
+        assert [record.value for record in await consumer.poll()] == [0, 1, 2]
+        for _ in range(2):
+            with pytest.raises(KeyError):
+                await consumer.poll()
+        assert consumer.position(ONE) == 3
+        consumer.seek(ONE, 4)
+        broker.append(ONE, 1)
+        assert await values(consumer, 3) == [(0, 4), (0, 5), (0, 6)]
+
+    run(work, auto_offset_reset="earliest", value_deserializer=Picky())
+
+
+def test_columns_that_cannot_be_made_count_as_not_read() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE, OTHER])
+        await consumer.poll(0)
+        broker.damaged = {2}
+        broker.append(ONE, 2)
+        broker.append(OTHER, 4)
+        await until(lambda: any(one.get(OTHER) == 4 for one in broker.fetches))
+        with pytest.raises(CorruptRecords):
+            await consumer.batches()
+        assert [consumer.position(one) for one in (ONE, OTHER)] == [0, 0]
+        broker.damaged = set()
+        broker.append(ONE, 1)
+        found = 0
+        while found < 7:
+            found += sum(batch.num_rows for batch in await consumer.batches())
+        assert [consumer.position(one) for one in (ONE, OTHER)] == [3, 4]
+
+    run(work, auto_offset_reset="earliest", check_crcs=False)

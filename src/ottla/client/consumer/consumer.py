@@ -34,8 +34,6 @@ from ottla.client.measures import CONSUMER_METRICS, Recent, tell
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.records.errors import CorruptRecords
-from ottla.serdes.protocol import SerializationError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -226,8 +224,9 @@ class Consumer:
                     break
                 try:
                     found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
-                except (CorruptRecords, ValueError, SerializationError):
-                    # The position stays before the bad batch until a seek; earlier records are returned first.
+                except Exception:
+                    # Whatever a deserializer raises, no record may be skipped: the position stays before the bad batch
+                    # until a seek. Earlier records are returned first.
                     self._fetcher.put_back(batch)
                     if not found:
                         raise
@@ -264,7 +263,14 @@ class Consumer:
         # Imported with the first batch: a consumer of records needs no Arrow.
         from ottla.client.columns.reading import columns_of
 
-        return columns_of(await self._take_batches(timeout_ms), self._deserializing, headers=headers)
+        found = await self._take_batches(timeout_ms)
+        try:
+            return columns_of(found, self._deserializing, headers=headers)
+        except BaseException:
+            # Nothing is handed out, so nothing may count as read.
+            for batch, position in reversed(found):
+                self._positions.get(batch.partition).seek(position)
+            raise
 
     async def raw_batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position."""

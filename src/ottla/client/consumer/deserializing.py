@@ -31,14 +31,16 @@ class Deserializing:
                 one.close()
 
     def apply(self, records: Sequence[ConsumedRecord]) -> list[ConsumedRecord]:
-        """The records up to the first that cannot be deserialized. Raises SerializationError if that is the first."""
+        """The records up to the first that cannot be deserialized. Raises its error if that is the first."""
         found: list[ConsumedRecord] = []
         for record in records:
             try:
                 found.append(self._applied(record))
-            except SerializationError as error:
+            except Exception as error:
                 if found:
                     return found
+                if not isinstance(error, SerializationError):
+                    raise
                 raise error.at(
                     topic=record.topic, partition=record.partition, offset=record.offset
                 ) from error.__cause__

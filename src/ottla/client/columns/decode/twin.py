@@ -50,6 +50,7 @@ class Columns:
         end: int,
     ) -> None:
         if self._size + len(payload) > _INT32_MAX:
+            self._reset()
             raise OverflowError("more bytes than one Arrow batch can hold")
         try:
             records = decode_records(payload, count, base_offset=base_offset, base_timestamp=base_timestamp)
