@@ -11,7 +11,7 @@ import pytest
 from ottla.client.errors import ClientError
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.producer.accumulator import Accumulator
-from ottla.client.producer.batch import Delivery
+from ottla.client.producer.batch import Delivery, ProducerBatch
 from ottla.client.producer.partitioner import RoundRobinPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.sender import Sender
@@ -416,3 +416,20 @@ def test_a_sender_that_fails_leaves_no_record_waiting(monkeypatch: pytest.Monkey
         assert (await sending.send(b"y")).offset == 0
 
     run(accepts, work)
+
+
+def test_a_batch_that_cannot_be_encoded_fails_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(sending: Sending) -> None:
+        def fails(*_: Any, **__: Any) -> Any:
+            raise MemoryError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ProducerBatch, "encode", fails)
+            with pytest.raises(ClientError, match="MemoryError"):
+                await sending.send(b"x")
+        await sending.send(b"y")
+        assert sending.batches.available_bytes == ProducerSettings().buffer_bytes
+        assert not sending.batches.unfinished
+        await until(lambda: not sending.sender.requests_in_flight)
+
+    run(accepts, work, idempotent=False)

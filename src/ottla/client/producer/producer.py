@@ -27,9 +27,7 @@ from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
-from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.serdes.protocol import SerializationError
 
 if TYPE_CHECKING:
     from ottla.client.columns.sending import TableDelivery
@@ -122,9 +120,7 @@ class Producer:
         if (info := self._ready(topic)) is not None:
             delivery = self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
             if self._batches.closed_count >= CLOSED_BATCHES_MAX:
-                # A loop of sends would otherwise keep the sender waiting until the buffer is full.
-                self._batches.closed_count = 0
-                await asyncio.sleep(0)
+                await self._let_sender_work()
             return delivery
         async with self._turns.turn(topic):
             info = await self._prepare(topic)
@@ -314,7 +310,8 @@ class Producer:
 
         try:
             return await self._append(self._serialized(record), on_acknowledgement)
-        except (ClientError, KafkaError, SerializationError) as error:
+        except Exception as error:
+            # Also an error of a serializer: every interceptor that saw the record sees its end.
             observed(RecordMetadata(record.topic, -1 if record.partition is None else record.partition, -1, -1), error)
             raise
 
@@ -329,10 +326,18 @@ class Producer:
             value = value_serializer.serialize(topic, value, own)
         return record._replace(value=value, key=key, headers=own)
 
+    async def _let_sender_work(self) -> None:
+        """A loop of sends would otherwise keep the sender waiting until the buffer is full."""
+        if self._batches.closed_count >= CLOSED_BATCHES_MAX:
+            self._batches.closed_count = 0
+            await asyncio.sleep(0)
+
     async def _append(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
         topic, value, key, headers, partition, timestamp = record
         if (info := self._ready(topic)) is not None:
-            return self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
+            delivery = self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
+            await self._let_sender_work()
+            return delivery
         async with self._turns.turn(topic):
             info = await self._prepare(topic)
             return self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)

@@ -271,6 +271,11 @@ class Sender:
                 self._landed(batch, error)
             self._cluster.metadata.topics.pop(batches[0].partition.topic, None)
             await self._learn({batch.partition.topic for batch in batches})
+        except Exception as error:
+            # A defect, such as a codec that fails: records must not wait for ever.
+            logger.exception("A request of a producer has failed.")
+            for batch in batches:
+                self._landed(batch, ClientError(f"The request has failed: {error!r}"))
         else:
             answers = {} if response is None else answers_by_partition(response, self._cluster.metadata.names)
             for batch in batches:
