@@ -348,3 +348,31 @@ def test_half_a_surrogate_pair_is_no_text(registry: RegistryProcess, subject: st
     body = {"schema": '"string"', "metadata": {"properties": {"a": "\ud800"}}}
     assert registry.code("POST", f"/subjects/{subject}/versions", body) == (422, 422)
     assert registry.code("GET", f"/schemas/ids/{'9' * 5_000}") == (404, 404)
+
+
+def test_a_version_of_a_deleted_subject_is_not_found(registry: RegistryProcess, subject: str) -> None:
+    registry.register(subject, PERSON)
+    registry.register(subject, WITH_AGE)
+    assert registry.ask("DELETE", f"/subjects/{subject}/versions/1") == (200, 1)
+    assert registry.code("GET", f"/subjects/{subject}/versions/1") == (404, 40402)
+    assert registry.ask("DELETE", f"/subjects/{subject}") == (200, [2])
+    for version in ("1", "latest"):
+        assert registry.code("GET", f"/subjects/{subject}/versions/{version}") == (404, 40401)
+    assert registry.get(f"/subjects/{subject}/versions/1?deleted=true")["version"] == 1
+
+
+def test_an_address_may_end_with_a_context(registry: RegistryProcess, subject: str) -> None:
+    context = f".{subject}"
+    with SchemaRegistryClient({"url": f"{registry.url}/contexts/{context}"}) as client:
+        first = client.register_schema("a/b", Schema(PERSON, "AVRO"))
+        assert client.get_subjects() == [f":{context}:a/b"]
+        assert client.get_latest_version("a/b").subject == f":{context}:a/b"
+        assert (
+            client.get_schema(first).schema_str == registry.get(f"/schemas/ids/{first}?subject=:{context}:")["schema"]
+        )
+        client.set_compatibility("a/b", "NONE")
+        client.set_compatibility(level="FULL")
+        assert client.test_compatibility("a/b", Schema(RENAMED, "AVRO"))
+    assert registry.get(f"/config/:{context}:")["compatibilityLevel"] == "FULL"
+    assert registry.get("/config")["compatibilityLevel"] == "BACKWARD"
+    assert registry.code("GET", f"/contexts/{context}/unknown") == (404, 404)

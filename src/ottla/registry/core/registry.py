@@ -91,9 +91,7 @@ class Registry:
         number = _version_number(text)
         versions = self.state.versions(subject, with_deleted=with_deleted)
         if not versions:
-            if not self.state.versions(subject, with_deleted=True) or number is None:
-                raise RegistryError.subject_not_found(subject)
-            raise RegistryError.version_not_found(number)
+            raise RegistryError.subject_not_found(subject)
         if number is None:
             return versions[-1]
         found = next((version for version in versions if version.version == number), None)

@@ -17,6 +17,7 @@ from yarl import URL
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.node.answers import CONTENT_TYPE, error_answer
 from ottla.registry.node.compatibility_routes import compatibility_routes
+from ottla.registry.node.context_paths import in_context
 from ottla.registry.node.key_routes import key_routes
 from ottla.registry.node.schema_routes import schema_routes
 from ottla.registry.node.security import Passwords, TlsFiles
@@ -64,6 +65,7 @@ class RegistryServer:
                     app.router.add_route(method, each, handler)
                     if method == "GET":
                         app.router.add_route("HEAD", each, handler)
+        app.router.add_route("*", "/contexts/{context}/{rest:.+}", in_context)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
         context = None if self._tls is None else self._tls.server_context()
