@@ -177,9 +177,6 @@ class ConnectionContext:
         self.is_forwarded = False
         self.authorizer: Authorizer = authorizer if authorizer is not None else AllowAll()
         self.quota: QuotaManager = quota if quota is not None else Unlimited()
-        # Made with the first shortcut that needs a decision of an authorizer. The principal and the address must not
-        # change from then on.
-        self.decisions: DecisionCache | None = None
         # The counters of the connection's last request, and of the way of its answer to the client.
         self.last_statistics: ApiStatistics | None = None
         # True once the connection is closed. Set by the connection.
@@ -196,6 +193,9 @@ class ConnectionContext:
         """The client has proved to be this principal, or the one that `principal.builder.class` makes of it."""
         builder = self.principal_builder
         self.principal = principal if builder is None else builder(self, principal)
+        # Made with the first shortcut that needs a decision of an authorizer, for this principal and address: a builder
+        # may name the client in another way when it logs in again.
+        self.decisions: DecisionCache | None = None
 
 
 PrincipalBuilder = Callable[[ConnectionContext, Principal], Principal]

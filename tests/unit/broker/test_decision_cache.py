@@ -6,7 +6,7 @@ import pytest
 
 from ottla.broker import authorization
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.context import ConnectionContext, ListenerInfo, RequestContext
+from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
 from tests.support.shortcuts import RuleAuthorizer
 
 LISTENER = ListenerInfo(
@@ -43,6 +43,18 @@ def test_a_change_of_the_rules_drops_every_decision() -> None:
     authorizer.deny()
     assert request.allows_cached(Operation.WRITE, TOPIC, "a")
     assert authorizer.asked == 3
+
+
+def test_a_client_that_logs_in_again_begins_without_decisions() -> None:
+    authorizer = RuleAuthorizer()
+    request = context(authorizer)
+    names = iter(("bob", "carol"))
+    request.connection.principal_builder = lambda _, principal: Principal(principal.type, next(names))
+    for asked, name in ((1, "bob"), (2, "carol")):
+        request.connection.identify(Principal("User", "alice"))
+        assert str(request.principal) == f"User:{name}"
+        assert request.allows_cached(Operation.WRITE, TOPIC, "a")
+        assert authorizer.asked == asked
 
 
 def test_the_cache_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
