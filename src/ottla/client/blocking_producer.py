@@ -8,6 +8,7 @@ the buffer of the producer is full.
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from ottla.client.columns.sending import WrittenBatch
 
 __all__ = ["BlockingProducer", "DeliveryFuture"]
+
+logger = logging.getLogger(__name__)
 
 # Records that wait for the loop; sends wait while there are more.
 _QUEUE_MAX = 5_000
@@ -189,8 +192,13 @@ class BlockingProducer(Blocking):
 
         def done(metadata: RecordMetadata, error: Exception | None) -> None:
             future.set(metadata if error is None else error)
-            if on_delivery is not None:
+            if on_delivery is None:
+                return
+            try:
                 on_delivery(metadata, error)
+            except Exception:
+                # It must not end the task that takes the other records.
+                logger.exception("The delivery callback of a record of %s failed.", metadata.topic)
 
         try:
             await self._producer.send(

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
-from ottla.client.blocking import LoopThread
+from ottla.client.blocking import BlockingProducer, LoopThread
+from ottla.client.errors import ClientClosed
+from ottla.client.settings import ClientSettings
 
 
 def test_what_an_interrupted_caller_waited_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,3 +49,18 @@ def test_a_failure_is_the_callers() -> None:
             thread.call(work())
     finally:
         thread.close()
+
+
+def test_a_callback_that_fails_stops_no_other_record() -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("my own defect")
+
+    producer = BlockingProducer(ClientSettings(bootstrap_servers=()))
+    try:
+        # A closed producer refuses both; the second must be told as well.
+        producer._thread.call(producer._producer.close())
+        first = producer.send("t", b"1", on_delivery=fails)
+        assert isinstance(first.exception(10), ClientClosed)
+        assert isinstance(producer.send("t", b"2").exception(10), ClientClosed)
+    finally:
+        producer.close()
