@@ -50,7 +50,7 @@ class Relogin:
             exchange = await self._login.exchange(connection.endpoint.host)
             connection.hold_requests()
             session_ms = await prove_identity(connection, self._login, exchange, timeout_ms=self._timeout_ms)
-        except Exception as error:  # noqa: BLE001 - whatever it is, requests must not be held for ever
+        except Exception as error:  # noqa: BLE001 - any error must end the connection: its requests wait for this login
             self._task = None
             connection.close(f"the login has expired, and the next one failed: {error}")
             return

@@ -41,8 +41,8 @@ def handle(
     if not context.allows(Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         # As Kafka: the error again, for a user without a name.
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        nobody = DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None)
-        return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=[nobody])
+        refusal = DescribeUserScramCredentialsResult(user="", error_code=code, error_message=None)
+        return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=[refusal])
     credentials = broker.metadata.image.scram
     if not request.users:
         return answer_in_slices(_describe_all(credentials), context, broker)

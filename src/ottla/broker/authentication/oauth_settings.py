@@ -1,4 +1,4 @@
-"""The settings of OAUTHBEARER. A node does not start if they would let in tokens that nobody has checked.
+"""The settings of OAUTHBEARER. A node does not start if they would accept unchecked tokens.
 
 - Without keys, an issuer and an audience no token could be trusted (CVE-2026-33557, CVE-2026-110985).
 - The address or the file of the keys must be in the node's list of allowed ones (CVE-2025-27817).

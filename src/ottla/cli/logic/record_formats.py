@@ -1,4 +1,4 @@
-"""`--key-format` and `--value-format`: records as text, whatever their bytes are.
+"""`--key-format` and `--value-format`: the conversion of records from and to text.
 
 `consume` prints a decoded key or value as JSON or text; `produce` reads the same text. The formats of schemas need a
 registry, from which the schema comes: by the id in the record, or the latest version of the topic's subject.

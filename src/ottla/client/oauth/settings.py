@@ -5,7 +5,7 @@
 | a token endpoint | `sasl.oauthbearer.token.endpoint.url`, and the client's id and secret |
 | a file | `sasl.oauthbearer.token.endpoint.url=file:///...` |
 | a function of the program | `sasl.login.callback.handler.class`, where a program has a function instead of a name |
-| nobody: it is unsecured | the option `unsecuredLoginStringClaim_sub` of the login module |
+| the client itself, unsigned | the option `unsecuredLoginStringClaim_sub` of the login module |
 """
 
 from __future__ import annotations

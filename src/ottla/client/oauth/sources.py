@@ -1,4 +1,4 @@
-"""Where tokens come from: a function of the program, a file, a token endpoint, or nobody (unsecured, for tests)."""
+"""Sources of tokens: a function of the program, a file, a token endpoint, or the client (unsigned, for tests)."""
 
 from __future__ import annotations
 

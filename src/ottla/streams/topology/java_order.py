@@ -43,7 +43,7 @@ class _Entry:
 
 
 class TreeSet:
-    """A red-black tree that compares only while names are added, with whatever the comparator says then."""
+    """A red-black tree that compares names only when they are added, with the comparator's answer of that moment."""
 
     def __init__(self, compare: Callable[[str, str], int]) -> None:
         self._compare = compare

@@ -82,7 +82,7 @@ class Answer(Protocol):
     close_reason: str | None
     # What the connection holds in memory for it.
     held_bytes: int
-    # True if no later request may be started before this one is answered, whatever its API.
+    # True if every later request waits until this one is answered, also one of the same API.
     holds_back: bool
 
     def left(self, now: float) -> None:
