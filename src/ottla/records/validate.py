@@ -79,6 +79,7 @@ class ProduceSettings:
         "decompressed_bytes_max",
         "is_compacted",
         "max_message_bytes",
+        "mirror_name",
         "timestamp_after_max_ms",
         "timestamp_before_max_ms",
         "uses_append_time",
@@ -95,6 +96,7 @@ class ProduceSettings:
         compression: Codec | None = None,
         compression_level: int | None = None,
         decompressed_bytes_max: int = 128 * 1024 * 1024,
+        mirror_name: str = "",
     ) -> None:
         self.max_message_bytes = max_message_bytes
         self.is_compacted = is_compacted
@@ -105,7 +107,9 @@ class ProduceSettings:
         """The codec of `compression.type`; None for `producer`, which keeps the producer's codec."""
         self.compression_level = compression_level
         self.decompressed_bytes_max = decompressed_bytes_max
-        self.decodes_no_records = not is_compacted and compression is None and not uses_append_time
+        self.mirror_name = mirror_name
+        """The mirror that alone writes to the topic, with offsets of another cluster; empty for an ordinary topic."""
+        self.decodes_no_records = not is_compacted and compression is None and not uses_append_time and not mirror_name
 
     @classmethod
     def from_log_config(cls, config: LogConfig) -> ProduceSettings:
@@ -127,6 +131,7 @@ class ProduceSettings:
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             compression=compression,
             compression_level=level,
+            mirror_name=config.ottla_mirror_name,
         )
 
 

@@ -430,6 +430,15 @@ class Partition:
         self.counters.replica_bytes_in += len(records)
         return result
 
+    def append_mirrored(self, records: memoryview, headers: list[BatchHeader], *, now_ms: int) -> AppendResult:
+        """Appends batches at their own offsets, as `mirroring` has checked them."""
+        state = self.check_leader()
+        result = self.log.append_as_follower(records, headers=headers, now_ms=now_ms)
+        self.counters.produces += 1
+        self.counters.messages_in += sum(header.record_count for header in headers)
+        self._on_appended(state, len(records))
+        return result
+
     def open_append_queue(self, queue: AppendQueue) -> None:
         """A batch is validated on a worker: later batches of producers go into the queue."""
         assert self.append_queue is None, "one queue keeps the order of appends"

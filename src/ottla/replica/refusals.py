@@ -80,6 +80,13 @@ def not_enough_replicas(partition: Partition, *, in_sync: int, needed: int) -> K
     )
 
 
+def gap_of_mirror(partition: Partition, offset: int) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"{partition} ends at {partition.log.log_end_offset}: batches of its mirror continue there, not at {offset}.",
+    )
+
+
 def compacted_only(partition: Partition) -> KafkaError:
     return KafkaError(
         ErrorCode.POLICY_VIOLATION,

@@ -14,7 +14,7 @@ from ottla.model.config.broker_keys import BROKER_KEYS, DYNAMIC_ONLY_KEYS, STAND
 from ottla.model.config.keys import ConfigError, ConfigKey, Standing
 from ottla.model.config.removed_keys import IGNORED_BROKER_KEYS, REMOVED_BROKER_KEYS
 from ottla.model.config.resource_keys import CLIENT_METRICS_KEYS, GROUP_KEYS
-from ottla.model.config.topic_keys import REMOVED_TOPIC_KEYS, TOPIC_KEYS
+from ottla.model.config.topic_keys import KAFKA_TOPIC_KEYS, REMOVED_TOPIC_KEYS
 from ottla.model.config.values import REQUIRED, ConfigType, format_value
 
 from .facts import KAFKA
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 TABLES: dict[str, Mapping[str, ConfigKey]] = {
     "broker": BROKER_KEYS,
-    "topic": TOPIC_KEYS,
+    "topic": KAFKA_TOPIC_KEYS,
     "group": GROUP_KEYS,
     "client_metrics": CLIENT_METRICS_KEYS,
 }
@@ -84,7 +84,7 @@ def test_a_refusal_is_one_sentence_that_names_the_key(table: str, name: str) -> 
 
 
 def test_topic_keys_follow_the_same_broker_keys() -> None:
-    assert {name: list(key.synonyms) for name, key in TOPIC_KEYS.items()} == KAFKA["topic_synonyms"]
+    assert {name: list(key.synonyms) for name, key in KAFKA_TOPIC_KEYS.items()} == KAFKA["topic_synonyms"]
 
 
 def test_the_same_keys_stand_in_for_each_other() -> None:
@@ -115,7 +115,7 @@ def test_every_key_says_what_it_is_for(table: str, name: str) -> None:
 def test_no_key_is_in_two_tables_of_the_past() -> None:
     assert not (IGNORED_BROKER_KEYS.keys() | REMOVED_BROKER_KEYS.keys()) & BROKER_KEYS.keys()
     assert not IGNORED_BROKER_KEYS.keys() & REMOVED_BROKER_KEYS.keys()
-    assert not REMOVED_TOPIC_KEYS.keys() & TOPIC_KEYS.keys()
+    assert not REMOVED_TOPIC_KEYS.keys() & KAFKA_TOPIC_KEYS.keys()
 
 
 def test_generated_files_are_up_to_date() -> None:

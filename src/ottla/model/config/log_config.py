@@ -44,6 +44,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int
+    ottla_mirror_name: str
     preallocate: bool
     remote_log_copy_disable: bool
     remote_log_delete_on_disable: bool

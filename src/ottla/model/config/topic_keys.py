@@ -16,7 +16,7 @@ from ottla.model.config.statuses import TIERED_STORAGE
 from ottla.model.config.validators import OneOf, SomeOf, ThrottledReplicas, Validator, at_least, between
 from ottla.model.config.values import ConfigType, Setting
 
-__all__ = ["COMPRESSION_TYPES", "REMOVED_TOPIC_KEYS", "TOPIC_KEYS"]
+__all__ = ["COMPRESSION_TYPES", "KAFKA_TOPIC_KEYS", "REMOVED_TOPIC_KEYS", "TOPIC_KEYS"]
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -122,7 +122,17 @@ _KEYS = (
 )
 # fmt: on
 
-TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _KEYS}
+# Keys of Ottla. DescribeConfigs shows them only where a topic sets them: tools of Kafka do not expect them.
+# fmt: off
+_OWN_KEYS = (
+    _key("ottla.mirror.name", STRING, "", None, (),
+         "The mirror that alone writes to this topic, with the offsets of its source; empty for an ordinary topic.",
+         internal=True),
+)
+# fmt: on
+
+KAFKA_TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _KEYS}
+TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {**KAFKA_TOPIC_KEYS, **{key.name: key for key in _OWN_KEYS}}
 
 # Keys of older releases and common mistakes, with the end of the error message.
 REMOVED_TOPIC_KEYS: Final[Mapping[str, str]] = {

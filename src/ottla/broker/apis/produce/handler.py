@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.authorization import Operation, ResourceType
+from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
@@ -15,6 +15,7 @@ from ottla.model.ids import TopicPartition
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.replica.appends import append
 from ottla.replica.defects import error_of
+from ottla.replica.mirroring import append_mirrored, check_mirror
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended, fill_error
 from ottla.replica.refusals import leader_hint
@@ -184,7 +185,11 @@ class _ProduceCall:
                     target = None if hosted is None else hosted.partitions.get(data.index)
                     if target is None:
                         target = self._find(topic, data.index)
-                    if transaction is None:
+                    mirror_name = "" if target.produce_settings is None else target.produce_settings.mirror_name
+                    if mirror_name:
+                        partition = target
+                        outcome = self._append_mirrored(partition, data.records, mirror_name)
+                    elif transaction is None:
                         # `partition` is still None if this raises: such records never reach a log, so the answer has
                         # no start offset.
                         records = _batch(data.records)
@@ -240,6 +245,16 @@ class _ProduceCall:
             timeout_ms=self.timeout_ms,
             client=self.context.connection,
         )
+
+    def _append_mirrored(self, partition: Partition, records: Records, mirror_name: str) -> AppendResult:
+        context = self.context
+        check_mirror(mirror_name, context.client_id)
+        # The batches bring their own offsets and producers, like those of a leader.
+        if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        if not isinstance(records, memoryview) or not records:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "A produce request needs a record batch for each partition.")
+        return append_mirrored(partition, records, required_acks=self.acks, now_ms=context.received_ms)
 
     def _append_in_transaction(
         self, partition: Partition, records: Records, transaction: Transaction
