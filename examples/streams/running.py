@@ -20,6 +20,7 @@ def parse(description: str, arguments: Sequence[str] | None, **topics: str) -> a
     parser.add_argument("--workers", type=int, default=1, help="Spark tasks among which partitions are divided")
     parser.add_argument("--threads", action="store_true", help="run in threads of this process, without Spark")
     parser.add_argument("--commit-interval-ms", type=int, default=100)
+    parser.add_argument("--state-dir", help="where instances keep their identity and state")
     for name, default in topics.items():
         parser.add_argument(f"--{name.replace('_', '-')}", default=default, metavar="TOPIC")
     return parser.parse_args(arguments)
@@ -34,6 +35,8 @@ def run(topology: Topology, options: argparse.Namespace) -> None:
         "num.stream.threads": options.workers,
         "commit.interval.ms": options.commit_interval_ms,
     }
+    if options.state_dir:
+        properties["state.dir"] = options.state_dir
     application = Application(topology, properties, runs_on="threads" if options.threads else "spark")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

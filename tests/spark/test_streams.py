@@ -41,6 +41,7 @@ def test_a_killed_worker_is_replaced_and_counts_stay_exact(spark_cluster: Cluste
         "application.id": "spark-words",
         "bootstrap.servers": live.bootstrap,
         "processing.guarantee": "exactly_once_v2",
+        "state.dir": live.state_directory,
         "num.stream.threads": 1,
         "commit.interval.ms": 50,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -23,9 +24,12 @@ class Live:
         self.bootstrap = bootstrap
         self._settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
         self.admin = BlockingAdmin(self._settings)
+        self._directory = tempfile.TemporaryDirectory()
+        self.state_directory = self._directory.name
 
     def close(self) -> None:
         self.admin.close()
+        self._directory.cleanup()
 
     def create(self, *names: str, partitions: int = 3) -> None:
         new = [NewTopic(name=name, partitions=partitions) for name in names]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import signal
 import subprocess
@@ -36,7 +35,6 @@ from ottla.streams import (
     TopologyError,
 )
 from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
-from ottla.streams.runtime.prepare import prepare
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -64,6 +62,8 @@ def start(live: Live, topology: Any, name: str, **properties: Any) -> Applicatio
         "bootstrap.servers": live.bootstrap,
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 20,
+        "heartbeat.interval.ms": 100,
+        "state.dir": live.state_directory,
         **{key if key.startswith("__") else key.replace("_", "."): value for key, value in properties.items()},
     }
     application = Application(topology, settings, runs_on="threads")
@@ -124,33 +124,56 @@ def test_an_application_goes_on_with_its_state_and_another_number_of_workers(liv
     assert_exact(live, f"{name}-out", expected(*written))
 
 
-def test_a_second_instance_takes_over(live: Live, name: str) -> None:
-    live.create(f"{name}-in", f"{name}-out")
+def test_instances_share_the_tasks_and_results_stay_exact(live: Live, name: str) -> None:
+    """From one instance to three and back while records come in; no task stops that need not move."""
+    live.create(f"{name}-in", f"{name}-out", partitions=4)
     topology = word_count(f"{name}-in", f"{name}-out")
-    first = start(live, topology, name)
-    second = start(live, topology, name)
-    written = lines(50)
-    live.write(f"{name}-in", written)
-    with pytest.raises(StreamsError, match="has started and taken over"):
-        first.wait(60)
-    assert first.state is State.ERROR
-    eventually(lambda: total(live, f"{name}-out") >= 100)
-    assert second.close()
-    assert_exact(live, f"{name}-out", expected(written))
+    written = [lines(200)]
+    live.write(f"{name}-in", written[-1])
+    running = [start(live, topology, name)]
+    assert tasks_of(running) == [8]
+    for shares in ([4, 4], [2, 3, 3]):
+        running.append(start(live, topology, name))
+        written.append(lines(200, len(written)))
+        live.write(f"{name}-in", written[-1])
+        eventually(lambda shares=shares: sorted(tasks_of(running)) == shares)
+    members = live.admin.call(lambda admin: admin.groups.describe([name]))[name].members
+    assert len(members) == 3
+    assert sum(len(member.assignment) for member in members) == 8
+    while len(running) > 1:
+        assert running.pop(0).close()
+        written.append(lines(200, len(written)))
+        live.write(f"{name}-in", written[-1])
+        eventually(lambda: sum(tasks_of(running)) == 8)
+    eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
+    eventually(lambda: live.lag(name) == 0)
+    assert running[0].close()
+    assert_exact(live, f"{name}-out", expected(*written))
 
 
-def test_all_earlier_workers_are_fenced_before_a_new_one_reads(live: Live, name: str) -> None:
-    """With another number of workers, a partition would be restored while its earlier worker still commits."""
+def tasks_of(applications: list[Application]) -> list[int]:
+    return [sum(len(report["tasks"]) for report in one.statistics().values()) for one in applications]
+
+
+def test_a_worker_that_the_group_has_removed_commits_nothing(live: Live, name: str) -> None:
+    """An instance that was silent too long begins again from what was committed, and nothing is doubled."""
     live.create(f"{name}-in", f"{name}-out")
-    topology = word_count(f"{name}-in", f"{name}-out")
-    first = start(live, topology, name)
-    live.write(f"{name}-in", lines(10))
-    eventually(lambda: total(live, f"{name}-out") >= 20)
-    asyncio.run(prepare(topology, first.config))
-    live.write(f"{name}-in", lines(10))
-    with pytest.raises(StreamsError, match="has started and taken over"):
-        first.wait(30)
-    assert total(live, f"{name}-out") == 20
+    application = start(live, word_count(f"{name}-in", f"{name}-out"), name)
+    for turn in range(3):
+        live.write(f"{name}-in", lines(20, turn))
+        live.admin.call(lambda admin: admin.groups.remove_members(name))
+    eventually(lambda: total(live, f"{name}-out") >= 120)
+    eventually(lambda: live.lag(name) == 0)
+    assert application.close()
+    assert_exact(live, f"{name}-out", expected(*(lines(20, turn) for turn in range(3))))
+
+
+def test_instances_with_another_topology_are_refused(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-other", f"{name}-out")
+    first = start(live, word_count(f"{name}-in", f"{name}-out"), name)
+    with pytest.raises(StreamsError, match="run another topology"):
+        start(live, word_count(f"{name}-other", f"{name}-out"), name).wait(30)
+    assert first.close()
 
 
 def test_a_partitioner_knows_the_number_of_partitions(live: Live, name: str) -> None:
@@ -172,6 +195,7 @@ def test_counts_are_exact_through_kills(live: Live, name: str) -> None:
     live.create(f"{name}-in", f"{name}-out")
     command = [sys.executable, "-m", "examples.streams.word_count", "--threads", "--workers", "2"]
     command += ["--bootstrap-server", live.bootstrap, "--application-id", name, "--commit-interval-ms", "50"]
+    command += ["--state-dir", live.state_directory]
     command += ["--input", f"{name}-in", "--output", f"{name}-out"]
     written: list[list[tuple[None, str]]] = []
     for turn in range(4):

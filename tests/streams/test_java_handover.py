@@ -47,6 +47,7 @@ def ours(live: Live) -> Application:
         "application.id": "counting",
         "bootstrap.servers": live.bootstrap,
         "processing.guarantee": "exactly_once_v2",
+        "state.dir": live.state_directory,
         "default.key.serde": TEXT,
         "default.value.serde": TEXT,
     }

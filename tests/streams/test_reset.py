@@ -27,6 +27,7 @@ def start(live: Live) -> Application:
         "application.id": "words",
         "bootstrap.servers": live.bootstrap,
         "processing.guarantee": "exactly_once_v2",
+        "state.dir": live.state_directory,
     }
     application = Application(build("lines", "counts"), settings, runs_on="threads")
     application.start()

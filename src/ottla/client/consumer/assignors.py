@@ -49,8 +49,9 @@ Assignor = Callable[[Members, Mapping[str, int], Racks], Assignment]
 class GroupAssignor(Protocol):
     """An assignor of one's own. All members of the group need it under the same name.
 
-    Optional attributes: `is_cooperative`, True if members keep their partitions while they join again; and
-    `subscription_data(topics) -> bytes`, which the leader finds as `user_data`.
+    Optional attributes: `is_cooperative`, True if members keep their partitions while they join again;
+    `subscription_data(topics) -> bytes`, which the leader finds as `user_data`; `assignment_data(member_id) -> bytes`,
+    asked by the leader after `assign`; and `on_assignment(partitions, data, generation)`, which gets it at the member.
     """
 
     name: str

@@ -160,6 +160,11 @@ class Consumer:
         """The member of the group, as `Producer.send_offsets` takes it."""
         return None if self._membership is None else self._membership.identity
 
+    def enforce_rebalance(self) -> None:
+        """Makes a member of a classic group join again at the next poll, as after a change of its subscription data."""
+        if self._membership is not None:
+            self._membership.enforce_rebalance()
+
     # Positions.
 
     def pause(self, *partitions: TopicPartition) -> None:

@@ -135,6 +135,9 @@ class ClassicMembership(Membership):
         if content is None:
             return None
         assignment = decode_assignment(content)
+        on_assignment = getattr(self._assignors.get(joined.protocol_name or ""), "on_assignment", None)
+        if on_assignment is not None:
+            on_assignment(assignment, decode_user_data(content), joined.generation_id)
         await self._cluster.refresh(self._topics)
         # From now on the session needs heartbeats, also if the application polls late.
         self._task = asyncio.ensure_future(self._heartbeats())
@@ -193,7 +196,11 @@ class ClassicMembership(Membership):
             assignment = ASSIGNORS[name](members, counts, racks)
         else:
             raise ClientError(f"The group chose the assignor {joined.protocol_name!r}, which is not known here.")
-        return {member_id: encode_assignment(assignment.get(member_id, [])) for member_id in members}
+        data = getattr(own, "assignment_data", None)
+        return {
+            member_id: encode_assignment(assignment.get(member_id, []), b"" if data is None else data(member_id))
+            for member_id in members
+        }
 
     async def _heartbeats(self) -> None:
         now = asyncio.get_running_loop().time
@@ -228,9 +235,14 @@ class ClassicMembership(Membership):
         self._rejoin = True
         self._due.set()
 
+    def enforce_rebalance(self) -> None:
+        self._join_at_next_poll()
 
-def encode_assignment(partitions: list[TopicPartition]) -> bytes:
-    assignment = ConsumerProtocolAssignment(assigned_partitions=_protocol_partitions(partitions))
+
+def encode_assignment(partitions: list[TopicPartition], user_data: bytes = b"") -> bytes:
+    assignment = ConsumerProtocolAssignment(
+        assigned_partitions=_protocol_partitions(partitions), user_data=memoryview(user_data) if user_data else None
+    )
     return _ASSIGNMENT_VERSION.to_bytes(2, "big") + encode(assignment, _ASSIGNMENT_VERSION)
 
 
@@ -244,6 +256,15 @@ def decode_assignment(content: memoryview) -> list[TopicPartition]:
         for topic in assignment.assigned_partitions
         for partition in topic.partitions
     )
+
+
+def decode_user_data(content: memoryview) -> bytes:
+    """What an assignor of one's own has added to the assignment of a member."""
+    if len(content) < 2:
+        return b""
+    version = min(int.from_bytes(content[:2], "big"), _ASSIGNMENT_VERSION)
+    assignment, _ = decode(ConsumerProtocolAssignment, content, version, 2)
+    return bytes(assignment.user_data or b"")
 
 
 def _decode_subscription(content: memoryview, *, is_sticky: bool) -> MemberSubscription:

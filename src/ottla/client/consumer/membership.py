@@ -90,6 +90,9 @@ class Membership:
         """Joins or applies a new assignment, if that is due, up to a deadline. Called by the consumer's poll."""
         raise NotImplementedError
 
+    def enforce_rebalance(self) -> None:
+        """Joins again at the next poll; in groups of the new protocol the coordinator decides about rebalances."""
+
     async def leave(self) -> None:
         """Leaves the group, if the coordinator is reachable."""
         await self._stop_heartbeats()

@@ -186,12 +186,13 @@ class Producer:
         finally:
             self._sender.flushing -= 1
 
-    async def close(self) -> None:
-        """Sends the remaining batches and closes the producer."""
+    async def close(self, *, flush: bool = True) -> None:
+        """Sends the remaining batches and closes the producer. Without a flush batches that wait are dropped."""
         if self._closed:
             return
         try:
-            await self.flush()
+            if flush:
+                await self.flush()
         finally:
             self._closed = True
             await self._sender.stop()

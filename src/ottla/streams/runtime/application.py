@@ -6,12 +6,14 @@ import asyncio
 import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import Any, Self
 
 from ottla.streams.errors import StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import ControlServer
-from ottla.streams.runtime.prepare import Prepared, prepare
+from ottla.streams.runtime.identity import Instance, WorkerIdentity
+from ottla.streams.runtime.prepare import Prepared, prepare, remove_surplus_members
 from ottla.streams.runtime.spark_job import run_on_spark, run_worker
 from ottla.streams.topology.topology import Topology
 
@@ -64,6 +66,7 @@ class Application:
         self._control: ControlServer | None = None
         self._context: Any = None
         self._thread: threading.Thread | None = None
+        self._instance: Instance | None = None
 
     @property
     def state(self) -> State:
@@ -129,14 +132,16 @@ class Application:
     def _run(self) -> None:
         try:
             prepared = asyncio.run(prepare(self._topology, self.config))
+            self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
+            asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
             self._control = ControlServer(self._on_report, self._control_host)
             if self._state is State.PENDING_SHUTDOWN:
                 return
             results = self._on_threads(prepared) if self._runs_on == "threads" else self._on_spark(prepared)
             if any(result["state"] == "fenced" for result in results):
                 raise StreamsError(
-                    f"Another instance of {self.config.application_id} has started and taken over; "
-                    "one application id runs once."
+                    f"Another instance of {self.config.application_id} has the same group.instance.id, or a copy of "
+                    "the same state directory; every instance needs its own."
                 )
         except BaseException as error:  # noqa: BLE001
             if self._state is not State.PENDING_SHUTDOWN:
@@ -144,7 +149,21 @@ class Application:
         finally:
             if self._control is not None:
                 self._control.close()
+            if self._instance is not None:
+                self._instance.close()
             self._set_state(State.NOT_RUNNING if self._failure is None else State.ERROR)
+
+    def _identities(self) -> list[WorkerIdentity]:
+        assert self._instance is not None
+        return [
+            WorkerIdentity(
+                application_id=self.config.application_id,
+                process_id=self._instance.process_id,
+                number=number,
+                instance_name=self.config.instance_name,
+            )
+            for number in range(self.config.workers)
+        ]
 
     def _on_spark(self, prepared: Prepared) -> list[dict[str, Any]]:
         from ottla.spark.sessions import session
@@ -154,21 +173,23 @@ class Application:
         spark = session(self.config.application_id, master=master)
         self._context = spark.sparkContext
         assert self._control is not None
-        return run_on_spark(self._context, prepared, self.config, self._control.address, self._group)
+        return run_on_spark(
+            self._context, prepared, self.config, self._control.address, self._identities(), group=self._group
+        )
 
     def _on_threads(self, prepared: Prepared) -> list[dict[str, Any]]:
         assert self._control is not None
         address, results, failures = self._control.address, [], []
 
-        def work(number: int) -> None:
+        def work(identity: WorkerIdentity) -> None:
             try:
-                results.append(run_worker(prepared, self.config, address, number))
+                results.append(run_worker(prepared, self.config, address, identity))
             except BaseException as error:  # noqa: BLE001
                 failures.append(error)
                 assert self._control is not None
                 self._control.stop_workers()
 
-        threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(self.config.workers)]
+        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._identities()]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -185,6 +206,8 @@ class Application:
             )
         if all_run and self._state is State.REBALANCING:
             self._set_state(State.RUNNING)
+        elif not all_run and self._state is State.RUNNING:
+            self._set_state(State.REBALANCING)
 
     def _set_state(self, state: State) -> None:
         with self._changed:

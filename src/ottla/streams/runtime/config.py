@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
@@ -32,6 +34,12 @@ _OWN_KEYS = {
     "repartition.purge.interval.ms",
     "statestore.cache.max.bytes",
     "transaction.timeout.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "group.instance.id",
+    "task.timeout.ms",
+    "state.dir",
 }
 _CLIENT_KEYS = {
     "client.id",
@@ -59,6 +67,14 @@ class ApplicationConfig:
     replication_factor: int
     purge_interval_ms: int
     transaction_timeout_ms: int
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    max_poll_interval_ms: int
+    # Failures of the cluster are survived for this time.
+    task_timeout_ms: int
+    # Workers append their numbers; empty: the id of the process.
+    instance_name: str
+    state_directory: str
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ApplicationConfig:
@@ -97,7 +113,13 @@ class ApplicationConfig:
             offset_reset=_reset(str(properties.get("auto.offset.reset", "earliest"))),
             replication_factor=_number(properties, "replication.factor", -1, least=-1),
             purge_interval_ms=_number(properties, "repartition.purge.interval.ms", 30_000),
-            transaction_timeout_ms=_number(properties, "transaction.timeout.ms", 60_000, least=1),
+            transaction_timeout_ms=_number(properties, "transaction.timeout.ms", 10_000, least=1),
+            session_timeout_ms=_number(properties, "session.timeout.ms", 45_000, least=1),
+            heartbeat_interval_ms=_number(properties, "heartbeat.interval.ms", 3_000, least=1),
+            max_poll_interval_ms=_number(properties, "max.poll.interval.ms", 300_000, least=1),
+            task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
+            instance_name=str(properties.get("group.instance.id", "")),
+            state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
         )
 
 

@@ -1,20 +1,18 @@
-"""Before workers start: finds the topics of users, creates those of the application, and fences older workers."""
+"""Before workers start: finds the topics of users, creates those of the application, removes members that are gone."""
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
-from ottla.client.producer import Producer, ProducerSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.streams.errors import StreamsError, TopologyError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.plan import PlannedTopic, TaskPlan, plan_tasks
 from ottla.streams.topology.topology import SourceNode, Topology
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "prepare", "remove_surplus_members"]
 
 
 class Prepared(NamedTuple):
@@ -29,8 +27,6 @@ async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
         _resolve_patterns(topology, set(partitions))
         plan = plan_tasks(topology, config.tasks, partitions)
         await _create_topics(admin, plan, config, partitions)
-        if config.is_exactly_once:
-            await _fence_earlier_workers(admin, config)
         return Prepared(topology, plan)
 
 
@@ -41,6 +37,22 @@ def _resolve_patterns(topology: Topology, names: set[str]) -> None:
             node.topics = tuple(sorted(name for name in names if node.pattern.fullmatch(name)))
             if not node.topics:
                 raise TopologyError(f"No topic matches the pattern {node.pattern.pattern} of source {node.name}.")
+
+
+async def remove_surplus_members(config: ApplicationConfig, process_id: str) -> None:
+    """An earlier run of this instance had more workers and has crashed: their tasks need not wait for time-outs."""
+    name = config.instance_name or process_id
+    async with AdminClient(config.client) as admin:
+        group = (await admin.groups.describe([config.application_id]))[config.application_id]
+        if isinstance(group, KafkaError):
+            return
+        mine = {f"{name}-{number}" for number in range(config.workers)}
+        known = {member.instance_id for member in group.members if member.instance_id}
+        surplus = [one for one in known if one.startswith(f"{name}-") and one not in mine]
+        if surplus:
+            await admin.groups.remove_members(
+                config.application_id, surplus, reason="the worker does not exist any more"
+            )
 
 
 async def _create_topics(
@@ -68,19 +80,3 @@ def _new_topic(topic: PlannedTopic, config: ApplicationConfig) -> NewTopic:
         replication_factor=config.replication_factor,
         configs=topic.configs,
     )
-
-
-async def _fence_earlier_workers(admin: AdminClient, config: ApplicationConfig) -> None:
-    """Fences all workers of an earlier run, and ends their transactions, before a new worker reads state or offsets.
-
-    With another number of workers a partition changes its transactional id. Its new worker would otherwise restore
-    while the old one still commits, because only the successor with the same number fences the old one.
-    """
-    pattern = re.escape(config.application_id) + r"-\d+"
-    found = await admin.transactions.find()
-    for transaction in found:
-        identity = transaction.transactional_id
-        if not re.fullmatch(pattern, identity):
-            continue
-        async with Producer(admin.connections, ProducerSettings(transactional_id=identity)) as producer:
-            await producer.init_transactions()

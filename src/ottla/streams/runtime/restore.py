@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.model.ids import TopicPartition
@@ -43,7 +44,9 @@ async def restore_stores(
     )
     restored = 0
     async with Consumer(cluster, settings) as consumer:
-        ends = await consumer.end_offsets(stores)
+        # The end of the log, not of its committed part: a transaction of an earlier worker whose offsets are committed
+        # may still wait for its marker in the changelog. Records up to there are read when it is decided.
+        ends = await Offsets(cluster).numbers(stores, LATEST)
         for place in sources:
             ends[place] = min(ends[place], committed.get(place, 0))
         first = await consumer.beginning_offsets(stores)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import Control, ControlAddress
+from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.prepare import Prepared
 from ottla.streams.runtime.worker import Worker
 
@@ -17,14 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["run_on_spark", "run_worker"]
 
 
-def run_worker(prepared: Prepared, config: ApplicationConfig, address: ControlAddress, number: int) -> dict[str, Any]:
+def run_worker(
+    prepared: Prepared, config: ApplicationConfig, address: ControlAddress, identity: WorkerIdentity
+) -> dict[str, Any]:
     """Runs one worker to its end, in an event loop of its own."""
 
     async def work() -> dict[str, Any]:
         control = Control(address)
         await control.open()
         try:
-            worker = Worker(prepared.topology, config, prepared.plan, number, config.workers)
+            worker = Worker(prepared.topology, config, prepared.plan, identity)
             return await worker.run(lambda: control.is_stopped, control.report)
         finally:
             await control.close()
@@ -34,15 +37,21 @@ def run_worker(prepared: Prepared, config: ApplicationConfig, address: ControlAd
 
 
 def run_on_spark(
-    context: SparkContext, prepared: Prepared, config: ApplicationConfig, address: ControlAddress, group: str
+    context: SparkContext,
+    prepared: Prepared,
+    config: ApplicationConfig,
+    address: ControlAddress,
+    identities: list[WorkerIdentity],
+    *,
+    group: str,
 ) -> list[dict[str, Any]]:
     """Returns when all workers have ended. `group` is the job group by which the job can be cancelled."""
     context.setJobGroup(group, f"streams application {config.application_id}", interruptOnCancel=True)
 
     def work(index: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
-        yield run_worker(prepared, config, address, index)
+        yield run_worker(prepared, config, address, identities[index])
 
-    numbers = context.parallelize(range(config.workers), config.workers)
+    numbers = context.parallelize(range(len(identities)), len(identities))
     results: list[dict[str, Any]] = numbers.mapPartitionsWithIndex(work).collect()
     return results
 

@@ -1,275 +1,354 @@
-"""A worker: the tasks of some partitions in one loop. Fetch, process, encode, and commit everything in one transaction.
+"""A worker: a member of the application's group that runs tasks. Fetch, process, encode, and commit in one transaction.
 
-Exactly once: the producer is initialised first, which fences an older worker with the same number and ends its open
-transaction. Then stores are restored and offsets read, and every commit covers outputs, changelogs, repartition records
-and input offsets.
+Tasks come and go with rebalances. A task that comes is opened in the background: earlier transactions are ended,
+offsets read, stores restored; the other tasks run on meanwhile. A task that goes is committed first.
+
+Exactly once: every commit covers outputs, changelogs, repartition records and input offsets, and names the member and
+its generation. The coordinator refuses it if the member was removed meanwhile; the transaction is then aborted, and the
+tasks begin again from what was committed.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
-
-from ottla.client.admin.groups import CommittedOffset
+from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
-from ottla.client.columns.decode.arrow import ArrowDecoder
-from ottla.client.consumer import ConsumedBatch, Consumer, ConsumerSettings
+from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer.listeners import RebalanceListener
+from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.producer.transaction_errors import ErrorClass, error_class
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.streams.machine.task import StreamTask
-from ottla.streams.record import NO_TIMESTAMP
-from ottla.streams.runtime.columns import ColumnTask, column_task, records_of
-from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
+from ottla.streams.errors import StreamsError
+from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.departed import end_transactions_of_departed
 from ottla.streams.runtime.global_tables import GlobalTables
+from ottla.streams.runtime.identity import WorkerIdentity
+from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
-from ottla.streams.runtime.restore import restore_stores
+from ottla.streams.runtime.task_table import ActiveTask, TaskTable
 from ottla.streams.runtime.writer import RecordWriter
 from ottla.streams.state.specification import StoreKind
-from ottla.streams.topology.topology import SourceNode, Topology
+from ottla.streams.topology.topology import Topology
 
-__all__ = ["Worker", "transactional_id"]
+__all__ = ["Worker"]
+
+_log = logging.getLogger(__name__)
 
 _IDLE_MS = 100
-# The record format with columns; older ones are read record by record.
-_MAGIC = 2
-_NO_OFFSET = (1 << 63) - 1
 _BUFFER_BYTES = 128 * 1024 * 1024
-_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+# An assignment in which tasks wait for their old workers is asked for again after this time.
+_COMPLETE_SECONDS = 10.0
+_RETRY_SECONDS = 0.2
 
 
-def transactional_id(application_id: str, number: int) -> str:
-    return f"{application_id}-{number}"
+class _NotMember(Exception):
+    """The group has removed this worker: its tasks may run elsewhere."""
 
 
-class Worker:
-    """`number` of `workers`: it has the tasks whose partition modulo `workers` is the number."""
-
-    def __init__(
-        self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, number: int, workers: int
-    ) -> None:
+class Worker(RebalanceListener):
+    def __init__(self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, identity: WorkerIdentity) -> None:
         self._topology = topology
         self._config = replace(config, tasks=replace(config.tasks, partitions=plan.partitions))
         self._plan = plan
-        self._number = number
-        self._planned = [task for task in plan.tasks if task.partition % workers == number]
-        self._tasks: list[tuple[PlannedTask, StreamTask]] = []
-        self._by_partition: dict[TopicPartition, StreamTask] = {}
-        # Partitions whose tasks have a column form.
-        self._columns: dict[TopicPartition, tuple[ColumnTask, ArrowDecoder]] = {}
-        # What the next commit covers, and the offset from which records are new.
-        self._ends: dict[TopicPartition, int] = {}
-        self._next: dict[TopicPartition, int] = {}
+        self._identity = identity
+        self._planned = {place: task for task in plan.tasks for place in task_places(task)}
+        self._assignor = TaskAssignor(plan, identity)
+        self._tasks = TaskTable()
+        # Tasks that are being opened.
+        self._opening: dict[str, PlannedTask] = {}
+        self._opener_task: asyncio.Task[list[ActiveTask]] | None = None
         self._is_open = False
+        # False until the first assignment has come.
+        self._is_assigned = False
+        # True if uncommitted work must be forgotten before the next step.
+        self._must_begin_again = False
+        self._is_closing = False
         self._due = 0.0
         self._purge_due = 0.0
+        self._complete_due = 0.0
+        # The time of the last failure that was not followed by a commit.
+        self._trouble_since: float | None = None
+        self._told: tuple[str, int] = ("", 0)
         self.statistics: dict[str, Any] = {
-            "worker": number,
+            "worker": identity.number,
             "records": 0,
             "commits": 0,
             "restored": 0,
+            "tasks": [],
             "state": "starting",
         }
 
     async def run(self, should_stop: Callable[[], bool], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-        """Works until it is stopped or fenced by a newer worker with the same number."""
+        """Works until it is stopped, or until another worker has its identity."""
         self._cluster = Cluster(self._config.client)
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
+        is_fenced = False
         try:
             await self._open()
-            self._report(report, "running")
+            self._report(report, "rebalancing")
             while not should_stop():
-                await self._step(report)
-            await self._commit()
+                await self._guarded_step(report)
+            await self._leave()
             self._report(report, "stopped")
         except KafkaError as error:
-            if error.code not in _FENCED:
+            if error.code is not ErrorCode.FENCED_INSTANCE_ID:
                 raise
+            is_fenced = True
             self._report(report, "fenced")
         finally:
-            await self._close()
+            await self._close(leaves_group=not is_fenced)
         return dict(self.statistics)
 
     # Start and end.
 
     async def _open(self) -> None:
         config = self._config
-        identity = transactional_id(config.application_id, self._number) if config.is_exactly_once else None
-        self._producer = Producer(
+        self._globals = GlobalTables(self._topology, config, self._plan, self._cluster)
+        await self._renew_producer()
+        await self._globals.open()
+        self._opener = TaskOpener(
+            self._topology,
+            config,
             self._cluster,
-            ProducerSettings(
-                transactional_id=identity,
-                transaction_timeout_ms=config.transaction_timeout_ms,
-                linger_ms=0,
-                buffer_bytes=_BUFFER_BYTES,
-            ),
+            repartition_topics=self._plan.repartition_topics,
+            global_stores=self._globals.stores,
         )
         self._consumer = Consumer(
             self._cluster,
             ConsumerSettings(
                 group_id=config.application_id,
+                group_protocol="classic",
+                group_instance_id=self._identity.instance_id,
+                assignors=(self._assignor,),
+                session_timeout_ms=config.session_timeout_ms,
+                heartbeat_interval_ms=config.heartbeat_interval_ms,
+                max_poll_interval_ms=config.max_poll_interval_ms,
                 auto_offset_reset=config.offset_reset,
                 auto_commit=False,
                 read_committed=True,
                 allow_auto_create=False,
             ),
         )
-        self._globals = GlobalTables(self._topology, self._config, self._plan, self._cluster)
+        topics = sorted({place.topic for place in self._planned})
+        await self._consumer.subscribe(topics, listener=self)
+
+    async def _renew_producer(self) -> None:
+        """A producer with a new epoch: the transaction that an earlier one left open is aborted."""
+        config, earlier = self._config, self._producer
+        if earlier is not None:
+            await earlier.close(flush=False)
+        self._producer = Producer(
+            self._cluster,
+            ProducerSettings(
+                transactional_id=self._identity.transactional_id if config.is_exactly_once else None,
+                transaction_timeout_ms=config.transaction_timeout_ms,
+                linger_ms=0,
+                buffer_bytes=_BUFFER_BYTES,
+            ),
+        )
         versioned = [
             config.tasks.changelog(store.name)
             for store in self._topology.stores.values()
             if store.kind is StoreKind.VERSIONED
         ]
         self._writer = RecordWriter(self._producer, keeps_every_change=versioned)
+        self._is_open = False
         if config.is_exactly_once:
             await self._producer.init_transactions()
-        await self._globals.open()
-        partitions = [TopicPartition(topic, planned.partition) for planned in self._planned for topic in planned.topics]
-        found = await self._consumer.committed(partitions)
-        self._create_tasks({place: decode_metadata(entry.metadata) for place, entry in found.items()})
-        committed = {place: entry.offset for place, entry in found.items()}
-        self._next.update(committed)
-        self.statistics["restored"] = await restore_stores(self._cluster, self._tasks, committed)
-        if partitions:
-            await self._consumer.assign(partitions)
-            await self._apply_reset_policies(partitions, committed)
 
-    async def _close(self) -> None:
-        for _, task in self._tasks:
-            task.close()
+    async def _leave(self) -> None:
+        """Commits the last work. If that fails, another worker does it again."""
+        try:
+            await self._commit()
+        except (_NotMember, KafkaError, ClientError) as error:
+            _log.warning("%s stops without a last commit: %s", self._identity.instance_id, error)
+
+    async def _close(self, *, leaves_group: bool) -> None:
+        self._is_closing = True
+        await self._stop_opening()
+        self._tasks.remove([active.task_id for active in self._tasks])
+        if self._consumer is not None:
+            await self._consumer.close()
+            if leaves_group:
+                await self._say_goodbye()
         await self._globals.close()
-        await self._consumer.close()
-        # An open transaction is left to the next worker, which aborts it.
-        await self._producer.close()
+        # An open transaction is left to the next worker with this identity, which aborts it.
+        if self._producer is not None:
+            await self._producer.close(flush=False)
         await self._cluster.close()
 
-    def _create_tasks(self, committed: dict[TopicPartition, CommitMetadata]) -> None:
-        now_ms = _now_ms()
-        for planned in self._planned:
-            known = {
-                place: committed[place]
-                for topic in planned.topics
-                if (place := TopicPartition(topic, planned.partition)) in committed
-            }
-            remembered: dict[str, int] = {}
-            for metadata in known.values():
-                for name, value in metadata.processors.items():
-                    remembered[name] = max(value, remembered.get(name, value))
-            task = StreamTask(
-                self._topology,
-                planned.names,
-                self._config.tasks,
-                task_id=planned.task_id,
-                now_ms=now_ms,
-                global_stores=self._globals.stores,
-                processor_metadata=remembered,
-                partition_times={
-                    (place.topic, place.partition): metadata.partition_time for place, metadata in known.items()
-                },
+    async def _say_goodbye(self) -> None:
+        """Static members leave only if they are removed. Other workers take the tasks at once then."""
+        try:
+            await Groups(self._cluster).remove_members(
+                self._config.application_id, [self._identity.instance_id], reason="the worker has stopped"
             )
-            self._tasks.append((planned, task))
-            form = column_task(self._topology, planned.names, task)
-            for topic in planned.topics:
-                place = TopicPartition(topic, planned.partition)
-                self._by_partition[place] = task
-                if form is not None:
-                    self._columns[place] = (form, ArrowDecoder(topic, planned.partition))
+        except (KafkaError, ClientError) as error:
+            _log.warning("%s leaves its group by a time-out only: %s", self._identity.instance_id, error)
 
-    async def _apply_reset_policies(
-        self, partitions: list[TopicPartition], committed: dict[TopicPartition, int]
-    ) -> None:
-        """Sources with an own policy begin there, if the application has committed nothing for the partition."""
-        policies = {
-            topic: node.offset_reset
-            for node in self._topology.nodes.values()
-            if isinstance(node, SourceNode) and node.offset_reset is not None
-            for topic in node.topics
-        }
-        new = [place for place in partitions if place not in committed and place.topic in policies]
-        latest = [place for place in new if policies[place.topic] == "latest"]
-        for place, offset in (await self._consumer.end_offsets(latest)).items() if latest else ():
-            self._consumer.seek(place, offset)
-        earliest = [place for place in new if policies[place.topic] == "earliest"]
-        for place, offset in (await self._consumer.beginning_offsets(earliest)).items() if earliest else ():
-            self._consumer.seek(place, offset)
+    # Rebalances: called by the consumer inside its poll.
+
+    async def on_assigned(self, partitions: list[TopicPartition]) -> None:
+        assert self._consumer is not None
+        self._is_assigned = True
+        note = self._assignor.note
+        if note.refusal:
+            raise StreamsError(note.refusal)
+        now = asyncio.get_running_loop().time()
+        self._complete_due = 0.0 if note.is_complete else now + _COMPLETE_SECONDS
+        for place in partitions:
+            # Not read before the task is open; the position is set then.
+            self._consumer.pause(place)
+            self._consumer.seek(place, 0)
+        added = {task.task_id: task for place in partitions if (task := self._planned.get(place)) is not None}
+        await self._start_opening({**self._opening, **added})
+
+    async def on_revoked(self, partitions: list[TopicPartition]) -> None:
+        """Commits the tasks that go, with all others: they share a transaction."""
+        if self._is_closing:
+            return
+        gone = self._task_ids(partitions)
+        if any(task_id in self._tasks for task_id in gone):
+            await self._commit()
+        await self._drop(gone)
+
+    async def on_lost(self, partitions: list[TopicPartition]) -> None:
+        """The tasks may run elsewhere already: what was not committed is forgotten."""
+        if self._is_closing:
+            return
+        _log.warning("%s was removed from its group; its tasks begin again.", self._identity.instance_id)
+        self._is_assigned = False
+        self._must_begin_again = True
+        await self._drop(self._task_ids(partitions))
+
+    def _task_ids(self, partitions: list[TopicPartition]) -> set[str]:
+        return {self._planned[place].task_id for place in partitions if place in self._planned}
+
+    async def _drop(self, task_ids: set[str]) -> None:
+        self._tasks.remove(task_ids)
+        left = {task_id: task for task_id, task in self._opening.items() if task_id not in task_ids}
+        if left != self._opening:
+            await self._start_opening(left)
+
+    async def _start_opening(self, tasks: dict[str, PlannedTask]) -> None:
+        """Opens tasks in the background, together with those whose opening it interrupts."""
+        await self._stop_opening()
+        self._opening = tasks
+        if tasks:
+            self._opener_task = asyncio.create_task(self._open_tasks(list(tasks.values())))
+
+    async def _stop_opening(self) -> None:
+        task, self._opener_task = self._opener_task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        self._opening = {}
+
+    async def _open_tasks(self, planned: list[PlannedTask]) -> list[ActiveTask]:
+        if self._config.is_exactly_once:
+            try:
+                alive = self._assignor.note.alive
+                await end_transactions_of_departed(self._cluster, self._config.application_id, alive)
+            except (ClientError, KafkaError) as error:
+                _log.warning("Transactions of departed workers end by their time-out only: %s", error)
+        return await self._opener.open(planned)
+
+    def _take_opened(self) -> None:
+        """Tasks whose opening is complete begin to work. Raises the error of an opening that failed."""
+        if self._opener_task is None or not self._opener_task.done():
+            return
+        assert self._consumer is not None
+        task, self._opener_task = self._opener_task, None
+        opening, self._opening = self._opening, {}
+        try:
+            opened = task.result()
+        except BaseException:
+            # They are opened again after the failure was dealt with.
+            self._opening = opening
+            raise
+        for active in opened:
+            self._tasks.add(active)
+            for place, offset in active.starts.items():
+                self._consumer.seek(place, offset)
+                self._consumer.resume(place)
+        self.statistics["restored"] = self._opener.restored
 
     # The loop.
 
+    async def _guarded_step(self, report: Callable[[dict[str, Any]], None]) -> None:
+        """A step. After a failure of the cluster or of the membership the tasks begin again from the last commit."""
+        try:
+            if self._must_begin_again:
+                await self._begin_again()
+            await self._step(report)
+        except (_NotMember, KafkaError, ClientError) as error:
+            if isinstance(error, KafkaError) and error_class(error) is ErrorClass.INVALID_CONFIGURATION:
+                raise
+            if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
+                raise
+            now = asyncio.get_running_loop().time()
+            self._trouble_since = self._trouble_since or now
+            if (now - self._trouble_since) * 1000 > self._config.task_timeout_ms:
+                raise
+            _log.warning("%s begins again from its last commit: %s", self._identity.instance_id, error)
+            self._must_begin_again = True
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _begin_again(self) -> None:
+        assert self._consumer is not None
+        opening = self._opening
+        await self._stop_opening()
+        again = {active.task_id: active.planned for active in self._tasks} | opening
+        self._tasks.remove(list(again))
+        for task in again.values():
+            for place in task_places(task):
+                if place in self._consumer.assignment:
+                    self._consumer.pause(place)
+        self._opening = again
+        await self._renew_producer()
+        await self._start_opening(again)
+        self._must_begin_again = False
+
     async def _step(self, report: Callable[[dict[str, Any]], None]) -> None:
+        assert self._consumer is not None
         loop = asyncio.get_running_loop()
         wait_ms = _IDLE_MS
         if self._is_open:
             wait_ms = max(1, min(_IDLE_MS, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
-        if self._by_partition:
-            self._feed(await self._consumer.raw_batches(wait_ms))
-        else:
-            await asyncio.sleep(wait_ms / 1000)
+        batches = await self._consumer.raw_batches(wait_ms)
+        if self._must_begin_again:
+            raise _NotMember("the worker was removed from its group")
+        self._take_opened()
+        if self._complete_due and loop.time() > self._complete_due:
+            self._complete_due = 0.0
+            self._consumer.enforce_rebalance()
+        self._tasks.feed(batches, self._consumer.position, self._writer)
         now_ms = _now_ms()
-        for planned, task in self._tasks:
-            task.now_ms = now_ms
-            self.statistics["records"] += task.run()
-            task.punctuate_wall_clock(now_ms)
-            self._collect(planned, task)
-        if self._writer.is_empty and not self._ends:
-            return
-        self._begin(loop.time())
-        await self._writer.send_outputs(now_ms)
-        if loop.time() >= self._due or any(task.commit_requested for _, task in self._tasks):
-            await self._commit()
-            self._report(report, "running")
-
-    def _feed(self, batches: list[ConsumedBatch]) -> None:
-        by_column: dict[TopicPartition, None] = {}
-        for batch in batches:
-            place = batch.partition
-            first = self._next.get(place, -1)
-            if place in self._columns and batch.header.magic == _MAGIC:
-                self._columns[place][1].add(batch.header, batch.view, first, _NO_OFFSET)
-                by_column[place] = None
-            else:
-                self._by_partition[place].enqueue(place.topic, place.partition, batch.records(from_offset=first))
-        for place in by_column:
-            self._process_columns(place)
-        # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
-        for place in self._by_partition:
-            position = self._consumer.position(place)
-            if position > self._next.get(place, -1):
-                self._ends[place] = self._next[place] = position
-
-    def _process_columns(self, place: TopicPartition) -> None:
-        form, decoder = self._columns[place]
-        rows = decoder.finish()
-        try:
-            result = form.process(rows)
-        except pa.ArrowInvalid:
-            # Bytes that a serde cannot read: record by record, the error tells which.
-            self._by_partition[place].enqueue(place.topic, place.partition, records_of(rows))
-            return
-        self.statistics["records"] += rows.num_rows
-        if result is not None:
-            self._writer.add_columns(*result)
-
-    def _collect(self, planned: PlannedTask, task: StreamTask) -> None:
-        outputs, changelog = task.take_outputs()
-        if outputs:
-            self._writer.add_outputs(outputs)
-        if changelog:
-            by_store: dict[str, list[Any]] = {}
-            for change in changelog:
-                by_store.setdefault(change.store, []).append(change)
-            for store, changes in by_store.items():
-                self._writer.add_changes(planned.changelogs[store], planned.partition, changes)
+        self.statistics["records"] += self._tasks.run(now_ms, self._writer)
+        if not self._writer.is_empty or self._tasks.has_progress:
+            self._begin(loop.time())
+            await self._writer.send_outputs(now_ms)
+            if loop.time() >= self._due or self._tasks.commit_requested:
+                await self._commit()
+                self._told = ("", 0)
+        self._report_changes(report)
 
     def _begin(self, now: float) -> None:
         if self._is_open:
             return
+        assert self._producer is not None
         if self._config.is_exactly_once:
             self._producer.begin_transaction()
         self._is_open = True
@@ -278,30 +357,38 @@ class Worker:
     async def _commit(self) -> None:
         if not self._is_open:
             return
-        for planned, task in self._tasks:
-            task.flush()
-            task.commit_requested = False
-            self._collect(planned, task)
+        assert self._producer is not None
+        assert self._consumer is not None
+        self._tasks.flush(self._writer)
         await self._writer.send_all(_now_ms())
-        ends, self._ends = self._ends, {}
-        commits = {place: self._commit_of(place, end) for place, end in ends.items()}
-        if self._config.is_exactly_once:
-            if commits:
-                await self._producer.send_offsets(self._config.application_id, commits)
+        is_exactly_once = self._config.is_exactly_once
+        commits = self._tasks.take_commits(at_least_one=is_exactly_once)
+        member = self._consumer.member
+        if member is None or member.generation < 0 or (is_exactly_once and not commits):
+            raise _NotMember("the worker is no member of its group")
+        if is_exactly_once:
+            await self._producer.send_offsets(
+                self._config.application_id,
+                commits,
+                generation=member.generation,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+            )
             await self._producer.commit_transaction()
         else:
             await self._producer.flush()
         await self._writer.wait_delivered()
-        if commits and not self._config.is_exactly_once:
-            await self._consumer.commit(commits)
+        if commits and not is_exactly_once:
+            try:
+                await self._consumer.commit(commits)
+            except KafkaError as error:
+                if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
+                    raise
+                self._tasks.put_back(commits)
         self._is_open = False
+        self._trouble_since = None
         self.statistics["commits"] += 1
-        await self._purge(ends)
-
-    def _commit_of(self, place: TopicPartition, offset: int) -> CommittedOffset:
-        task = self._by_partition[place]
-        time = task.partition_times.get((place.topic, place.partition), NO_TIMESTAMP)
-        return CommittedOffset(offset, metadata=encode_metadata(time, task.processor_metadata))
+        await self._purge({place: commit.offset for place, commit in commits.items()})
 
     async def _purge(self, ends: dict[TopicPartition, int]) -> None:
         """Deletes records of repartition topics that were processed."""
@@ -314,8 +401,16 @@ class Worker:
             # A failure does no harm: the next purge covers the same records.
             await Offsets(self._cluster).delete_records(before)
 
+    def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
+        """Tells when all assigned tasks run, and when a rebalance has taken some."""
+        state = "running" if self._is_assigned and not self._opening else "rebalancing"
+        if self._told != (state, len(self._tasks)):
+            self._report(report, state)
+
     def _report(self, report: Callable[[dict[str, Any]], None], state: str) -> None:
+        self._told = (state, len(self._tasks))
         self.statistics["state"] = state
+        self.statistics["tasks"] = [active.task_id for active in self._tasks]
         report(dict(self.statistics))
 
 

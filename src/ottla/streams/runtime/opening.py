@@ -1,0 +1,109 @@
+"""Opens tasks: reads their committed offsets, creates them, restores their stores, and finds where reading begins."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from ottla.client.admin.groups import CommittedOffset, Groups
+from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
+from ottla.client.cluster import Cluster
+from ottla.model.ids import TopicPartition
+from ottla.streams.errors import StreamsError
+from ottla.streams.machine.task import StreamTask
+from ottla.streams.runtime.assignment import task_places
+from ottla.streams.runtime.columns import column_task
+from ottla.streams.runtime.commit_metadata import decode_metadata
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.restore import restore_stores
+from ottla.streams.runtime.task_table import ActiveTask
+from ottla.streams.state.store import Store
+from ottla.streams.topology.topology import SourceNode, Topology
+
+__all__ = ["TaskOpener"]
+
+
+class TaskOpener:
+    """`restored` counts the records that stores were restored from."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        config: ApplicationConfig,
+        cluster: Cluster,
+        *,
+        repartition_topics: Collection[str],
+        global_stores: dict[str, Store],
+    ) -> None:
+        self._repartition_topics = repartition_topics
+        self._topology = topology
+        self._config = config
+        self._cluster = cluster
+        self._global_stores = global_stores
+        self.restored = 0
+
+    async def open(self, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
+        """Tasks that are ready to process records. Earlier owners must have given them up, or be fenced."""
+        places = [place for one in planned for place in task_places(one)]
+        group_id = self._config.application_id
+        # Waits while a transaction with some of these offsets is completing.
+        found = await self._cluster.retry(lambda: Groups(self._cluster).offsets(group_id, places, stable=True))
+        committed = {place: entry.offset for place, entry in found.items()}
+        tasks = [(one, self._create(one, found)) for one in planned]
+        self.restored += await restore_stores(self._cluster, tasks, committed)
+        starts = {**committed, **await self._starts([place for place in places if place not in committed])}
+        return [
+            ActiveTask(
+                planned=one,
+                task=task,
+                form=column_task(self._topology, one.names, task),
+                starts={place: starts[place] for place in task_places(one)},
+            )
+            for one, task in tasks
+        ]
+
+    def _create(self, planned: PlannedTask, committed: Mapping[TopicPartition, CommittedOffset]) -> StreamTask:
+        known = {
+            place: decode_metadata(committed[place].metadata) for place in task_places(planned) if place in committed
+        }
+        remembered: dict[str, int] = {}
+        for metadata in known.values():
+            for name, value in metadata.processors.items():
+                remembered[name] = max(value, remembered.get(name, value))
+        return StreamTask(
+            self._topology,
+            planned.names,
+            self._config.tasks,
+            task_id=planned.task_id,
+            now_ms=time.time_ns() // 1_000_000,
+            global_stores=self._global_stores,
+            processor_metadata=remembered,
+            partition_times={
+                (place.topic, place.partition): metadata.partition_time for place, metadata in known.items()
+            },
+        )
+
+    async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where partitions without a committed offset begin: by the policy of their source or of the application."""
+        # Internal topics have records for this application only: all of them count.
+        own = dict.fromkeys(self._repartition_topics, "earliest")
+        own |= {
+            topic: node.offset_reset
+            for node in self._topology.nodes.values()
+            if isinstance(node, SourceNode) and node.offset_reset is not None
+            for topic in node.topics
+        }
+        by_policy: dict[str, list[TopicPartition]] = {}
+        for place in places:
+            by_policy.setdefault(own.get(place.topic) or self._config.offset_reset, []).append(place)
+        if "none" in by_policy:
+            raise StreamsError(
+                f"{by_policy['none'][0]} has no committed offset, and auto.offset.reset is none; set the offsets of "
+                f"group {self._config.application_id}, or use earliest or latest."
+            )
+        offsets = Offsets(self._cluster)
+        starts: dict[TopicPartition, int] = {}
+        for policy, some in by_policy.items():
+            starts |= await offsets.numbers(some, EARLIEST if policy == "earliest" else LATEST, committed=True)
+        return starts

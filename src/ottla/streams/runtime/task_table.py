@@ -1,0 +1,182 @@
+"""The tasks that a worker runs, and how far they have read: records come in, outputs and changes go to the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ottla.client.admin.groups import CommittedOffset
+from ottla.client.columns.decode.arrow import ArrowDecoder
+from ottla.client.consumer import ConsumedBatch
+from ottla.model.ids import TopicPartition
+from ottla.streams.machine.task import StreamTask
+from ottla.streams.record import NO_TIMESTAMP
+from ottla.streams.runtime.assignment import task_places
+from ottla.streams.runtime.columns import ColumnTask, records_of
+from ottla.streams.runtime.commit_metadata import encode_metadata
+from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.writer import RecordWriter
+
+__all__ = ["ActiveTask", "TaskTable"]
+
+# The record format with columns; older ones are read record by record.
+_MAGIC = 2
+_NO_OFFSET = (1 << 63) - 1
+
+
+@dataclass(slots=True, kw_only=True)
+class ActiveTask:
+    planned: PlannedTask
+    task: StreamTask
+    # None if the sub-topology has no column form.
+    form: ColumnTask | None
+    # The offsets at which reading begins.
+    starts: Mapping[TopicPartition, int]
+
+    @property
+    def task_id(self) -> str:
+        return self.planned.task_id
+
+
+class TaskTable:
+    def __init__(self) -> None:
+        self._tasks: dict[str, ActiveTask] = {}
+        self._by_partition: dict[TopicPartition, ActiveTask] = {}
+        # Partitions whose tasks have a column form.
+        self._columns: dict[TopicPartition, tuple[ColumnTask, ArrowDecoder]] = {}
+        # What the next commit covers, and the offset from which records are new.
+        self._ends: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
+        # Processed in column form since the last `take_processed`.
+        self._processed = 0
+
+    def __iter__(self) -> Iterator[ActiveTask]:
+        return iter(self._tasks.values())
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self._tasks
+
+    @property
+    def has_progress(self) -> bool:
+        """True if partitions were read since the last commit."""
+        return bool(self._ends)
+
+    def add(self, active: ActiveTask) -> None:
+        self._tasks[active.task_id] = active
+        for place in task_places(active.planned):
+            self._by_partition[place] = active
+            if active.form is not None:
+                self._columns[place] = (active.form, ArrowDecoder(place.topic, place.partition))
+        self._next.update(active.starts)
+
+    def remove(self, task_ids: Collection[str]) -> None:
+        """Closes tasks. What they have not committed is forgotten."""
+        for task_id in task_ids:
+            active = self._tasks.pop(task_id, None)
+            if active is None:
+                continue
+            for place in task_places(active.planned):
+                for table in (self._by_partition, self._columns, self._ends, self._next):
+                    table.pop(place, None)
+            active.task.close()
+
+    def feed(
+        self, batches: list[ConsumedBatch], position_of: Callable[[TopicPartition], int], out: RecordWriter
+    ) -> None:
+        """Hands fetched batches to their tasks. Column forms process them at once."""
+        by_column: dict[TopicPartition, None] = {}
+        for batch in batches:
+            place = batch.partition
+            if place not in self._by_partition:
+                # The task is not open any more; its records are read again.
+                continue
+            first = self._next.get(place, -1)
+            if place in self._columns and batch.header.magic == _MAGIC:
+                self._columns[place][1].add(batch.header, batch.view, first, _NO_OFFSET)
+                by_column[place] = None
+            else:
+                records = batch.records(from_offset=first)
+                self._by_partition[place].task.enqueue(place.topic, place.partition, records)
+        for place in by_column:
+            self._process_columns(place, out)
+        # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
+        for place in self._by_partition:
+            position = position_of(place)
+            if position > self._next.get(place, -1):
+                self._ends[place] = self._next[place] = position
+
+    def run(self, now_ms: int, out: RecordWriter) -> int:
+        """Processes what waits, and punctuations that are due; returns the number of records."""
+        done, self._processed = self._processed, 0
+        for active in self._tasks.values():
+            task = active.task
+            task.now_ms = now_ms
+            done += task.run()
+            task.punctuate_wall_clock(now_ms)
+            _collect(active, out)
+        return done
+
+    def flush(self, out: RecordWriter) -> None:
+        """Before a commit: stores write what they held back from their changelogs."""
+        for active in self._tasks.values():
+            active.task.flush()
+            active.task.commit_requested = False
+            _collect(active, out)
+
+    @property
+    def commit_requested(self) -> bool:
+        return any(active.task.commit_requested for active in self._tasks.values())
+
+    def take_commits(self, *, at_least_one: bool) -> dict[TopicPartition, CommittedOffset]:
+        """What has been read since the last commit, with metadata.
+
+        `at_least_one` also commits known positions if nothing was read: the group coordinator fences a worker that is
+        no member any more by its offsets, so every transaction needs some.
+        """
+        ends, self._ends = self._ends, {}
+        if not ends and at_least_one:
+            ends = {place: offset for place, offset in self._next.items() if offset >= 0}
+        return {place: self._commit_of(place, end) for place, end in ends.items()}
+
+    def put_back(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """A commit was refused for now: the next one covers the same offsets."""
+        for place, commit in commits.items():
+            if place in self._by_partition:
+                self._ends.setdefault(place, commit.offset)
+
+    def _commit_of(self, place: TopicPartition, offset: int) -> CommittedOffset:
+        task = self._by_partition[place].task
+        time = task.partition_times.get((place.topic, place.partition), NO_TIMESTAMP)
+        return CommittedOffset(offset, metadata=encode_metadata(time, task.processor_metadata))
+
+    def _process_columns(self, place: TopicPartition, out: RecordWriter) -> None:
+        form, decoder = self._columns[place]
+        rows = decoder.finish()
+        try:
+            result = form.process(rows)
+        except pa.ArrowInvalid:
+            # Bytes that a serde cannot read: record by record, the error tells which.
+            self._by_partition[place].task.enqueue(place.topic, place.partition, records_of(rows))
+            return
+        self._processed += rows.num_rows
+        if result is not None:
+            out.add_columns(*result)
+
+
+def _collect(active: ActiveTask, out: RecordWriter) -> None:
+    outputs, changelog = active.task.take_outputs()
+    if outputs:
+        out.add_outputs(outputs)
+    if not changelog:
+        return
+    by_store: dict[str, list[Any]] = {}
+    for change in changelog:
+        by_store.setdefault(change.store, []).append(change)
+    for store, changes in by_store.items():
+        out.add_changes(active.planned.changelogs[store], active.planned.partition, changes)
