@@ -83,7 +83,7 @@ class Run:
 
     def content(self, store: str) -> Any:
         found = self.task.stores[store]
-        kept = ("_map", "_segments", "_sessions", "_versions", "_updates", "_times", "_records", "_observed")
+        kept = ("_map", "_segments", "_sessions", "_updates", "_times", "_records", "_observed")
         return {
             name: getattr(getattr(found, name), "_entries", getattr(found, name))
             for name in kept

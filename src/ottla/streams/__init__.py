@@ -29,7 +29,7 @@ from ottla.streams.machine.column_function import columns
 from ottla.streams.operators.emission import EmitStrategy
 from ottla.streams.record import Record, ValueAndTimestamp, Window, Windowed
 from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
-from ottla.streams.state import Stores, StoreSpecification
+from ottla.streams.state import Stores, StoreSpecification, StoreType
 from ottla.streams.topology import Topology
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ __all__ = [
     "State",
     "StoreNotFoundError",
     "StoreSpecification",
+    "StoreType",
     "Stores",
     "StreamJoined",
     "StreamsBuilder",

@@ -106,6 +106,7 @@ def window_specification(store: str, materialized: Materialized, size_ms: int, g
             kind=kind,
             key_serde=materialized.key_serde,
             value_serde=materialized.value_serde,
+            is_cached=materialized.is_cached,
         )
     retention = size_ms + grace_ms if materialized.retention_ms is None else materialized.retention_ms
     return StoreSpecification(
@@ -117,13 +118,18 @@ def window_specification(store: str, materialized: Materialized, size_ms: int, g
         log_config=dict(materialized.log_config),
         retention_ms=retention,
         window_size_ms=size_ms,
+        is_persistent=materialized.is_persistent,
+        is_cached=materialized.is_cached,
     )
 
 
 def session_specification(store: str, materialized: Materialized, gap_ms: int, grace_ms: int) -> StoreSpecification:
     if materialized.specification is not None:
         return replace(
-            materialized.specification, key_serde=materialized.key_serde, value_serde=materialized.value_serde
+            materialized.specification,
+            key_serde=materialized.key_serde,
+            value_serde=materialized.value_serde,
+            is_cached=materialized.is_cached,
         )
     retention = gap_ms + grace_ms if materialized.retention_ms is None else materialized.retention_ms
     return StoreSpecification(
@@ -134,6 +140,8 @@ def session_specification(store: str, materialized: Materialized, gap_ms: int, g
         is_logged=materialized.is_logged,
         log_config=dict(materialized.log_config),
         retention_ms=retention,
+        is_persistent=materialized.is_persistent,
+        is_cached=materialized.is_cached,
     )
 
 

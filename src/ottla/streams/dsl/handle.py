@@ -71,6 +71,7 @@ def key_value_specification(store: str, materialized: Materialized) -> StoreSpec
         given.value_serde = materialized.value_serde
         if given.kind is StoreKind.KEY_VALUE:
             given.kind = StoreKind.TIMESTAMPED
+        given.is_cached = materialized.is_cached and given.kind is not StoreKind.VERSIONED
         return given
     return StoreSpecification(
         store,
@@ -79,6 +80,8 @@ def key_value_specification(store: str, materialized: Materialized) -> StoreSpec
         materialized.value_serde,
         is_logged=materialized.is_logged,
         log_config=dict(materialized.log_config),
+        is_persistent=materialized.is_persistent,
+        is_cached=materialized.is_cached,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from ottla.streams.dsl.windows import Duration, milliseconds
 from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import Serde
-from ottla.streams.state.specification import StoreKind, StoreSpecification
+from ottla.streams.state.specification import StoreKind, StoreSpecification, StoreType
 from ottla.streams.topology.topology import TimestampExtractor, check_name
 
 __all__ = [
@@ -167,12 +167,23 @@ class Materialized:
     log_config: tuple[tuple[str, str], ...] = ()
     retention_ms: int | None = None
     specification: StoreSpecification | None = None
+    # None: as `default.dsl.store` says.
+    is_persistent: bool | None = None
+    # True if the record cache may hold updates back; it has no effect while the cache has no bytes.
+    is_cached: bool = True
 
     @classmethod
     def as_(cls, store: str | StoreSpecification) -> Materialized:
         """A store by its name, or by a specification as `Stores.versioned_key_value(...)` gives it."""
         if isinstance(store, StoreSpecification):
-            return cls(store.name, store.key_serde, store.value_serde, store.is_logged, specification=store)
+            return cls(
+                store.name,
+                store.key_serde,
+                store.value_serde,
+                store.is_logged,
+                specification=store,
+                is_persistent=store.is_persistent,
+            )
         return cls(check_name(store, "The name of the store"))
 
     @classmethod
@@ -193,6 +204,16 @@ class Materialized:
 
     def with_retention(self, retention: Duration) -> Materialized:
         return replace(self, retention_ms=milliseconds(retention))
+
+    def with_store_type(self, kind: StoreType) -> Materialized:
+        return replace(self, is_persistent=kind is not StoreType.IN_MEMORY)
+
+    def with_caching_enabled(self) -> Materialized:
+        return replace(self, is_cached=True)
+
+    def with_caching_disabled(self) -> Materialized:
+        """Every update is forwarded at once, whatever the size of the record cache."""
+        return replace(self, is_cached=False)
 
     @property
     def is_versioned(self) -> bool:

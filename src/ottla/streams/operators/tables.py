@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.processor import Processor, ProcessorContext
 from ottla.streams.record import Change, Record, ValueAndTimestamp
+from ottla.streams.state.specification import StoreKind
 
 __all__ = [
     "Getter",
@@ -61,7 +62,7 @@ class StoreGetter:
 
     def __init__(self, store: Any) -> None:
         self._store = store
-        self.is_versioned = hasattr(store, "_versions")
+        self.is_versioned = store.specification.kind is StoreKind.VERSIONED
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
         found: ValueAndTimestamp | None = self._store.get(key) if as_of is None else self._store.get(key, as_of)

@@ -1,5 +1,5 @@
 """Stores of tasks, and their specifications. See README.md."""
 
-from ottla.streams.state.specification import StoreKind, Stores, StoreSpecification
+from ottla.streams.state.specification import StoreKind, Stores, StoreSpecification, StoreType
 
-__all__ = ["StoreKind", "StoreSpecification", "Stores"]
+__all__ = ["StoreKind", "StoreSpecification", "StoreType", "Stores"]

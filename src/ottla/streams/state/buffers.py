@@ -110,14 +110,14 @@ class SuppressBuffer(Store):
 
     def flush(self) -> None:
         for key in self._dirty:
-            update = self._updates.get(key)
-            if not self._is_logged:
+            if not self._is_logged and self._journal is None:
                 continue
-            if update is None:
-                self._owner.log(self.name, key, None, NO_TIMESTAMP)
-            else:
-                content = update.encode() + _LONG.pack(self._times[key])
-                self._owner.log(self.name, key, content, NO_TIMESTAMP, _VERSION)
+            update = self._updates.get(key)
+            content = None if update is None else update.encode() + _LONG.pack(self._times[key])
+            if self._journal is not None:
+                self._journal[key] = (content, NO_TIMESTAMP)
+            if self._is_logged:
+                self._owner.log(self.name, key, content, NO_TIMESTAMP, () if content is None else _VERSION)
         self._dirty.clear()
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002

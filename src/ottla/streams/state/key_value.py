@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp
-from ottla.streams.state.sorted_map import SortedMap
-from ottla.streams.state.store import Store
+from ottla.streams.state.mapped import MappedStore
 
 __all__ = ["KeyValueStore", "LruStore", "TimestampedKeyValueStore"]
 
 
-class KeyValueStore(Store):
-    """Values by key. The changelog holds the key and the value as they are."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._map: SortedMap[Any] = SortedMap()
-
-    def get(self, key: Any) -> Any:
-        return self._decode(self._map.get(self._encode_key(key)))
-
-    def put(self, key: Any, value: Any) -> None:
-        self._put(self._encode_key(key), self._encode(value))
-
-    def put_if_absent(self, key: Any, value: Any) -> Any:
-        existing = self.get(key)
-        if existing is None:
-            self.put(key, value)
-        return existing
-
-    def delete(self, key: Any) -> Any:
-        encoded = self._encode_key(key)
-        before = self._decode(self._map.get(encoded))
-        self._put(encoded, None)
-        return before
+class _KeyValueBase(MappedStore):
+    """What plain and timestamped stores share. `_read` turns a row of the map into what callers get."""
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries between two keys, both included, in the order of the serialized keys."""
-        return self._entries(
-            self._map.range(
-                None if first is None else self._encode_key(first), None if last is None else self._encode_key(last)
-            )
-        )
+        return self._between(first, last, reverse=False)
 
     def reverse_range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
-        return iter(list(self.range(first, last))[::-1])
+        return self._between(first, last, reverse=True)
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         return self.range()
@@ -54,12 +27,54 @@ class KeyValueStore(Store):
     def reverse_all(self) -> Iterator[tuple[Any, Any]]:
         return self.reverse_range()
 
-    def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
+    def prefix_scan(self, prefix: Any) -> Iterator[tuple[Any, Any]]:
         """The entries whose serialized keys begin with these bytes."""
         return self._entries(self._map.prefix(prefix))
 
     def approximate_num_entries(self) -> int:
         return len(self._map)
+
+    def put_if_absent(self, key: Any, value: Any) -> Any:
+        existing = self.get(key)
+        if existing is None:
+            self.put(key, value)
+        return existing
+
+    def get(self, key: Any) -> Any:
+        raise NotImplementedError
+
+    def put(self, key: Any, value: Any) -> None:
+        raise NotImplementedError
+
+    def _read(self, row: Any) -> Any:
+        raise NotImplementedError
+
+    def _between(self, first: Any, last: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
+        low = None if first is None else self._encode_key(first)
+        high = None if last is None else self._encode_key(last)
+        return self._entries(self._map.range(low, high, reverse=reverse))
+
+    def _entries(self, found: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
+        return ((self._decode_key(key), self._read(row)) for key, row in found)
+
+
+class KeyValueStore(_KeyValueBase):
+    """Values by key. The changelog holds the key and the value as they are."""
+
+    _pack = staticmethod(bytes)
+    _unpack = staticmethod(bytes)
+
+    def get(self, key: Any) -> Any:
+        return self._decode(self._map.get(self._encode_key(key)))
+
+    def put(self, key: Any, value: Any) -> None:
+        self._put(self._encode_key(key), self._encode(value))
+
+    def delete(self, key: Any) -> Any:
+        encoded = self._encode_key(key)
+        before = self._decode(self._map.get(encoded))
+        self._put(encoded, None)
+        return before
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
         if value is None:
@@ -67,20 +82,16 @@ class KeyValueStore(Store):
         else:
             self._map.put(key, value)
 
-    def _entries(self, found: list[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
-        return iter([(self._decode_key(key), self._decode(value)) for key, value in found])
+    def _read(self, row: Any) -> Any:
+        return self._decode(row)
 
     def _put(self, key: bytes, value: bytes | None) -> None:
         self.restore(key, value, 0)
         self._log(key, value)
 
 
-class TimestampedKeyValueStore(Store):
+class TimestampedKeyValueStore(_KeyValueBase):
     """Values with timestamps by key. The changelog holds the plain value; its record has the timestamp."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._map: SortedMap[tuple[bytes, int]] = SortedMap()
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         found = self._map.get(self._encode_key(key))
@@ -114,43 +125,34 @@ class TimestampedKeyValueStore(Store):
 
     def raw_get(self, key: bytes) -> tuple[bytes, int] | None:
         """The bytes and the timestamp of a key."""
-        return self._map.get(key)
+        found: tuple[bytes, int] | None = self._map.get(key)
+        return found
 
     def raw_put(self, key: bytes, content: bytes, timestamp: int) -> None:
         self._map.put(key, (content, timestamp))
         self._log(key, content, timestamp)
-
-    def put_if_absent(self, key: Any, value: ValueAndTimestamp) -> ValueAndTimestamp | None:
-        existing = self.get(key)
-        if existing is None:
-            self.put(key, value)
-        return existing
 
     def delete(self, key: Any) -> ValueAndTimestamp | None:
         before = self.get(key)
         self.put(key, None)
         return before
 
-    def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, ValueAndTimestamp]]:
-        found = self._map.range(
-            None if first is None else self._encode_key(first), None if last is None else self._encode_key(last)
-        )
-        return iter([(self._decode_key(key), ValueAndTimestamp(self._decode(v), t)) for key, (v, t) in found])
-
-    def reverse_range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, ValueAndTimestamp]]:
-        return iter(list(self.range(first, last))[::-1])
-
-    def all(self) -> Iterator[tuple[Any, ValueAndTimestamp]]:
-        return self.range()
-
-    def approximate_num_entries(self) -> int:
-        return len(self._map)
-
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         if value is None:
             self._map.delete(key)
         else:
             self._map.put(key, (value, timestamp if timestamp >= 0 else NO_TIMESTAMP))
+
+    def restore_many(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        if None in keys or None in values:
+            super().restore_many(keys, values, timestamps)
+        else:
+            self._map.put_many(zip(keys, zip(values, timestamps, strict=True), strict=True))  # type: ignore[arg-type]
+
+    def _read(self, row: Any) -> ValueAndTimestamp:
+        return ValueAndTimestamp(self._decode(row[0]), row[1])
 
 
 class LruStore(KeyValueStore):

@@ -6,8 +6,7 @@ import struct
 from typing import Any, NamedTuple
 
 from ottla.streams.serdes import Serde
-from ottla.streams.state.sorted_map import SortedMap
-from ottla.streams.state.store import Store
+from ottla.streams.state.mapped import MappedStore
 
 __all__ = ["OuterJoinStore", "Unjoined"]
 
@@ -24,12 +23,31 @@ class Unjoined(NamedTuple):
     value: Any
 
 
-class OuterJoinStore(Store):
+def _encode_list(values: list[bytes]) -> bytes:
+    parts = [_VARIABLE_SIZE, _INT.pack(len(values))]
+    for value in values:
+        parts += [_INT.pack(len(value)), value]
+    return b"".join(parts)
+
+
+def _decode_list(data: bytes) -> list[bytes]:
+    (count,) = _INT.unpack_from(data, 1)
+    values, place = [], 5
+    for _ in range(count):
+        (length,) = _INT.unpack_from(data, place)
+        values.append(data[place + 4 : place + 4 + length])
+        place += 4 + length
+    return values
+
+
+class OuterJoinStore(MappedStore):
     """Lists of values by time, side and key, in that order. `extra` of the specification: the serdes of both sides."""
+
+    _pack = staticmethod(_encode_list)
+    _unpack = staticmethod(_decode_list)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._map: SortedMap[list[bytes]] = SortedMap()
         left, right = self.specification.extra
         self._serdes: tuple[Serde, Serde] = (left or self._value_serde, right or self._value_serde)
 
@@ -64,20 +82,3 @@ class OuterJoinStore(Store):
 
     def _place(self, timestamp: int, is_left: bool, key: Any) -> bytes:
         return _HEAD.pack(timestamp, is_left) + self._encode_key(key)
-
-
-def _encode_list(values: list[bytes]) -> bytes:
-    parts = [_VARIABLE_SIZE, _INT.pack(len(values))]
-    for value in values:
-        parts += [_INT.pack(len(value)), value]
-    return b"".join(parts)
-
-
-def _decode_list(data: bytes) -> list[bytes]:
-    (count,) = _INT.unpack_from(data, 1)
-    values, place = [], 5
-    for _ in range(count):
-        (length,) = _INT.unpack_from(data, place)
-        values.append(data[place + 4 : place + 4 + length])
-        place += 4 + length
-    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +13,7 @@ from ottla.streams.state.store import Store
 __all__ = ["SessionStore"]
 
 _SUFFIX = struct.Struct(">qq")
+_LONG = struct.Struct(">q")
 
 
 class SessionStore(Store):
@@ -77,6 +78,21 @@ class SessionStore(Store):
         end, start = _SUFFIX.unpack(key[-16:])
         self._write(key[:-16], value, Window(start, end))
 
+    def _table_key(self, key: bytes) -> bytes:
+        return key[-16:] + key[:-16]
+
+    def _changelog_key(self, key: bytes) -> bytes:
+        return key[16:] + key[:16]
+
+    def _expired_before(self) -> bytes | None:
+        limit = self._limit()
+        return None if limit < 0 else _LONG.pack(limit + 1)
+
+    def _limit(self) -> int:
+        """Sessions that end at this time or earlier have expired."""
+        limit = self._observed - self.specification.retention_ms
+        return limit if self._kept_from is None else min(limit, self._kept_from - 1)
+
     def _write(self, key: bytes, content: bytes | None, window: Window) -> None:
         self._observed = max(self._observed, window.end)
         self._expire()
@@ -86,7 +102,7 @@ class SessionStore(Store):
         sessions = self._sessions.get(key, {})
         if content is None:
             if sessions.pop(place, None) is not None:
-                self._ends.remove((window.end, window.start, key))
+                del self._ends[bisect_left(self._ends, (window.end, window.start, key))]
                 if not sessions:
                     del self._sessions[key]
             return
@@ -95,9 +111,7 @@ class SessionStore(Store):
         self._sessions.setdefault(key, sessions)[place] = content
 
     def _expire(self) -> None:
-        limit = self._observed - self.specification.retention_ms
-        if self._kept_from is not None:
-            limit = min(limit, self._kept_from - 1)
+        limit = self._limit()
         while self._ends and self._ends[0][0] <= limit:
             end, start, key = self._ends.pop(0)
             del self._sessions[key][(end, start)]

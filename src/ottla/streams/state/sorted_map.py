@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 __all__ = ["SortedMap"]
@@ -28,13 +29,21 @@ class SortedMap(Generic[V]):
             del self._keys[bisect_left(self._keys, key)]
         return found
 
-    def range(self, first: bytes | None = None, last: bytes | None = None) -> list[tuple[bytes, V]]:
+    def put_many(self, rows: Iterable[tuple[bytes, V]]) -> None:
+        """Puts many rows without keeping the keys sorted meanwhile."""
+        self._keys = None
+        self._entries.update(rows)
+
+    def range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> list[tuple[bytes, V]]:
         """The entries between two keys, both included."""
         if self._keys is None:
             self._keys = sorted(self._entries)
         begin = 0 if first is None else bisect_left(self._keys, first)
         end = len(self._keys) if last is None else bisect_right(self._keys, last)
-        return [(key, self._entries[key]) for key in self._keys[begin:end]]
+        keys = self._keys[begin:end]
+        return [(key, self._entries[key]) for key in (reversed(keys) if reverse else keys)]
 
     def prefix(self, prefix: bytes) -> list[tuple[bytes, V]]:
         """The entries whose keys begin with some bytes."""

@@ -9,7 +9,14 @@ from typing import Any
 from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import Serde
 
-__all__ = ["StoreKind", "StoreSpecification", "Stores"]
+__all__ = ["StoreKind", "StoreSpecification", "StoreType", "Stores"]
+
+
+class StoreType(Enum):
+    """Where a store keeps its rows: on disk with a part of them in memory, or in memory alone."""
+
+    ROCKS_DB = "rocksDB"
+    IN_MEMORY = "in_memory"
 
 
 class StoreKind(Enum):
@@ -38,6 +45,10 @@ class StoreSpecification:
     window_size_ms: int = 0
     retains_duplicates: bool = False
     entries_max: int = 0
+    # None: as `default.dsl.store` says, on disk unless it is in_memory.
+    is_persistent: bool | None = None
+    # True if the record cache may hold its updates back (`statestore.cache.max.bytes`).
+    is_cached: bool = False
     # Stores of one operator, which know its own types.
     extra: Any = None
 
@@ -47,13 +58,82 @@ class StoreSpecification:
     def with_logging_enabled(self, config: dict[str, str]) -> StoreSpecification:
         return replace(self, is_logged=True, log_config=dict(config))
 
+    def with_caching_enabled(self) -> StoreSpecification:
+        return replace(self, is_cached=True)
+
+    def with_caching_disabled(self) -> StoreSpecification:
+        return replace(self, is_cached=False)
+
+    @property
+    def can_persist(self) -> bool:
+        """False for stores that need the order in which their rows were used."""
+        return self.kind is not StoreKind.LRU
+
     @property
     def is_windowed(self) -> bool:
         return self.kind in (StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreKind.SESSION)
 
 
 class Stores:
-    """Builders of stores for the Processor API."""
+    """Builders of stores for the Processor API, and for `Materialized.as_`.
+
+    The stores of `persistent_...` are on disk and those of `in_memory_...` are not; all others follow
+    `default.dsl.store`.
+    """
+
+    @staticmethod
+    def persistent_key_value_store(
+        name: str, key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> StoreSpecification:
+        return replace(Stores.key_value(name, key_serde, value_serde), is_persistent=True)
+
+    @staticmethod
+    def in_memory_key_value_store(
+        name: str, key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> StoreSpecification:
+        return replace(Stores.key_value(name, key_serde, value_serde), is_persistent=False)
+
+    @staticmethod
+    def persistent_timestamped_key_value_store(
+        name: str, key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> StoreSpecification:
+        return replace(Stores.timestamped_key_value(name, key_serde, value_serde), is_persistent=True)
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention_ms: int, key_serde: Serde | None = None, value_serde: Serde | None = None
+    ) -> StoreSpecification:
+        plain = Stores.versioned_key_value(name, history_retention_ms, key_serde, value_serde)
+        return replace(plain, is_persistent=True)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention_ms: int, window_size_ms: int, retain_duplicates: bool = False
+    ) -> StoreSpecification:
+        plain = Stores.window(
+            name, retention_ms=retention_ms, window_size_ms=window_size_ms, retains_duplicates=retain_duplicates
+        )
+        return replace(plain, is_persistent=True)
+
+    @staticmethod
+    def persistent_timestamped_window_store(name: str, retention_ms: int, window_size_ms: int) -> StoreSpecification:
+        plain = Stores.timestamped_window(name, retention_ms=retention_ms, window_size_ms=window_size_ms)
+        return replace(plain, is_persistent=True)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention_ms: int, window_size_ms: int, retain_duplicates: bool = False
+    ) -> StoreSpecification:
+        found = Stores.persistent_window_store(name, retention_ms, window_size_ms, retain_duplicates)
+        return replace(found, is_persistent=False)
+
+    @staticmethod
+    def persistent_session_store(name: str, retention_ms: int) -> StoreSpecification:
+        return replace(Stores.session(name, retention_ms=retention_ms), is_persistent=True)
+
+    @staticmethod
+    def in_memory_session_store(name: str, retention_ms: int) -> StoreSpecification:
+        return replace(Stores.session(name, retention_ms=retention_ms), is_persistent=False)
 
     @staticmethod
     def key_value(name: str, key_serde: Serde | None = None, value_serde: Serde | None = None) -> StoreSpecification:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ottla.streams.record import Headers, RecordMetadata
+from ottla.streams.record import NO_TIMESTAMP, Headers, RecordMetadata
 from ottla.streams.serdes import Serde
 from ottla.streams.state.specification import StoreSpecification
+from ottla.streams.state.table import StoreChanges, Table, pack_dated, unpack_dated
 
 __all__ = ["Store", "StoreOwner"]
 
@@ -42,6 +44,8 @@ class Store:
         self._key_serde = key_serde
         self._value_serde = value_serde
         self._is_logged = specification.is_logged
+        # Changes since the last local commit, if the store has a table: (value, timestamp) by changelog key.
+        self._journal: dict[bytes, tuple[bytes | None, int]] | None = None
 
     def disable_logging(self) -> None:
         """The changelog is written by another producer, for instance as the source topic of a table."""
@@ -54,7 +58,71 @@ class Store:
         """Applies a record of the changelog."""
         raise NotImplementedError
 
+    def restore_many(
+        self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Applies records of the changelog, in their order. Records without a key are skipped."""
+        journal = self._journal
+        for key, value, timestamp in zip(keys, values, timestamps, strict=True):
+            if key is not None:
+                self.restore(key, value, timestamp)
+                if journal is not None:
+                    journal[key] = (value, timestamp)
+
+    # Persistent stores. What follows serves stores that hold all of their rows in memory, and use a table to start
+    # from; stores over a `PersistentMap` read rows from the table when they need them.
+
+    @property
+    def observed(self) -> int:
+        """The largest time that the store has seen; what is older than the retention is dropped."""
+        return getattr(self, "_observed", NO_TIMESTAMP)
+
+    def attach(self, table: Table, observed: int) -> None:
+        """Continues from a table. Called once, before the store is used."""
+        if hasattr(self, "_observed"):
+            self._observed = observed
+        for key, content in table.scan():
+            value, timestamp = unpack_dated(content)
+            self.restore(self._changelog_key(key), value, timestamp)
+        self._journal = {}
+
+    def take_changes(self) -> StoreChanges:
+        """What changed since the last call. Called after a commit, when nothing of it can be aborted."""
+        journal, self._journal = self._journal or {}, {}
+        rows = {
+            self._table_key(key): None if value is None else (value, timestamp)
+            for key, (value, timestamp) in journal.items()
+        }
+        return StoreChanges(rows, pack_dated, self._expired_before())
+
+    def written(self) -> None:
+        """The table has the changes that were taken."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory that `shrink` can reduce, and how much of it waits for a local commit."""
+        return 0
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return 0
+
+    def shrink(self) -> None:
+        """Forgets what can be read from the table."""
+
+    def _table_key(self, key: bytes) -> bytes:
+        """The place of a row in the table: stores whose rows expire put the time first."""
+        return key
+
+    def _changelog_key(self, key: bytes) -> bytes:
+        return key
+
+    def _expired_before(self) -> bytes | None:
+        return None
+
     def _log(self, key: bytes, value: bytes | None, timestamp: int | None = None) -> None:
+        if self._journal is not None:
+            self._journal[key] = (value, self._owner.timestamp if timestamp is None else timestamp)
         if self._is_logged:
             self._owner.log(self.name, key, value, self._owner.timestamp if timestamp is None else timestamp)
 

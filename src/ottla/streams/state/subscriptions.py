@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
 
-from ottla.streams.state.sorted_map import SortedMap
-from ottla.streams.state.store import Store
+from ottla.streams.state.mapped import MappedStore
 
 __all__ = ["SubscriptionStore"]
 
 _INT = struct.Struct(">i")
 
 
-class SubscriptionStore(Store):
+class SubscriptionStore(MappedStore):
     """Subscriptions with timestamps by (foreign key, primary key), both as bytes.
 
     A key is the length of the foreign key (4 bytes), the foreign key and the primary key.
     """
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self._map: SortedMap[tuple[bytes, int]] = SortedMap()
 
     def put(self, foreign: bytes, primary: bytes, subscription: bytes, timestamp: int) -> None:
         place = _prefix(foreign) + primary

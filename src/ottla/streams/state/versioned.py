@@ -2,22 +2,46 @@
 
 from __future__ import annotations
 
+import struct
 from bisect import bisect_left, bisect_right
 from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp
-from ottla.streams.state.store import Store
+from ottla.streams.state.mapped import MappedStore
 
 __all__ = ["VersionedStore"]
 
 
-class VersionedStore(Store):
+# Timestamps in order, and the values that were valid from each of them on.
+_History = tuple[list[int], list[bytes | None]]
+
+
+def _pack_history(history: _History) -> bytes:
+    times, values = history
+    lengths = [-1 if value is None else len(value) for value in values]
+    head = struct.pack(f">i{len(times)}q{len(times)}i", len(times), *times, *lengths)
+    return head + b"".join(value for value in values if value is not None)
+
+
+def _unpack_history(data: bytes) -> _History:
+    (count,) = struct.unpack_from(">i", data)
+    numbers = struct.unpack_from(f">{count}q{count}i", data, 4)
+    values: list[bytes | None] = []
+    place = 4 + 12 * count
+    for length in numbers[count:]:
+        values.append(None if length < 0 else data[place : place + length])
+        place += max(length, 0)
+    return list(numbers[:count]), values
+
+
+class VersionedStore(MappedStore):
     """Versions of values by key. Writes that are older than the history retention are dropped."""
+
+    _pack = staticmethod(_pack_history)
+    _unpack = staticmethod(_unpack_history)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        # Timestamps in order, and the values that were valid from each of them on.
-        self._versions: dict[bytes, tuple[list[int], list[bytes | None]]] = {}
         self._observed = NO_TIMESTAMP
 
     def put(self, key: Any, value: Any, timestamp: int) -> bool | None:
@@ -32,7 +56,7 @@ class VersionedStore(Store):
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
         """The latest version, or the one that was valid at a time."""
-        found = self._versions.get(self._encode_key(key))
+        found = self._map.get(self._encode_key(key))
         if found is None:
             return None
         times, values = found
@@ -57,7 +81,9 @@ class VersionedStore(Store):
         if timestamp < self._observed - self.specification.retention_ms:
             return None
         self._observed = max(self._observed, timestamp)
-        times, values = self._versions.setdefault(key, ([], []))
+        # Copies, because a local commit may still read the row before.
+        before = self._map.get(key)
+        times, values = ([], []) if before is None else ([*before[0]], [*before[1]])
         index = bisect_left(times, timestamp)
         if index < len(times) and times[index] == timestamp:
             values[index] = content
@@ -70,4 +96,5 @@ class VersionedStore(Store):
         if old > 0:
             del times[:old]
             del values[:old]
+        self._map.put(key, (times, values))
         return is_latest

@@ -13,6 +13,7 @@ from ottla.streams.state.store import Store
 __all__ = ["TimestampedWindowStore", "WindowStore"]
 
 _SUFFIX = struct.Struct(">qi")
+_LONG = struct.Struct(">q")
 _SEQUENCE_MAX = 0x7FFFFFFF
 
 
@@ -104,9 +105,25 @@ class WindowStore(Store):
         return self.fetch_all(0, self._starts[-1]) if self._starts else iter(())
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        start, self._sequence = _SUFFIX.unpack(key[-12:])
+        start, sequence = _SUFFIX.unpack(key[-12:])
+        self._sequence = max(self._sequence, sequence)
         if value is not None or not self._duplicates:
             self._write(key[:-12], self._restored(value, timestamp), start)
+
+    def _table_key(self, key: bytes) -> bytes:
+        return key[-12:-4] + key[:-12] + key[-4:]
+
+    def _changelog_key(self, key: bytes) -> bytes:
+        return key[8:-4] + key[:8] + key[-4:]
+
+    def _expired_before(self) -> bytes | None:
+        limit = self._limit()
+        return None if limit < 0 else _LONG.pack(limit + 1)
+
+    def _limit(self) -> int:
+        """Windows that start at this time or earlier have expired."""
+        limit = self._observed - self._retention
+        return limit if self._kept_from is None else min(limit, self._kept_from - 1)
 
     def _write(self, key: bytes, content: Any, start: int) -> None:
         self._observed = max(self._observed, start)
@@ -129,10 +146,7 @@ class WindowStore(Store):
             segment[key] = content
 
     def _expire(self) -> None:
-        limit = self._observed - self._retention
-        if self._kept_from is not None:
-            limit = min(limit, self._kept_from - 1)
-        end = bisect_right(self._starts, limit)
+        end = bisect_right(self._starts, self._limit())
         for start in self._starts[:end]:
             del self._segments[start]
         del self._starts[:end]

@@ -1,0 +1,98 @@
+"""State directories of tasks. One worker uses a directory at a time, and holds a lock on it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import time
+from pathlib import Path
+
+from ottla.streams.errors import StreamsError
+
+__all__ = ["LockedDirectory", "StateDirectory"]
+
+_LOCK = ".lock"
+
+
+class LockedDirectory:
+    """The directory of a task, while its lock is held."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises BlockingIOError if another worker holds the lock."""
+        path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._file = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise
+        os.ftruncate(self._file, 0)
+        os.pwrite(self._file, str(os.getpid()).encode(), 0)
+
+    def release(self) -> None:
+        os.close(self._file)
+
+    def clear(self) -> None:
+        """Removes everything but the lock."""
+        for entry in self.path.iterdir():
+            if entry.name == _LOCK:
+                continue
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+
+class StateDirectory:
+    """A directory for every task of an instance, by task id."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def try_lock(self, task_id: str) -> LockedDirectory | None:
+        """None if another worker holds the lock."""
+        try:
+            return LockedDirectory(self.path / task_id)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise StreamsError(
+                f"The state directory {self.path / task_id} cannot be used: {error.strerror}. "
+                "Set state.dir to a directory that the application may write to."
+            ) from error
+
+    def holder(self, task_id: str) -> str:
+        """The process that holds the lock of a task."""
+        with contextlib.suppress(OSError):
+            return (self.path / task_id / _LOCK).read_text() or "unknown"
+        return "unknown"
+
+    def task_ids(self) -> list[str]:
+        """The tasks that have a directory here, whoever used it last."""
+        with contextlib.suppress(OSError):
+            return sorted(entry.name for entry in self.path.iterdir() if (entry / _LOCK).exists())
+        return []
+
+    def remove_unused(self, older_than_s: float, *, keeps: frozenset[str]) -> list[str]:
+        """Removes directories of tasks that no worker has used for some time (`state.cleanup.delay.ms`)."""
+        removed = []
+        for task_id in self.task_ids():
+            path = self.path / task_id
+            if task_id in keeps or time.time() - _last_change(path) < older_than_s:
+                continue
+            locked = self.try_lock(task_id)
+            if locked is None:
+                continue
+            locked.clear()
+            (path / _LOCK).unlink()
+            path.rmdir()
+            locked.release()
+            removed.append(task_id)
+        return removed
+
+
+def _last_change(path: Path) -> float:
+    return max((entry.stat().st_mtime for entry in path.iterdir()), default=0.0)

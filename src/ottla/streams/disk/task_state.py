@@ -1,0 +1,309 @@
+"""The state of a task on disk: an LMDB environment with a table for every store, and a position for every table.
+
+What a local commit writes was committed in Kafka before. Its rows are written in slices, so that a worker does not
+pause for long; the positions follow in the last slice. After a crash between slices some rows are newer than their
+position says. Restoring from the position applies them again, and ends with the same rows.
+
+Nothing is synced to the disk while a task runs: the operating system keeps what a killed process has written. After a
+crash of the machine the state is not trusted and restored from the changelogs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ottla.streams.disk.directory import LockedDirectory
+from ottla.streams.disk.keys import CUT_BYTES, LONG_KEY_BYTES, stored_key, unstored_row, with_key
+from ottla.streams.state.table import StoreChanges
+
+__all__ = ["Checkpoint", "LmdbTable", "TaskState", "is_available"]
+
+_FORMAT = 1
+_SLICE_ROWS = 8192
+# Addresses, not memory: a table may grow to this size before the map has to.
+_FIRST_MAP_BYTES = 1 << 36
+_TABLES_MAX = 256
+_STATUS = "status.json"
+_CHECKPOINTS = "ottla.checkpoints"
+# Follows every hash.
+_HIGHEST = b"\xff" * 33
+
+
+def is_available() -> bool:
+    """True if lmdb is installed."""
+    try:
+        import lmdb  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+class Checkpoint(NamedTuple):
+    """What a table has: the changelog up to a position."""
+
+    # The id of the changelog topic: a topic that was deleted and created again is another one.
+    topic_id: str
+    position: int
+    # The largest time that the store has seen.
+    observed: int
+    written_ms: int
+    kind: str = ""
+
+
+class LmdbTable:
+    """A `Table`. It shows the last local commit."""
+
+    def __init__(self, state: TaskState, name: str) -> None:
+        self._state = state
+        self.database = state.open_database(name)
+
+    def get(self, key: bytes) -> bytes | None:
+        stored = stored_key(key)
+        found: bytes | None = self._state.reader.get(stored, db=self.database)
+        return found if found is None or len(stored) != LONG_KEY_BYTES else unstored_row(stored, found)[1]
+
+    def scan(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        with self._state.environment.begin(db=self.database) as transaction:
+            rows = _walk(transaction.cursor(), first, last, reverse=reverse)
+            for is_long, group in groupby(rows, lambda row: row[0][:CUT_BYTES] if len(row[0]) >= CUT_BYTES else None):
+                found: Any = (unstored_row(*row) for row in group)
+                for key, content in sorted(found, reverse=reverse) if is_long is not None else found:
+                    if (first is None or key >= first) and (last is None or key <= last):
+                        yield key, content
+
+    def count(self) -> int:
+        entries: int = self._state.reader.stat(self.database)["entries"]
+        return entries
+
+
+def _walk(cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+    """Stored rows between two keys; rows whose keys share their first bytes with a long one may be beyond."""
+    low = b"" if first is None else stored_key(first)[:CUT_BYTES]
+    high = None if last is None else stored_key(last)
+    if high is not None and len(high) >= CUT_BYTES:
+        high = high[:CUT_BYTES] + _HIGHEST
+    if not reverse:
+        if cursor.set_range(low):
+            for stored, content in cursor.iternext():
+                if high is not None and stored > high:
+                    return
+                yield stored, content
+        return
+    if high is None or not cursor.set_range(high):
+        found = cursor.last()
+    else:
+        found = cursor.key() == high or cursor.prev()
+    while found and cursor.key() >= low:
+        yield cursor.item()
+        found = cursor.prev()
+
+
+class TaskState:
+    """The tables of one task. One thread uses it."""
+
+    def __init__(self, directory: LockedDirectory) -> None:
+        self._directory = directory
+        self._map_bytes = _FIRST_MAP_BYTES
+        if not _is_trustworthy(directory.path):
+            directory.clear()
+        _write_status(directory.path, is_clean=False)
+        self._open()
+        self._tables: dict[str, LmdbTable] = {}
+        self._slices: Iterator[None] | None = None
+        self._checkpoints = self.open_database(_CHECKPOINTS)
+
+    # Reading.
+
+    def table(self, name: str, kind: str) -> tuple[LmdbTable, Checkpoint | None]:
+        """The table of a store, and what it has; None if it is new, or of another kind of store."""
+        found = self._tables.get(name) or LmdbTable(self, name)
+        self._tables[name] = found
+        content = self.reader.get(name.encode(), db=self._checkpoints)
+        checkpoint = None if content is None else Checkpoint(**json.loads(content))
+        if checkpoint is None or checkpoint.kind != kind:
+            self.clear_table(name)
+            return found, None
+        return found, checkpoint
+
+    def open_database(self, name: str) -> Any:
+        database = self.environment.open_db(name.encode())
+        # A transaction knows the databases that existed when it began.
+        self._renew_reader()
+        return database
+
+    # Writing.
+
+    @property
+    def is_writing(self) -> bool:
+        return self._slices is not None
+
+    def begin_commit(self, changes: Mapping[str, StoreChanges], checkpoints: Mapping[str, Checkpoint]) -> None:
+        """Starts a local commit; `advance` writes it."""
+        assert self._slices is None
+        self._slices = self._write(changes, checkpoints)
+
+    def advance(self) -> bool:
+        """Writes a slice. True if the local commit is complete."""
+        if self._slices is None:
+            return True
+        try:
+            next(self._slices)
+        except StopIteration:
+            self._slices = None
+            return True
+        return False
+
+    def clear_table(self, name: str) -> None:
+        """Removes all rows of a store, and its checkpoint."""
+
+        def clear(transaction: Any) -> None:
+            transaction.drop(self._tables[name].database, delete=False)
+            transaction.delete(name.encode(), db=self._checkpoints)
+
+        self._transact(clear)
+
+    def load(self, name: str, rows: list[tuple[bytes, bytes]], deleted: list[bytes], checkpoint: Checkpoint) -> None:
+        """Writes many rows, in the order of their stored keys, with their checkpoint: a part of a restore."""
+        database = self._tables[name].database
+        is_new = not self._tables[name].count()
+
+        def write(transaction: Any) -> None:
+            transaction.cursor(database).putmulti(rows, append=is_new)
+            for key in deleted:
+                transaction.delete(key, db=database)
+            self._put_checkpoint(transaction, name, checkpoint)
+
+        self._transact(write)
+
+    def close(self) -> None:
+        """Completes a local commit that has begun, and syncs."""
+        while not self.advance():
+            pass
+        self.reader.abort()
+        self.environment.sync(True)
+        self.environment.close()
+        _write_status(self._directory.path, is_clean=True)
+        self._directory.release()
+
+    def abandon(self) -> None:
+        """As if the process had been killed: what was not written is lost."""
+        self._slices = None
+        self.reader.abort()
+        self.environment.close()
+        self._directory.release()
+
+    # Internals.
+
+    def _open(self) -> None:
+        import lmdb
+
+        self._map_full = lmdb.MapFullError
+        self.environment = lmdb.open(
+            str(self._directory.path),
+            map_size=self._map_bytes,
+            max_dbs=_TABLES_MAX,
+            sync=False,
+            metasync=False,
+            readahead=False,
+        )
+        # A file that has grown is larger than the map that is asked for.
+        self._map_bytes = self.environment.info()["map_size"]
+        self.reader = self.environment.begin()
+
+    def _write(self, changes: Mapping[str, StoreChanges], checkpoints: Mapping[str, Checkpoint]) -> Iterator[None]:
+        last: list[tuple[Any, list[tuple[bytes, bytes | None]]]] = []
+        for name, change in changes.items():
+            database = self._tables[name].database
+            rows = [
+                (stored_key(key), None if content is None else with_key(key, change.pack(content)))
+                for key, content in change.rows.items()
+            ]
+            rows.sort(key=lambda row: row[0])
+            while len(rows) > _SLICE_ROWS and change.is_repeatable:
+                some, rows = rows[:_SLICE_ROWS], rows[_SLICE_ROWS:]
+                self._transact(lambda transaction, some=some, database=database: _put(transaction, database, some))
+                yield
+            last.append((database, rows))
+
+        def finish(transaction: Any) -> None:
+            for database, rows in last:
+                _put(transaction, database, rows)
+            for name, change in changes.items():
+                if change.expired_before is not None:
+                    _delete_before(transaction.cursor(self._tables[name].database), change.expired_before)
+            for name, checkpoint in checkpoints.items():
+                self._put_checkpoint(transaction, name, checkpoint)
+
+        self._transact(finish)
+
+    def _transact(self, write: Any) -> None:
+        """One transaction; the map grows if it is full."""
+        while True:
+            try:
+                with self.environment.begin(write=True) as transaction:
+                    write(transaction)
+                break
+            except self._map_full:
+                self.reader.abort()
+                self._map_bytes *= 2
+                self.environment.set_mapsize(self._map_bytes)
+                self.reader = self.environment.begin()
+        self._renew_reader()
+
+    def _renew_reader(self) -> None:
+        self.reader.abort()
+        self.reader = self.environment.begin()
+
+    def _put_checkpoint(self, transaction: Any, name: str, checkpoint: Checkpoint) -> None:
+        transaction.put(name.encode(), json.dumps(checkpoint._asdict()).encode(), db=self._checkpoints)
+
+
+def _put(transaction: Any, database: Any, rows: list[tuple[bytes, bytes | None]]) -> None:
+    present = [row for row in rows if row[1] is not None]
+    if present:
+        transaction.cursor(database).putmulti(present)
+    if len(present) < len(rows):
+        for key, content in rows:
+            if content is None:
+                transaction.delete(key, db=database)
+
+
+def _delete_before(cursor: Any, key: bytes) -> None:
+    end = stored_key(key)
+    found = cursor.first()
+    while found and cursor.key() < end:
+        found = cursor.delete()
+
+
+def _boot_id() -> str:
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+def _is_trustworthy(path: Path) -> bool:
+    """True if the last user closed the state, or if the machine has not been restarted since."""
+    try:
+        status = json.loads((path / _STATUS).read_text())
+        return status["format"] == _FORMAT and (status["is_clean"] or bool(status["boot_id"] == _boot_id() != ""))
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _write_status(path: Path, *, is_clean: bool) -> None:
+    content = {"format": _FORMAT, "is_clean": is_clean, "boot_id": _boot_id(), "time_ms": time.time_ns() // 1_000_000}
+    before = path / f"{_STATUS}.new"
+    with open(before, "w", encoding="utf-8") as file:
+        json.dump(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    before.replace(path / _STATUS)

@@ -1,0 +1,171 @@
+"""State on disk: tables with positions, local commits, locks, and what is not trusted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ottla.streams.disk import StateDirectory, TaskState
+from ottla.streams.disk.task_state import Checkpoint
+from ottla.streams.state.sorted_map import SortedMap
+from ottla.streams.state.table import PersistentMap, StoreChanges
+
+CHECKPOINT = Checkpoint("topic", 7, 5, 0, "kind")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> StateDirectory:
+    return StateDirectory(tmp_path)
+
+
+def opened(directory: StateDirectory) -> TaskState:
+    locked = directory.try_lock("0_0")
+    assert locked is not None
+    return TaskState(locked)
+
+
+def commit(state: TaskState, rows: dict[bytes, bytes | None], position: int = 7, before: bytes | None = None) -> None:
+    state.begin_commit(
+        {"s": StoreChanges(rows, bytes, before, is_repeatable=True)}, {"s": CHECKPOINT._replace(position=position)}
+    )
+    while not state.advance():
+        pass
+
+
+def long_key(random: Random) -> bytes:
+    kind = random.randrange(4)
+    if kind == 0:
+        return random.randbytes(random.randrange(3))
+    if kind == 1:
+        return b"a" * random.randrange(465, 505)
+    if kind == 2:
+        return b"a" * 480 + bytes(random.choices(b"ab", k=random.randrange(100)))
+    return bytes(random.choices(b"ab\x00\xff", k=random.randrange(6)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_persistent_map_answers_as_one_in_memory(directory: StateDirectory, seed: int) -> None:
+    random = Random(seed)
+    state = opened(directory)
+    table, _ = state.table("s", "kind")
+    persistent: PersistentMap[bytes] = PersistentMap(table, bytes, bytes)
+    plain: SortedMap[bytes] = SortedMap()
+    keys = [long_key(random) for _ in range(60)]
+    for step in range(400):
+        key, action = random.choice(keys), random.randrange(10)
+        if action < 5:
+            content = random.randbytes(3)
+            persistent.put(key, content)
+            plain.put(key, content)
+        elif action < 7:
+            assert persistent.delete(key) == plain.delete(key)
+        elif action == 7:
+            if not state.is_writing:
+                state.begin_commit({"s": persistent.take_changes()}, {"s": CHECKPOINT})
+            if state.advance():
+                persistent.written()
+            if random.random() < 0.5:
+                persistent.shrink()
+        else:
+            first, last = (random.choice([None, *keys]) for _ in range(2))
+            for reverse in (False, True):
+                found = list(persistent.range(first, last, reverse=reverse))
+                assert found == plain.range(first, last, reverse=reverse), step
+            assert list(persistent.prefix(key)) == plain.prefix(key)
+        assert persistent.get(key) == plain.get(key)
+        assert len(persistent) == len(plain)
+    state.close()
+
+
+def test_a_position_and_its_rows_are_there_after_a_kill_and_nothing_more(directory: StateDirectory) -> None:
+    state = opened(directory)
+    table, checkpoint = state.table("s", "kind")
+    assert checkpoint is None
+    commit(state, {b"a": b"1", b"b": b"2"}, position=10)
+    persistent: PersistentMap[bytes] = PersistentMap(table, bytes, bytes)
+    persistent.put(b"c", b"3")
+    state.abandon()
+    state = opened(directory)
+    table, checkpoint = state.table("s", "kind")
+    assert checkpoint is not None
+    assert checkpoint.position == 10
+    assert list(table.scan()) == [(b"a", b"1"), (b"b", b"2")]
+    commit(state, {b"a": None}, position=11)
+    state.close()
+    state = opened(directory)
+    assert list(state.table("s", "kind")[0].scan()) == [(b"b", b"2")]
+    state.close()
+
+
+def test_a_kill_between_slices_leaves_the_earlier_position(directory: StateDirectory) -> None:
+    state = opened(directory)
+    state.table("s", "kind")
+    commit(state, {b"a": b"1"}, position=3)
+    rows: dict[bytes, Any] = {b"%06d" % number: b"x" for number in range(20_000)}
+    state.begin_commit({"s": StoreChanges(rows, bytes, is_repeatable=True)}, {"s": CHECKPOINT._replace(position=99)})
+    assert not state.advance()
+    state.abandon()
+    state = opened(directory)
+    _, checkpoint = state.table("s", "kind")
+    assert checkpoint is not None
+    assert checkpoint.position == 3
+    state.close()
+
+
+def test_expired_rows_are_removed(directory: StateDirectory) -> None:
+    state = opened(directory)
+    table, _ = state.table("s", "kind")
+    commit(state, {b"%d" % number: b"x" for number in range(10)}, before=b"7")
+    assert [key for key, _ in table.scan()] == [b"7", b"8", b"9"]
+    state.close()
+
+
+def test_one_worker_uses_a_directory_at_a_time(directory: StateDirectory) -> None:
+    state = opened(directory)
+    assert directory.try_lock("0_0") is None
+    assert directory.holder("0_0").isdigit()
+    state.close()
+    opened(directory).close()
+
+
+def test_state_of_before_a_restart_of_the_machine_is_not_trusted_unless_it_was_closed(
+    directory: StateDirectory,
+) -> None:
+    for is_closed in (True, False):
+        state = opened(directory)
+        state.table("s", "kind")
+        commit(state, {b"a": b"1"})
+        if is_closed:
+            state.close()
+        else:
+            state.abandon()
+        status = directory.path / "0_0" / "status.json"
+        status.write_text(json.dumps({**json.loads(status.read_text()), "boot_id": "another"}))
+        state = opened(directory)
+        _, checkpoint = state.table("s", "kind")
+        assert (checkpoint is not None) is is_closed
+        state.close()
+
+
+def test_a_table_of_another_kind_of_store_is_emptied(directory: StateDirectory) -> None:
+    state = opened(directory)
+    state.table("s", "kind")
+    commit(state, {b"a": b"1"})
+    table, checkpoint = state.table("s", "other kind")
+    assert checkpoint is None
+    assert table.count() == 0
+    state.close()
+
+
+def test_directories_that_are_not_used_are_removed(directory: StateDirectory) -> None:
+    for task_id in ("0_0", "0_1", "0_2"):
+        locked = directory.try_lock(task_id)
+        assert locked is not None
+        if task_id != "0_1":
+            locked.release()
+    assert directory.remove_unused(0.0, keeps=frozenset({"0_2"})) == ["0_0"]
+    assert directory.task_ids() == ["0_1", "0_2"]
