@@ -26,7 +26,7 @@ from ottla.records.header import (
 )
 from ottla.records.record import OFFSET_UNASSIGNED, Record, append_record
 
-__all__ = ["assemble_batch", "batch_attributes", "build_batch", "set_checksum"]
+__all__ = ["assemble_batch", "batch_attributes", "build_batch", "set_checksum", "write_header"]
 
 _CRC = Struct(">I")
 
@@ -106,6 +106,37 @@ def assemble_batch(
     body = compress(Codec(attributes & CODEC_MASK), payload, level) if is_compressed else payload
     batch = bytearray(HEADER_SIZE)
     batch += body
+    write_header(
+        batch,
+        base_offset=base_offset,
+        last_offset_delta=last_offset_delta,
+        record_count=record_count,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+    )
+    return batch
+
+
+def write_header(
+    batch: bytearray,
+    *,
+    base_offset: int,
+    last_offset_delta: int,
+    record_count: int,
+    attributes: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> None:
+    """Writes the header and the checksum of a batch into the room before its records."""
     HEADER.pack_into(
         batch,
         0,
@@ -124,7 +155,6 @@ def assemble_batch(
         record_count,
     )
     set_checksum(memoryview(batch))
-    return batch
 
 
 def batch_attributes(

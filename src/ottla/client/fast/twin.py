@@ -61,8 +61,8 @@ def append_record(
     key: Buffer | None,
     value: Buffer | None,
     headers: Sequence[tuple[str, bytes | None]],
-) -> None:
-    """Encodes a record at the end of a payload."""
+) -> int:
+    """Encodes a record at the end of a payload; returns the payload's new size."""
     body = b"".join(
         (
             b"\0",
@@ -75,6 +75,7 @@ def append_record(
     )
     payload += _varint(len(body))
     payload += body
+    return len(payload)
 
 
 def decode_records(

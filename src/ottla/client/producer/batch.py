@@ -15,7 +15,7 @@ from ottla.client.fast import append_record
 from ottla.client.producer.interceptors import RecordMetadata
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.records.build import assemble_batch, batch_attributes
+from ottla.records.build import assemble_batch, batch_attributes, write_header
 from ottla.records.compression import Codec
 from ottla.records.header import HEADER_SIZE
 
@@ -122,7 +122,8 @@ class ProducerBatch:
         self.done = done
         # Index, timestamp and callback of records with a callback.
         self.callbacks: list[tuple[int, int, OnDelivery]] = []
-        self.payload = bytearray()
+        # Room for the header, and the encoded records.
+        self.payload = bytearray(HEADER_SIZE)
         # The bytes that may still be added.
         self.room = limit - HEADER_SIZE
         # The bytes of the producer's buffer that the batch uses.
@@ -149,7 +150,7 @@ class ProducerBatch:
 
     @property
     def size(self) -> int:
-        return HEADER_SIZE + len(self.payload)
+        return len(self.payload)
 
     def has_room(self, size: int) -> bool:
         """True if a record of at most this size fits. The first record always fits."""
@@ -158,8 +159,7 @@ class ProducerBatch:
     def fill(self, records: EncodedRecords) -> None:
         """Sets encoded records as the content of the batch."""
         assert not self.count
-        # No record is appended to it, so it may be bytes.
-        self.payload = records.payload  # type: ignore[assignment]
+        self.payload += records.payload
         self.count, self.base_timestamp, self.max_timestamp = records[1:]
         self.room = 0
         self.buffered = len(records.payload)
@@ -175,11 +175,11 @@ class ProducerBatch:
         count = self.count
         if not count:
             self.base_timestamp = self.max_timestamp = timestamp
-        append_record(self.payload, timestamp - self.base_timestamp, count, key, value, headers)
+        size = append_record(self.payload, timestamp - self.base_timestamp, count, key, value, headers)
         if timestamp > self.max_timestamp:
             # After the encoding: a refused record must not leave its timestamp in the header.
             self.max_timestamp = timestamp
-        self.room = self.limit - HEADER_SIZE - len(self.payload)
+        self.room = self.limit - size
         self.count = count + 1
         return count
 
@@ -201,20 +201,22 @@ class ProducerBatch:
                 logger.exception("The delivery callback of a record of %s failed.", self.partition)
 
     def encode(self, *, is_transactional: bool) -> bytearray:
-        """The whole batch as it goes over the wire."""
-        return assemble_batch(
-            self.payload,
-            base_offset=0,
-            last_offset_delta=self.count - 1,
-            record_count=self.count,
-            attributes=batch_attributes(self.codec, is_transactional=is_transactional),
-            level=self.level,
-            base_timestamp=self.base_timestamp,
-            max_timestamp=self.max_timestamp,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            base_sequence=self.base_sequence,
-        )
+        """The whole batch as it goes over the wire. Without compression it is written where the records are."""
+        fields = {
+            "base_offset": 0,
+            "last_offset_delta": self.count - 1,
+            "record_count": self.count,
+            "attributes": batch_attributes(self.codec, is_transactional=is_transactional),
+            "base_timestamp": self.base_timestamp,
+            "max_timestamp": self.max_timestamp,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "base_sequence": self.base_sequence,
+        }
+        if self.codec is not Codec.NONE:
+            return assemble_batch(memoryview(self.payload)[HEADER_SIZE:], level=self.level, **fields)
+        write_header(self.payload, **fields)
+        return self.payload
 
 
 def looked_at(done: asyncio.Future[tuple[int, int]]) -> None:
