@@ -216,3 +216,18 @@ def test_damage_has_a_name(kind: str) -> None:
     decoder = ArrowDecoder("topic", 0, decoder=kind)
     with pytest.raises(CorruptRecords, match="batch at offset 0 is damaged"):
         decoder.add(read_header(buffer), memoryview(buffer), *EVERYTHING)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_memory_of_released_batches_is_used_again_and_that_of_kept_ones_is_not(kind: str) -> None:
+    def large(number: int) -> bytearray:
+        return build_batch([Record(value=bytes([number]) * 100_000, key=b"%d" % number)])
+
+    kept = []
+    for number in range(40):
+        batch = decoded(kind, large(number), *EVERYTHING)
+        if number % 3 == 0:
+            kept.append((number, batch))
+        del batch
+    for number, batch in kept:
+        assert [(key, value) for _, _, key, value, _ in rows_of(batch)] == [(b"%d" % number, bytes([number]) * 100_000)]

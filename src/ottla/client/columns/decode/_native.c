@@ -13,17 +13,63 @@
 #define VARINT_BYTES_MAX 5
 #define VARLONG_BYTES_MAX 10
 
+/* ---- Memory that is used again. ---- */
+
+/* Fresh memory costs a page fault for every 4 KiB, more than the copying. So the large blocks of the last batches are kept
+ * for the next ones, up to a bound. Only code that holds the interpreter's lock comes here. */
+#define SPARE_SIZE_MIN (64 * 1024)
+#define SPARE_BYTES_MAX (32 * 1024 * 1024)
+#define SPARES_MAX 32
+
+typedef struct {
+    char *bytes;
+    size_t room;
+} Spare;
+
+static Spare spares[SPARES_MAX];
+static int spare_count;
+static size_t spare_bytes;
+
+static void release(char *bytes, size_t room)
+{
+    if (room < SPARE_SIZE_MIN || spare_count == SPARES_MAX || spare_bytes + room > SPARE_BYTES_MAX) {
+        PyMem_RawFree(bytes);
+        return;
+    }
+    spares[spare_count++] = (Spare){bytes, room};
+    spare_bytes += room;
+}
+
+/* The largest spare block, if it has the wanted room: it has to grow least. */
+static int take_spare(size_t wanted, Spare *found)
+{
+    int best = -1;
+    for (int index = 0; index < spare_count; index++) {
+        if (spares[index].room >= wanted && (best < 0 || spares[index].room > spares[best].room)) {
+            best = index;
+        }
+    }
+    if (best < 0) {
+        return 0;
+    }
+    *found = spares[best];
+    spares[best] = spares[--spare_count];
+    spare_bytes -= found->room;
+    return 1;
+}
+
 /* ---- A block of bytes that Python may look at, and frees. ---- */
 
 typedef struct {
     PyObject_HEAD
     char *bytes;
     Py_ssize_t size;
+    size_t room;
 } Block;
 
 static void block_dealloc(Block *self)
 {
-    PyMem_RawFree(self->bytes);
+    release(self->bytes, self->room);
     PyTypeObject *type = Py_TYPE(self);
     type->tp_free((PyObject *)self);
     Py_DECREF(type);
@@ -61,6 +107,12 @@ static int reserve(Growing *one, size_t more)
     if (wanted <= one->room) {
         return 0;
     }
+    Spare spare;
+    if (one->bytes == NULL && wanted >= SPARE_SIZE_MIN && take_spare(wanted, &spare)) {
+        one->bytes = spare.bytes;
+        one->room = spare.room;
+        return 0;
+    }
     size_t room = one->room + one->room / 2;
     if (room < wanted) {
         room = wanted;
@@ -80,7 +132,7 @@ static int reserve(Growing *one, size_t more)
 
 static void clear(Growing *one)
 {
-    PyMem_RawFree(one->bytes);
+    release(one->bytes, one->room);
     memset(one, 0, sizeof *one);
 }
 
@@ -471,6 +523,7 @@ static PyObject *handed_over(State *state, Growing *one)
     if (block != NULL) {
         block->bytes = one->bytes;
         block->size = (Py_ssize_t)one->size;
+        block->room = one->room;
         memset(one, 0, sizeof *one);
     }
     return (PyObject *)block;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,7 @@ class ArrowDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
+@functools.lru_cache(maxsize=16)
 def _constants(topic: str, partition: int, rows: int) -> tuple[pa.Array, pa.Array]:
     """The two constant columns, which batches slice."""
     name = topic.encode()
