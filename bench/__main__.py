@@ -28,6 +28,7 @@ from bench import (
     registry,
     rights,
     spark_read,
+    streams,
     testing,
 )
 from bench.before import earlier_cluster, earlier_node, judge_as_change, python_path
@@ -96,7 +97,8 @@ class Run:
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases with nodes of their own, most of them compared with something else than Apache Kafka.
         of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS, *registry.SPECIALS]
-        specials = [*of_nodes, *rights.SPECIALS, *python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS]
+        of_clients = [*python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS, *streams.SPECIALS]
+        specials = [*of_nodes, *rights.SPECIALS, *of_clients]
         self._specials = [
             special
             for special in specials

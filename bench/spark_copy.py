@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -27,8 +28,8 @@ class Pulse:
     A separate process sends, and this one receives: neither waits for the other.
     """
 
-    def __init__(self, bootstrap: str, source: str, target: str) -> None:
-        self._command = [sys.executable, "-m", "bench.spark_copy", "--pulse", bootstrap, source]
+    def __init__(self, bootstrap: str, source: str, target: str, *, keys: int = 0) -> None:
+        self._command = [sys.executable, "-m", "bench.spark_copy", "--pulse", bootstrap, source, str(keys)]
         self._consumer = Consumer(
             {"bootstrap.servers": bootstrap, "group.id": "pulse", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
         )
@@ -104,18 +105,20 @@ def run_query(settings: Mapping[str, str]) -> None:
     ottla.spark.start(writer, **triggers[settings["mode"]]).awaitTermination()
 
 
-def send_pulse(bootstrap: str, topic: str) -> None:
+def send_pulse(bootstrap: str, topic: str, keys: int) -> None:
+    """Sends until it is killed, with so many keys in turn, or without keys."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     due = time.monotonic()
-    while True:
+    for number in itertools.count():
         due += 1 / PULSE_RATE
         time.sleep(max(0.0, due - time.monotonic()))
-        producer.produce(topic, f"{time.time():.6f}".encode())
+        key = b"key-%d" % (number % keys) if keys else None
+        producer.produce(topic, f"{time.time():.6f}".encode(), key)
         producer.poll(0)
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--pulse":
-        send_pulse(*sys.argv[2:])
+        send_pulse(sys.argv[2], sys.argv[3], int(sys.argv[4]))
     else:
         run_query(json.loads(sys.argv[1]))

@@ -84,7 +84,7 @@ class Contestant:
         while not condition():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > end:
-                raise CaseFailedError(self.complaints())
+                raise CaseFailedError(self.complaints() or "it took too long, without a word")
             time.sleep(pause_s)
 
     def complaints(self) -> str:

@@ -1,0 +1,320 @@
+"""Streams: applications of `ottla.streams` beside the same topologies of Kafka Streams, on the same Ottla node.
+
+Both applications run at the same time, each with one worker, exactly once and with the same commit interval; the one
+that is not measured is frozen. Both read the same input, which is complete before the measurement begins. Kafka Streams
+gets its best settings: a warm JVM, stores in memory, large batches and fetches; its cache is on, so it writes fewer
+updates than Ottla, which writes every one.
+
+| case | figures |
+|---|---|
+| every topology of `streams_run` | records per second until all input is committed; CPU time per million records |
+| latency | from sending a record to its update, at a steady rate |
+| start | from the start of the process to the first update, without state and with state to restore |
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import statistics
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pyarrow as pa
+from confluent_kafka import Consumer
+from confluent_kafka.cimpl import TopicPartition as Place
+
+import ottla.testing
+from bench.cases import Goal, Metrics
+from bench.measure import Meter
+from bench.metrics import Special
+from bench.runner import OURS, PEER, CaseFailedError, Result, alternating, as_result
+from bench.spark_copy import PULSE_RATE, Pulse
+from bench.workers import Contestant
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingAdmin, BlockingProducer
+from ottla.client.producer import ProducerSettings
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from tests.support import jars
+from tests.support.java import compiled, java_command
+
+__all__ = ["SPECIALS"]
+
+GROUP = "streams"
+PARTITIONS = 2
+RECORDS = 300_000
+WARM_UP_RUNS = 3
+RESTORED_KEYS = 500_000
+KEYS = 10_000
+LATENCY_S = 10.0
+RATE, CPU = "records/s", "CPU s/million records"
+GOALS = {RATE: Goal(ratio=3.0, at_most=False), CPU: Goal(ratio=0.33)}
+LATENCY_GOALS = {"p50 ms": Goal(ratio=0.7), "p99 ms": Goal(ratio=0.7)}
+# One record in this many microseconds of stream time.
+STEP_US = 100
+FIRST_MS = 1_700_000_000_000
+SETTINGS = {
+    "processing.guarantee": "exactly_once_v2",
+    "commit.interval.ms": "100",
+    "num.stream.threads": "1",
+    "auto.offset.reset": "earliest",
+    "replication.factor": "1",
+}
+JAVA_SETTINGS = {
+    "statestore.cache.max.bytes": str(64 << 20),
+    "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
+    "producer.batch.size": str(256 << 10),
+    "main.consumer.max.poll.records": "10000",
+    "main.consumer.max.partition.fetch.bytes": str(4 << 20),
+    "buffered.records.per.partition": "10000",
+    # The application that is not measured is frozen.
+    "session.timeout.ms": "300000",
+    "producer.transaction.timeout.ms": "300000",
+}
+JVM_OPTIONS = ["-Xms512m", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
+TITLES = {
+    "words": "word count: lines of 5 words, split, repartitioned and counted",
+    "windows": "windowed aggregation: sums in tumbling windows",
+    "lookup": "stream-table join",
+    "pairs": "stream-stream join in a window",
+    "sessions": "session windows: counts",
+    "function": "a Python function for each record",
+}
+LATENCY = "latency of an update, 200 records/s, commits every 100 ms"
+START = "start to first output"
+RESTORE = f"start to first output with {RESTORED_KEYS:,} keys to restore"
+Rows = tuple[pa.Array, pa.Array]
+
+
+class Inputs:
+    """Creates topics and fills them with columns; every call of `fill` continues in stream time."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
+        self._admin = BlockingAdmin(self._settings)
+        self._producer = BlockingProducer(self._settings, ProducerSettings(linger_ms=0, buffer_bytes=256 << 20))
+        self._written = 0
+
+    def close(self) -> None:
+        self._producer.close()
+        self._admin.close()
+
+    def create(self, *names: str) -> None:
+        configs = {"retention.ms": "-1"}
+        new = [NewTopic(name=name, partitions=PARTITIONS, configs=configs) for name in names]
+        self._admin.call(lambda admin: admin.topics.create(new))
+
+    def fill(self, topology: str, records: int) -> int:
+        """The number of records that were written."""
+        numbers = np.arange(self._written, self._written + records)
+        self._written += records
+        times = pa.array(FIRST_MS * 1000 + numbers * STEP_US).cast(pa.timestamp("us", tz="UTC"))
+        written = 0
+        for topic, (key, value) in rows_of(topology, numbers).items():
+            table = pa.table({"key": key, "value": value, "timestamp": times.slice(0, len(key))})
+            self._producer.send_table(topic, table)
+            written += len(key)
+        self._producer.flush()
+        return written
+
+    def fill_keys(self, topic: str, keys: int) -> None:
+        """A record for each key."""
+        numbers = np.arange(keys)
+        self._producer.send_table(topic, pa.table({"key": _texts("state-", numbers), "value": _texts("row-", numbers)}))
+
+    def lag(self, group: str, least: int) -> int:
+        """The records behind in the worst partition; at least so many partitions must have committed offsets."""
+        offsets = self._admin.call(lambda admin: admin.groups.offsets(group))
+        if len(offsets) < least:
+            return 1 << 30
+        ends = self._admin.call(lambda admin: admin.offsets.numbers(list(offsets), -1))
+        return max(ends[place] - entry.offset for place, entry in offsets.items())
+
+
+def rows_of(topology: str, numbers: np.ndarray) -> dict[str, Rows]:
+    """The columns of every input topic."""
+    random = np.random.default_rng(int(numbers[0]) if len(numbers) else 0)
+    keys = _texts("key-", random.integers(0, KEYS, len(numbers)))
+    values = _texts("value-of-some-length-", numbers)
+    if topology == "words":
+        vocabulary = np.array([f"word{number}" for number in range(KEYS)])
+        lines = vocabulary[random.integers(0, KEYS, (len(numbers) // 5, 5))]
+        joined = [" ".join(line) for line in lines.tolist()]
+        return {"lines": (keys.slice(0, len(joined)), pa.array(joined).cast(pa.binary()))}
+    if topology == "windows":
+        content = pa.py_buffer(numbers.astype(">i8").tobytes())
+        return {"trades": (keys, pa.Array.from_buffers(pa.binary(8), len(numbers), [None, content]).cast(pa.binary()))}
+    if topology == "lookup":
+        users = np.arange(KEYS) if numbers[0] == 0 else np.arange(0)
+        return {"users": (_texts("key-", users), _texts("user-", users)), "clicks": (keys, values)}
+    if topology == "pairs":
+        half = len(numbers) // 2
+        return {
+            "orders": (keys.slice(0, half), values.slice(0, half)),
+            "payments": (keys.slice(0, half), values.slice(half, half)),
+        }
+    if topology == "sessions":
+        return {"visits": (_texts("key-", random.integers(0, KEYS // 10, len(numbers))), values)}
+    return {"events": (keys, values)}
+
+
+def _texts(prefix: str, numbers: np.ndarray) -> pa.Array:
+    return pa.array(np.char.add(prefix, numbers.astype(str)).tolist(), pa.string()).cast(pa.binary())
+
+
+TOPICS = {
+    "words": ["lines"],
+    "windows": ["trades"],
+    "lookup": ["users", "clicks"],
+    "pairs": ["orders", "payments"],
+    "sessions": ["visits"],
+    "function": ["events"],
+    "latest": ["events"],
+}
+
+
+def contestant(who: str, topology: str, bootstrap: str, package: Path, place: Path, **more: str) -> Contestant:
+    """An application of either kind. `place` is the directory of its state."""
+    settings = {"application.id": who, "bootstrap.servers": bootstrap, **SETTINGS, **more}
+    if who == OURS:
+        command = [sys.executable, "-m", "bench.streams_run", topology, json.dumps(settings)]
+        return Contestant(command, place, {"PYTHONPATH": f"{package.parent}{os.pathsep}{os.getcwd()}"})
+    classes = compiled([Path(__file__).parent / "java" / "BenchedStreams.java"], jar_set=jars.STREAMS)
+    settings |= {**JAVA_SETTINGS, "state.dir": str(place / "state")}
+    command = [java_command(), *JVM_OPTIONS, "-cp", f"{classes}:{jars.class_path(jars.STREAMS)}", "BenchedStreams"]
+    return Contestant([*command, topology, *(f"{key}={value}" for key, value in settings.items())], place)
+
+
+def measure_throughput(topology: str, package: Path, directory: Path, runs: int) -> Result:
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    # Committed offsets: of the input, and of the repartition topic.
+    places = PARTITIONS * (len(TOPICS[topology]) + (topology == "words"))
+    with ottla.testing.cluster() as cluster, ExitStack() as stack:
+        inputs = Inputs(cluster.bootstrap)
+        stack.callback(inputs.close)
+        inputs.create("out", *TOPICS[topology])
+        inputs.fill(topology, RECORDS // 10)
+        applications = {}
+        for who in measured:
+            application = contestant(who, topology, cluster.bootstrap, package, directory / who)
+            applications[who] = stack.enter_context(application)
+            _wait_for_all(application, inputs, who, places)
+        for number in range(WARM_UP_RUNS + runs):
+            with applications[PEER].frozen(), applications[OURS].frozen():
+                records = inputs.fill(topology, RECORDS)
+            for who in alternating(list(measured), number):
+                other = applications[OURS if who == PEER else PEER]
+                with other.frozen():
+                    metrics = _timed(applications[who], inputs, who, places, cluster.node(1).pid, records)
+                if number >= WARM_UP_RUNS:
+                    measured[who].append(metrics)
+    shutil.rmtree(directory)
+    return as_result(GROUP, TITLES[topology], GOALS, measured)
+
+
+def _timed(application: Contestant, inputs: Inputs, who: str, places: int, node: int, records: int) -> Metrics:
+    cpu, broker = application.cpu_seconds(), sum(psutil.Process(node).cpu_times()[:2])
+    with Meter((node,), tuple(process.pid for process in application.processes())) as meter:
+        _wait_for_all(application, inputs, who, places)
+    millions = records / 1e6
+    return {
+        RATE: records / meter.wall_s,
+        CPU: (application.cpu_seconds() - cpu) / millions,
+        "broker CPU s/million records": (sum(psutil.Process(node).cpu_times()[:2]) - broker) / millions,
+        "others": meter.others_share,
+    }
+
+
+def _wait_for_all(application: Contestant, inputs: Inputs, who: str, places: int) -> None:
+    """Waits until everything is committed; the marker of the last transaction may remain."""
+    application.wait_for(lambda: inputs.lag(who, places) <= 1, pause_s=0.05)
+
+
+def measure_latency(package: Path, directory: Path, runs: int) -> Result:
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    for who, found in measured.items():
+        with ottla.testing.cluster(settings={"num.partitions": "1"}) as cluster:
+            application = contestant(who, "latest", cluster.bootstrap, package, directory / who)
+            _create_single(cluster.bootstrap, "events", "out")
+            with application, Pulse(cluster.bootstrap, "events", "out", keys=100) as pulse:
+                application.wait_for(pulse.has_begun)
+                pulse.settle()
+                for _ in range(runs):
+                    latencies_ms = sorted(pulse.latencies_ms(int(PULSE_RATE * LATENCY_S)))
+                    if not latencies_ms:
+                        raise CaseFailedError(application.complaints())
+                    p99 = latencies_ms[int(len(latencies_ms) * 0.99)]
+                    found.append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99})
+    shutil.rmtree(directory)
+    return as_result(GROUP, LATENCY, LATENCY_GOALS, measured)
+
+
+def measure_start(package: Path, directory: Path, runs: int) -> Result:
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    with ottla.testing.cluster() as cluster, ExitStack() as stack:
+        inputs = Inputs(cluster.bootstrap)
+        stack.callback(inputs.close)
+        inputs.create("events", "out")
+        inputs.fill("latest", 100)
+        for number in range(runs):
+            for who in alternating(list(measured), number):
+                identity = {"application.id": f"{who}-{number}"}
+                place = directory / f"{who}-{number}"
+                application = contestant(who, "latest", cluster.bootstrap, package, place, **identity)
+                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)})
+    shutil.rmtree(directory)
+    return as_result(GROUP, START, {"seconds": Goal(ratio=1.0)}, measured)
+
+
+def measure_restore(package: Path, directory: Path, runs: int) -> Result:
+    """From the start of the process to the first output; the state is in the changelog only."""
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    with ottla.testing.cluster() as cluster, ExitStack() as stack:
+        inputs = Inputs(cluster.bootstrap)
+        stack.callback(inputs.close)
+        inputs.create("events", "out")
+        inputs.fill_keys("events", RESTORED_KEYS)
+        launch = functools.partial(contestant, topology="latest", bootstrap=cluster.bootstrap, package=package)
+        for who in measured:
+            with launch(who, place=directory / who) as application:
+                _wait_for_all(application, inputs, who, PARTITIONS)
+        for number in range(runs):
+            for who in alternating(list(measured), number):
+                inputs.fill("latest", 10)
+                application = launch(who, place=directory / f"{who}-{number}")
+                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)})
+    shutil.rmtree(directory)
+    return as_result(GROUP, RESTORE, {"seconds": Goal(ratio=1.0)}, measured)
+
+
+def _until_output(application: Contestant, bootstrap: str) -> float:
+    """Seconds from the start of a process to its first output."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False})
+    ends = [consumer.get_watermark_offsets(Place("out", number), timeout=10)[1] for number in range(PARTITIONS)]
+    consumer.assign([Place("out", number, end) for number, end in enumerate(ends)])
+    begun = time.monotonic()
+    with application:
+        application.wait_for(lambda: consumer.poll(0.02) is not None, pause_s=0.0)
+        seconds = time.monotonic() - begun
+    consumer.close()
+    return seconds
+
+
+def _create_single(bootstrap: str, *names: str) -> None:
+    admin = BlockingAdmin(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
+    admin.call(lambda found: found.topics.create([NewTopic(name=name, partitions=1) for name in names]))
+    admin.close()
+
+
+SPECIALS: tuple[Special, ...] = (
+    *((f"{GROUP}: {title}", 25.0, functools.partial(measure_throughput, name)) for name, title in TITLES.items()),
+    (f"{GROUP}: {LATENCY}", 30.0, measure_latency),
+    (f"{GROUP}: {START}", 15.0, measure_start),
+    (f"{GROUP}: {RESTORE}", 20.0, measure_restore),
+)
