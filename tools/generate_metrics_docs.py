@@ -20,7 +20,7 @@ from metrics_views import ALERTS, ROWS, Panel
 
 from ottla.broker.metrics.metric import Kind, Metric
 from ottla.broker.metrics.table import METRICS, SUBJECTS
-from ottla.client.measures import CONSUMER_METRICS, PRODUCER_METRICS
+from ottla.client.measures import CONSUMER_METRICS, PRODUCER_METRICS, SHARE_METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/metrics.md"
@@ -113,17 +113,22 @@ def clients() -> str:
     lines = [
         "## Clients",
         "",
-        "`Producer.metrics()` and `Consumer.metrics()` of `ottla.client` give these under the names that Kafka has,",
-        "for the client whose client id it is: over the last half minute or minute where somebody looked before, else",
-        "since the client began. `ottla perf produce` and `ottla perf consume` show them with `--print-metrics`.",
+        "`metrics()` of producers, consumers and share consumers of `ottla.client` gives these under the names that",
+        "Kafka has, for the client whose client id it is: over the last half minute or minute where somebody looked",
+        "before, else since the client began. `ottla perf produce` and `ottla perf consume` show them with",
+        "`--print-metrics`.",
         "Averages are NaN where there was nothing.",
         "",
         "| metric | of | meaning | stands for |",
         "|---|---|---|---|",
     ]
-    for kind, metrics in (("producer", PRODUCER_METRICS), ("consumer", CONSUMER_METRICS)):
+    for kind, metrics in (
+        ("producer", PRODUCER_METRICS),
+        ("consumer", CONSUMER_METRICS),
+        ("share consumer", SHARE_METRICS),
+    ):
         for metric in metrics:
-            bean = f"kafka.{kind}:type={metric.group},client-id=*; {metric.name}"
+            bean = f"kafka.{kind.rpartition(' ')[2]}:type={metric.group},client-id=*; {metric.name}"
             own = "no such name" in metric.help
             lines.append(f"| `{metric.name}` | {kind} | {metric.help} | {'' if own else f'`{bean}`'} |")
     return "\n".join(lines) + "\n"

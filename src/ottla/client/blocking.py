@@ -9,18 +9,16 @@ They are thin wrappers: every method calls the method of the same name of an asy
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ottla.client.admin import AdminClient
 from ottla.client.blocking_consumer import BlockingConsumer
 from ottla.client.blocking_producer import BlockingProducer
+from ottla.client.blocking_share import BlockingShareConsumer
 from ottla.client.loop_thread import Blocking, LoopThread
 from ottla.client.settings import ClientSettings
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer", "LoopThread"]
+__all__ = ["BlockingAdmin", "BlockingConsumer", "BlockingProducer", "BlockingShareConsumer", "LoopThread"]
 
 T = TypeVar("T")
 

@@ -1,27 +1,23 @@
 """`BlockingConsumer`: a consumer for code without an event loop.
 
 One thread at a time uses it, as Java's consumer; only `wakeup` may be called from other threads. Listeners of
-rebalances and callbacks of commits run on the thread that polls, so they may call the consumer. For that, a call that
-waits for the loop also does what the loop asks of it.
+rebalances and callbacks of commits run on the thread that polls, so they may call the consumer (`single_user`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.admin.offsets import FoundOffset
 from ottla.client.consumer import ConsumedBatch, ConsumedRecord, Consumer, ConsumerSettings
 from ottla.client.consumer.commits import OnCommit
 from ottla.client.consumer.membership import Identity
-from ottla.client.errors import ClientError
-from ottla.client.loop_thread import Blocking, made
+from ottla.client.loop_thread import made
 from ottla.client.settings import ClientSettings
+from ottla.client.single_user import SingleUser
 from ottla.model.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,20 +25,15 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockingConsumer"]
 
-T = TypeVar("T")
 OnPartitions = Callable[[list[TopicPartition]], object]
-# A function for the calling thread; None when the call is done.
-_Errand = Callable[[], None] | None
 
 
-class BlockingConsumer(Blocking):
+class BlockingConsumer(SingleUser):
     """Iterating over it gives record after record."""
 
     def __init__(self, settings: ClientSettings | Mapping[str, Any], consumer: ConsumerSettings | None = None) -> None:
         super().__init__()
         self._consumer = self._made(lambda: Consumer(settings, consumer))
-        self._errands: SimpleQueue[_Errand] = SimpleQueue()
-        self._user: int | None = None
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._call(self._consumer.assign(partitions))
@@ -133,12 +124,7 @@ class BlockingConsumer(Blocking):
         on_commit: OnCommit | None = None,
     ) -> None:
         """Commits in the background; `on_commit` runs in a later call of this consumer."""
-
-        def later(*outcome: Any) -> None:
-            if on_commit is not None:
-                self._errands.put(lambda: _ignore(on_commit(*outcome)))
-
-        self._call(made(lambda: self._consumer.commit_async(offsets, later)))
+        self._call(made(lambda: self._consumer.commit_async(offsets, self._later(on_commit))))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         return self._call(self._consumer.committed(partitions))
@@ -165,69 +151,5 @@ class BlockingConsumer(Blocking):
         finally:
             self._thread.close()
 
-    # Internals.
-
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Waits for the loop, and runs listeners and callbacks meanwhile."""
-        me, user = threading.get_ident(), self._user
-        if user not in (None, me):
-            work.close()
-            raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
-        self._user = me
-        try:
-            future = self._thread.submit(work)
-            future.add_done_callback(lambda _: self._errands.put(None))
-            try:
-                while True:
-                    errand = self._errands.get()
-                    if errand is not None:
-                        errand()
-                    elif future.done():
-                        return future.result()
-            except BaseException:
-                # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
-                future.cancel()
-                raise
-        finally:
-            self._user = user
-
-    def _on_caller(self, function: OnPartitions | None) -> Any:
-        """A coroutine function for the loop that runs a function on the thread of the caller."""
-        if function is None:
-            return None
-
-        async def run(partitions: list[TopicPartition]) -> None:
-            loop = asyncio.get_running_loop()
-            done: asyncio.Future[None] = loop.create_future()
-
-            def errand() -> None:
-                try:
-                    function(partitions)
-                except BaseException as error:
-                    loop.call_soon_threadsafe(_fail, done, error)
-                    if not isinstance(error, Exception):
-                        raise
-                else:
-                    loop.call_soon_threadsafe(_finish, done)
-
-            self._errands.put(errand)
-            await done
-
-        return run
-
     async def _close(self) -> None:
         raise AssertionError("close() is overridden")
-
-
-def _ignore(_: object) -> None:
-    return
-
-
-def _finish(done: asyncio.Future[None]) -> None:
-    if not done.done():
-        done.set_result(None)
-
-
-def _fail(done: asyncio.Future[None], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error if isinstance(error, Exception) else ClientError(f"interrupted: {error!r}"))

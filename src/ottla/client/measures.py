@@ -15,12 +15,14 @@ from typing import NamedTuple
 __all__ = [
     "CONSUMER_METRICS",
     "PRODUCER_METRICS",
+    "SHARE_METRICS",
     "ClientMetric",
     "ConsumerMeasures",
     "Measures",
     "ProducerMeasures",
     "Recent",
     "RequestMeasures",
+    "ShareMeasures",
     "Window",
     "tell",
 ]
@@ -68,7 +70,18 @@ class ConsumerMeasures:
     rebalances: int = 0
 
 
-Measures = RequestMeasures | ProducerMeasures | ConsumerMeasures
+@dataclass(slots=True)
+class ShareMeasures:
+    fetches: int = 0
+    fetch_seconds: float = 0.0
+    fetched_bytes: int = 0
+    records: int = 0
+    acknowledgements: int = 0
+    failed_acknowledgements: int = 0
+    rebalances: int = 0
+
+
+Measures = RequestMeasures | ProducerMeasures | ConsumerMeasures | ShareMeasures
 
 
 class Window(NamedTuple):
@@ -130,11 +143,14 @@ def tell(metrics: tuple[ClientMetric, ...], recent: Recent) -> dict[str, float]:
     return {metric.name: metric.read(window) for metric in metrics}
 
 
-_PRODUCER, _FETCH, _COORDINATOR, _CONSUMER = (
+_PRODUCER, _FETCH, _COORDINATOR, _CONSUMER, _SHARE, _SHARE_FETCH, _SHARE_COORDINATOR = (
     "producer-metrics",
     "consumer-fetch-manager-metrics",
     "consumer-coordinator-metrics",
     "consumer-metrics",
+    "consumer-share-metrics",
+    "consumer-share-fetch-manager-metrics",
+    "consumer-share-coordinator-metrics",
 )
 
 
@@ -200,5 +216,23 @@ CONSUMER_METRICS = (
                  lambda w: w.gauge("lag_max")),
     ClientMetric("assigned-partitions", "Partitions that are assigned.", _COORDINATOR, lambda w: w.gauge("assigned")),
     *_requests(_CONSUMER),
+)
+SHARE_METRICS = (
+    ClientMetric("fetch-latency-avg", "Average time from a fetch to its answer, in milliseconds.", _SHARE_FETCH,
+                 lambda w: w.average("fetch_seconds", "fetches", unit=1000)),
+    ClientMetric("fetch-rate", "Fetches answered, in a second.", _SHARE_FETCH, lambda w: w.rate("fetches")),
+    ClientMetric("fetch-size-avg", "Average size of what a fetch brought, in bytes.", _SHARE_FETCH,
+                 lambda w: w.average("fetched_bytes", "fetches")),
+    ClientMetric("bytes-consumed-rate", "Bytes of records that came, in a second.", _SHARE_FETCH,
+                 lambda w: w.rate("fetched_bytes")),
+    ClientMetric("records-consumed-rate", "Records handed out, in a second.", _SHARE_FETCH,
+                 lambda w: w.rate("records")),
+    ClientMetric("acknowledgements-send-rate", "Acknowledgements of records, in a second.", _SHARE_FETCH,
+                 lambda w: w.rate("acknowledgements")),
+    ClientMetric("acknowledgements-error-rate", "Acknowledgements that failed, in a second.", _SHARE_FETCH,
+                 lambda w: w.rate("failed_acknowledgements")),
+    ClientMetric("rebalance-rate-per-hour", "Times that the assignment changed, in an hour.", _SHARE_COORDINATOR,
+                 lambda w: w.rate("rebalances") * 3600),
+    *_requests(_SHARE),
 )
 # fmt: on

@@ -8,7 +8,7 @@ import sys
 PROGRAM = """
 import sys
 import ottla.client.admin, ottla.client.blocking, ottla.client.config, ottla.client.consumer
-import ottla.client.parallel, ottla.client.producer, ottla.client.retries
+import ottla.client.parallel, ottla.client.producer, ottla.client.retries, ottla.client.share
 print(*sorted(sys.modules))
 """
 NODE = (

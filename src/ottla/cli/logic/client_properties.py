@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.client.config.consumer import CONSUMER_KEYS, consumer_fields
-from ottla.client.config.producer import PRODUCER_KEYS, producer_fields
+from ottla.client.config.consumer import CONSUMER, CONSUMER_KEYS
+from ottla.client.config.producer import PRODUCER, PRODUCER_KEYS
 from ottla.client.consumer import ConsumerSettings
 from ottla.client.producer import ProducerSettings
 
@@ -13,11 +13,11 @@ __all__ = ["consumer_settings", "known_to_consumers", "known_to_producers", "pro
 
 
 def producer_settings(properties: Mapping[str, str]) -> ProducerSettings:
-    return ProducerSettings(**producer_fields(_without_converters(properties)))
+    return ProducerSettings(**PRODUCER.fields(_without_converters(properties)))
 
 
 def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
-    return ConsumerSettings(**consumer_fields(_without_converters(properties)))
+    return ConsumerSettings(**CONSUMER.fields(_without_converters(properties)))
 
 
 def _without_converters(properties: Mapping[str, str]) -> dict[str, str]:

@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ottla.client.config.kinds import ClientKind
 from ottla.client.config.reading import (
     ConfigurationError,
     Key,
-    apply_keys,
     converter,
     flag,
     number,
     objects,
     only,
-    refuse_unknown,
     text,
     word,
 )
-from ottla.client.config.shared import SHARED_KEYS, client_settings
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.settings import ClientSettings
 
-__all__ = ["CONSUMER_KEYS", "consumer_fields", "read_consumer"]
+__all__ = ["CONSUMER", "CONSUMER_CONNECTION_KEYS", "CONSUMER_KEYS", "CONSUMER_OWN_KEYS", "read_consumer"]
 
 _ASSIGNORS = {
     "RangeAssignor": "range",
@@ -60,9 +58,9 @@ def _committed(name: str, value: Any) -> bool:
     return bool(word("read_committed", "read_uncommitted")(name, value) == "read_committed")
 
 
-_SHARE = "it belongs to share consumers."
-_CLIENT_KEYS: Mapping[str, Key] = {**SHARED_KEYS, "default.api.timeout.ms": Key(number(), "api_timeout_ms")}
-_OWN_KEYS: Mapping[str, Key] = {
+_SHARE = "it belongs to share consumers (ottla.client.share.ShareConsumer)."
+CONSUMER_CONNECTION_KEYS: Mapping[str, Key] = {"default.api.timeout.ms": Key(number(), "api_timeout_ms")}
+CONSUMER_OWN_KEYS: Mapping[str, Key] = {
     "allow.auto.create.topics": Key(flag, "allow_auto_create"),
     "auto.commit.interval.ms": Key(number(), "auto_commit_interval_ms"),
     "auto.offset.reset": Key(_reset, "auto_offset_reset"),
@@ -95,23 +93,9 @@ _OWN_KEYS: Mapping[str, Key] = {
     "key.deserializer": Key(converter("deserializer"), "key_deserializer"),
     "value.deserializer": Key(converter("deserializer"), "value_deserializer"),
 }
-CONSUMER_KEYS: Mapping[str, Key] = {"bootstrap.servers": Key(text), **SHARED_KEYS, **_OWN_KEYS}
 
 
-def read_consumer(config: Mapping[str, Any]) -> tuple[ClientSettings, ConsumerSettings]:
-    """The settings of a consumer and of its connections. Raises ConfigurationError."""
-    fields = consumer_fields(config)
-    try:
-        consumer = ConsumerSettings(**fields)
-    except ValueError as error:
-        raise ConfigurationError(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
-    return client_settings(config, _CLIENT_KEYS), consumer
-
-
-def consumer_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `ConsumerSettings` that the configuration sets."""
-    refuse_unknown(config, CONSUMER_KEYS, client="consumer")
-    fields = apply_keys(config, _OWN_KEYS)
+def _choose_protocol(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
     classic = [name for name in _CLASSIC_ONLY if name in config]
     if classic and fields.get("group_protocol") == "consumer":
         raise ConfigurationError(
@@ -121,4 +105,14 @@ def consumer_fields(config: Mapping[str, Any]) -> dict[str, Any]:
     if classic and "group_protocol" not in fields:
         # Only classic groups have these settings.
         fields["group_protocol"] = "classic"
-    return fields
+
+
+CONSUMER: ClientKind[ConsumerSettings] = ClientKind(
+    "consumer", ConsumerSettings, CONSUMER_OWN_KEYS, CONSUMER_CONNECTION_KEYS, _choose_protocol
+)
+CONSUMER_KEYS = CONSUMER.keys
+
+
+def read_consumer(config: Mapping[str, Any]) -> tuple[ClientSettings, ConsumerSettings]:
+    """The settings of a consumer and of its connections. Raises ConfigurationError."""
+    return CONSUMER.read(config)

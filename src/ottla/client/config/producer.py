@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ottla.client.config.kinds import ClientKind
 from ottla.client.config.reading import (
     ConfigurationError,
     Key,
-    apply_keys,
     converter,
     flag,
     number,
     objects,
     only,
-    refuse_unknown,
     text,
 )
-from ottla.client.config.shared import SHARED_KEYS, client_settings
 from ottla.client.producer.partitioner import Partitioner, RoundRobinPartitioner, StickyPartitioner
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.settings import ClientSettings
 from ottla.records.compression import Codec
 
-__all__ = ["PRODUCER_KEYS", "producer_fields", "read_producer"]
+__all__ = ["PRODUCER", "PRODUCER_KEYS", "read_producer"]
 
 LONG_MAX = (1 << 63) - 1
 
@@ -66,7 +64,7 @@ def _partitioner(name: str, value: Any) -> Partitioner:
 
 
 # max.block.ms bounds every call of a producer, as default.api.timeout.ms does for other clients.
-_CLIENT_KEYS: Mapping[str, Key] = {**SHARED_KEYS, "max.block.ms": Key(number(), "api_timeout_ms")}
+_CONNECTION_KEYS: Mapping[str, Key] = {"max.block.ms": Key(number(), "api_timeout_ms")}
 _OWN_KEYS: Mapping[str, Key] = {
     "acks": Key(_acks, "acks"),
     "linger.ms": Key(number(), "linger_ms"),
@@ -98,23 +96,9 @@ _OWN_KEYS: Mapping[str, Key] = {
     "key.serializer": Key(converter("serializer"), "key_serializer"),
     "value.serializer": Key(converter("serializer"), "value_serializer"),
 }
-PRODUCER_KEYS: Mapping[str, Key] = {"bootstrap.servers": Key(text), **SHARED_KEYS, **_OWN_KEYS}
 
 
-def read_producer(config: Mapping[str, Any]) -> tuple[ClientSettings, ProducerSettings]:
-    """The settings of a producer and of its connections. Raises ConfigurationError."""
-    fields = producer_fields(config)
-    try:
-        producer = ProducerSettings(**fields)
-    except ValueError as error:
-        raise ConfigurationError(f"{str(error)[0].upper()}{str(error)[1:]}.") from None
-    return client_settings(config, _CLIENT_KEYS), producer
-
-
-def producer_fields(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `ProducerSettings` that the configuration sets."""
-    refuse_unknown(config, PRODUCER_KEYS, client="producer")
-    fields = apply_keys(config, _OWN_KEYS)
+def _complete(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
     codec = fields.get("compression", Codec.NONE)
     level = f"compression.{codec.name.lower()}.level"
     if level in config:
@@ -130,7 +114,6 @@ def producer_fields(config: Mapping[str, Any]) -> dict[str, Any]:
         if how:
             fields["partitioner"] = StickyPartitioner(**how)
     _fit_delivery_timeout(config, fields)
-    return fields
 
 
 def _fit_delivery_timeout(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
@@ -139,3 +122,14 @@ def _fit_delivery_timeout(config: Mapping[str, Any], fields: dict[str, Any]) -> 
     shortest = fields.get("linger_ms", default.linger_ms) + fields.get("request_timeout_ms", default.request_timeout_ms)
     if "delivery.timeout.ms" not in config and shortest > default.delivery_timeout_ms:
         fields["delivery_timeout_ms"] = shortest
+
+
+PRODUCER: ClientKind[ProducerSettings] = ClientKind(
+    "producer", ProducerSettings, _OWN_KEYS, _CONNECTION_KEYS, _complete
+)
+PRODUCER_KEYS = PRODUCER.keys
+
+
+def read_producer(config: Mapping[str, Any]) -> tuple[ClientSettings, ProducerSettings]:
+    """The settings of a producer and of its connections. Raises ConfigurationError."""
+    return PRODUCER.read(config)

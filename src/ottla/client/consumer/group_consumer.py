@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import uuid
+from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.membership import Identity, Membership, Rebalance, Subscription
@@ -27,6 +28,9 @@ from ottla.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+
+if TYPE_CHECKING:
+    from ottla.wire.message import Message
 
 __all__ = ["ConsumerMembership"]
 
@@ -81,16 +85,17 @@ class ConsumerMembership(Membership):
     async def _say_goodbye(self) -> None:
         if not self.is_member and not self._joining:
             return
-        epoch = _LEAVE if self._settings.group_instance_id is None else _LEAVE_STATIC
-        request = ConsumerGroupHeartbeatRequest(
+        # On the connection of the heartbeats, so that a join in flight is processed before the leave.
+        if await self._tell_goodbye(self._leave_request(), purpose="group"):
+            self._epoch, self._joining = 0, False
+
+    def _leave_request(self) -> Message:
+        return ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self._member_id,
-            member_epoch=epoch,
+            member_epoch=_LEAVE if self._settings.group_instance_id is None else _LEAVE_STATIC,
             instance_id=self._settings.group_instance_id,
         )
-        # On the connection of the heartbeats, so that a join in flight is processed before the leave.
-        if await self._tell_goodbye(request, purpose="group"):
-            self._epoch, self._joining = 0, False
 
     async def _run(self) -> None:
         try:
@@ -142,7 +147,7 @@ class ConsumerMembership(Membership):
     async def _heartbeat(self) -> int:
         """Sends a heartbeat; returns the milliseconds until the next."""
         response: ConsumerGroupHeartbeatResponse = await self._cluster.ask_coordinator(
-            self._cluster.GROUP, self._group_id, self._request, purpose="group"
+            self._cluster.GROUP, self._group_id, self._next_request, purpose="group"
         )
         self._joining = False
         error = error_of(response.error_code, response.error_message)
@@ -161,7 +166,13 @@ class ConsumerMembership(Membership):
         self._full = False
         return response.heartbeat_interval_ms
 
-    def _request(self) -> ConsumerGroupHeartbeatRequest:
+    def _next_request(self) -> Message:
+        request = self._request()
+        # Reset when the response arrives.
+        self._full = self._joining = True
+        return request
+
+    def _request(self) -> Message:
         topics = self._cluster.metadata.topics
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
@@ -183,8 +194,6 @@ class ConsumerMembership(Membership):
                 request.subscribed_topic_names = []
             else:
                 request.subscribed_topic_names = list(self._names)
-        # Reset when the response arrives.
-        self._full = self._joining = True
         return request
 
     async def _take(self, assignment: Assignment) -> bool:

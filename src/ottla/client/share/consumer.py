@@ -1,0 +1,344 @@
+"""`ShareConsumer`: a member of a share group (KIP-932), whose members read the same partitions together.
+
+A poll acquires records: no other member gets them until they are acknowledged, or their lock expires. With implicit
+acknowledgement (the default), the next poll accepts the records of the last one. With explicit acknowledgement, the
+application decides about every record before it polls again. Closing releases records without a decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+from ottla.client.cluster import Cluster
+from ottla.client.consumer.deserializing import Deserializing
+from ottla.client.consumer.membership import Subscription
+from ottla.client.errors import ClientError, WokenUp
+from ottla.client.measures import SHARE_METRICS, Recent, tell
+from ottla.client.settings import ClientSettings
+from ottla.client.share.acknowledgements import Acknowledge, Decisions
+from ottla.client.share.fetcher import ShareFetcher
+from ottla.client.share.held import HeldRecords, OnAcknowledged
+from ottla.client.share.membership import ShareMembership
+from ottla.client.share.records import SharedRecord
+from ottla.client.share.settings import ShareSettings
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["ShareConsumer"]
+
+# `close` waits this long for acknowledgements, as Kafka's consumer does.
+CLOSE_TIMEOUT_MS = 30_000
+
+
+class ShareConsumer:
+    """An async context manager. One event loop owns it; see `blocking` for threads.
+
+    The first argument is a dictionary with Kafka's configuration keys, or typed settings together with the second.
+    """
+
+    def __init__(
+        self, settings: ClientSettings | Cluster | Mapping[str, Any], share: ShareSettings | None = None
+    ) -> None:
+        config: Mapping[str, Any] = {}
+        if isinstance(settings, Mapping):
+            # Imported with the first dictionary: settings in types need no reader.
+            from ottla.client.config.share import read_share
+
+            config = settings
+            settings, configured = read_share(config)
+            share = share or configured
+        self.settings = share or ShareSettings()
+        if not self.settings.group_id:
+            raise ClientError("A share consumer needs a group: set group.id.")
+        self._owned = isinstance(settings, ClientSettings)
+        self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
+        self._deserializing = Deserializing(self.settings.key_deserializer, self.settings.value_deserializer)
+        self._deserializing.configure(config)
+        self._held = HeldRecords()
+        self._fetcher = ShareFetcher(self._cluster, self.settings, self._held.drop, self._acknowledged)
+        self.measures = self._fetcher.measures
+        self._membership: ShareMembership | None = None
+        self._assigned: list[TopicPartition] = []
+        self._on_acknowledged: OnAcknowledged | None = None
+        # Records of the last poll that `async for` has not handed out yet, and the one that it handed out last.
+        self._waiting: deque[SharedRecord] = deque()
+        self._last: SharedRecord | None = None
+        # An error that a poll raises after the records before it.
+        self._error: Exception | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_woken = False
+        self._closed = False
+        self._recent = Recent(
+            self.measures,
+            self._cluster.measures,
+            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Recent rates and averages under Kafka's names; `measures` has the totals."""
+        return tell(SHARE_METRICS, self._recent)
+
+    # Subscription.
+
+    async def subscribe(self, topics: Iterable[str]) -> None:
+        """Becomes a member of the group at the next poll, or changes the topics of the member."""
+        if isinstance(topics, str):
+            raise ClientError(f"Topics are a list: write [{topics!r}].")
+        names = tuple(topics)
+        if not names:
+            await self.unsubscribe()
+            return
+        await self._cluster.refresh(list(names), create=self.settings.allow_auto_create)
+        if self._membership is not None:
+            self._membership.change(names)
+            return
+        self._membership = ShareMembership(self._cluster, self.settings, Subscription(names), self._on_rebalance)
+
+    async def unsubscribe(self) -> None:
+        """Sends the acknowledgements that were made, releases all other records, and leaves the group."""
+        await self._leave()
+
+    @property
+    def subscription(self) -> tuple[str, ...]:
+        return () if self._membership is None else self._membership.subscription.topics
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        """The partitions from which the member gets records; other members may have them, too."""
+        return list(self._assigned)
+
+    @property
+    def acquisition_lock_timeout_ms(self) -> int | None:
+        """How long acquired records are locked; None before the first fetch."""
+        return self._fetcher.lock_timeout_ms
+
+    # Reading.
+
+    async def poll(self, timeout_ms: int = 1_000) -> list[SharedRecord]:
+        """The next records, at least one unless the time-out expires.
+
+        A record that cannot be deserialized is released, a damaged batch is rejected, and poll raises the error. The
+        next poll continues behind them.
+        """
+        if self._membership is None:
+            raise ClientError("The share consumer is not subscribed to any topics.")
+        if self._waiting:
+            records = list(self._waiting)
+            self._waiting.clear()
+            return records
+        self._last = None
+        await self._settle()
+        if renewed := self._held.records:
+            return renewed
+        end = self._cluster.deadline(timeout_ms)
+        while True:
+            await self._work(end)
+            found = self._take()
+            if found or not await self._wait(end):
+                self.measures.records += len(found)
+                return found
+
+    async def _settle(self) -> None:
+        """Decides about the records of the last poll, or demands that the application has done so."""
+        if not self.settings.explicit:
+            self._held.accept_all()
+        elif undecided := self._held.undecided:
+            raise ClientError(
+                f"{undecided} records of the last poll are not acknowledged. With explicit acknowledgement, "
+                "acknowledge every record before the next poll."
+            )
+        if self._held.has_renewals:
+            # The application holds renewed records until it decides about them: a poll returns them again.
+            self._drop_lost(await self._fetcher.acknowledge(self._held.take()))
+        else:
+            self._fetcher.add(self._held.take())
+
+    def _drop_lost(self, results: Mapping[TopicPartition, KafkaError | None]) -> None:
+        """Records whose lock could not be renewed belong to the broker again."""
+        for record in self._held.records:
+            partition = TopicPartition(record.topic, record.partition)
+            if results.get(partition) is not None:
+                for node_id in list(self._cluster.metadata.brokers):
+                    self._held.drop(node_id, partition)
+
+    async def _work(self, deadline: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._raise_if_woken()
+        assert self._membership is not None
+        await self._membership.poll(deadline)
+        self._fetcher.member_id = self._membership.identity.member_id
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        if self._fetcher.failure is not None:
+            failure, self._fetcher.failure = self._fetcher.failure, None
+            raise failure
+        if not self._fetcher.ready:
+            self._fetcher.start(self._assigned, self._held.partitions_of)
+
+    def _take(self) -> list[SharedRecord]:
+        found: list[SharedRecord] = []
+        while self._fetcher.ready and len(found) < self.settings.max_poll_records and self._error is None:
+            acquired = self._fetcher.ready[0]
+            taken = acquired.take(self.settings.max_poll_records - len(found), self._deserializing)
+            self._held.deliver(acquired.node_id, taken.records)
+            self._held.decide(acquired.node_id, acquired.partition, taken.decided)
+            found += taken.records
+            self._error = taken.error
+            if not acquired.offsets:
+                self._fetcher.ready.popleft()
+        if not found:
+            # Gaps are acknowledged with the next request.
+            self._fetcher.add(self._held.take())
+        return found
+
+    async def _wait(self, end: float) -> bool:
+        """Waits for records or the group; returns False at the deadline."""
+        assert self._membership is not None
+        if self._error is not None or self._fetcher.ready or self._fetcher.failure is not None:
+            return True
+        self._fetcher.arrived.clear()
+        # A wakeup before the line above would be missed otherwise.
+        self._raise_if_woken()
+        waits = [
+            asyncio.ensure_future(self._fetcher.arrived.wait()),
+            asyncio.ensure_future(self._membership.wait()),
+        ]
+        try:
+            left = max(end - asyncio.get_running_loop().time(), 0)
+            done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waits:
+                one.cancel()
+        self._raise_if_woken()
+        return bool(done) or asyncio.get_running_loop().time() < end
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SharedRecord:
+        """The next record; waits for it without limit. With implicit acknowledgement it accepts the one before."""
+        while (record := self.next_waiting()) is None:
+            if self._closed:
+                raise StopAsyncIteration
+            await self.fill_waiting()
+        return record
+
+    def next_waiting(self) -> SharedRecord | None:
+        """The next record of the last `fill_waiting`."""
+        if self._last is not None and not self.settings.explicit:
+            self._held.accept(self._last)
+        self._last = self._waiting.popleft() if self._waiting else None
+        return self._last
+
+    async def fill_waiting(self) -> None:
+        """Polls records for `next_waiting`."""
+        self._waiting.extend(await self.poll())
+
+    def wakeup(self) -> None:
+        """Makes the present or the next poll raise WokenUp. May be called from any thread and from signal handlers."""
+        self._is_woken = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._fetcher.arrived.set)
+
+    def _raise_if_woken(self) -> None:
+        if self._is_woken:
+            self._is_woken = False
+            raise WokenUp("wakeup() was called.")
+
+    # Acknowledgement.
+
+    def acknowledge(self, record: SharedRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
+        """Decides about a record of the last poll. The next poll or commit tells the broker."""
+        self.acknowledge_offset(record.topic, record.partition, record.offset, kind)
+
+    def acknowledge_offset(
+        self, topic: str, partition: int, offset: int, kind: Acknowledge = Acknowledge.ACCEPT
+    ) -> None:
+        if not self.settings.explicit:
+            raise ClientError("The next poll acknowledges records: set share.acknowledgement.mode to explicit.")
+        self._held.acknowledge(topic, partition, offset, Acknowledge(kind))
+
+    async def commit(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, KafkaError | None]:
+        """Sends the acknowledgements that were made, and waits for the answers: an error, or None, by partition.
+
+        With implicit acknowledgement it accepts all records that were handed out.
+        """
+        async with asyncio.timeout_at(self._cluster.deadline(timeout_ms)):
+            results = await self._fetcher.acknowledge(self._decided())
+        if self._held.undecided:
+            self._drop_lost({one: error for one, error in results.items() if error is not None})
+        return results
+
+    def commit_async(self) -> None:
+        """Sends the acknowledgements that were made, in the background. The callback gets the outcome."""
+        task = asyncio.ensure_future(self._fetcher.acknowledge(self._decided()))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _decided(self) -> dict[int, Decisions]:
+        if not self.settings.explicit:
+            kept = set(self._waiting)
+            for record in self._held.records:
+                if record not in kept:
+                    self._held.accept(record)
+        return self._held.take()
+
+    def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
+        """Called with the partition, the offsets and the error, or None, of every answer to acknowledgements."""
+        self._on_acknowledged = callback
+
+    def _acknowledged(self, partition: TopicPartition, offsets: list[int], error: KafkaError | None) -> None:
+        if self._on_acknowledged is not None:
+            try:
+                self._on_acknowledged(partition, offsets, error)
+            except Exception as failure:  # noqa: BLE001 (the next poll raises it)
+                self._error = failure
+
+    # Close.
+
+    async def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        """Sends the acknowledgements that were made, releases all other records, and leaves the group."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._leave(timeout_ms)
+        finally:
+            self._deserializing.close()
+            if self._owned:
+                await self._cluster.close()
+
+    async def _leave(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
+        membership, self._membership = self._membership, None
+        self._waiting.clear()
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._fetcher.add(self._held.take())
+            await self._fetcher.close(timeout_ms)
+        finally:
+            self._held = HeldRecords()
+            self._fetcher = self._renewed_fetcher()
+            self._assigned = []
+            if membership is not None:
+                await membership.leave()
+
+    def _renewed_fetcher(self) -> ShareFetcher:
+        fetcher = ShareFetcher(self._cluster, self.settings, self._held.drop, self._acknowledged)
+        fetcher.measures = self.measures
+        fetcher.lock_timeout_ms = self._fetcher.lock_timeout_ms
+        return fetcher
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _on_rebalance(self, _revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
+        self.measures.rebalances += 1
+        self._assigned = assigned

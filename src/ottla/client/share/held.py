@@ -1,0 +1,114 @@
+"""The records that the application holds, and what it decided about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ottla.client.errors import ClientError
+from ottla.client.share.acknowledgements import Acknowledge, Decisions
+from ottla.client.share.records import SharedRecord
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["HeldRecords", "OnAcknowledged"]
+
+# Gets a partition, the offsets that were acknowledged, and the error of the broker.
+OnAcknowledged = Callable[[TopicPartition, list[int], KafkaError | None], object]
+
+_Position = tuple[int, TopicPartition]
+
+
+class HeldRecords:
+    """Records are held from their delivery until an acknowledgement of them is taken for a request.
+
+    Acknowledgements belong to the share session that acquired the record, which is that of one broker.
+    """
+
+    def __init__(self) -> None:
+        # Undecided records by broker and partition, and decisions that are not taken yet.
+        self._open: dict[_Position, dict[int, SharedRecord]] = {}
+        self._decided: dict[_Position, dict[int, int]] = {}
+        self._brokers: dict[tuple[str, int, int], int] = {}
+        # Records whose lock is being renewed: they stay with the application.
+        self._renewed: dict[_Position, dict[int, SharedRecord]] = {}
+
+    def deliver(self, node_id: int, records: Iterable[SharedRecord]) -> None:
+        for record in records:
+            position = (node_id, TopicPartition(record.topic, record.partition))
+            self._open.setdefault(position, {})[record.offset] = record
+            self._brokers[record.topic, record.partition, record.offset] = node_id
+
+    def decide(self, node_id: int, partition: TopicPartition, decisions: dict[int, int]) -> None:
+        """Decisions about offsets that the application never sees."""
+        if decisions:
+            self._decided.setdefault((node_id, partition), {}).update(decisions)
+
+    @property
+    def undecided(self) -> int:
+        return sum(map(len, self._open.values()))
+
+    def acknowledge(self, topic: str, partition: int, offset: int, kind: Acknowledge) -> None:
+        """Decides about a delivered record; the last decision before the next request counts."""
+        node_id = self._brokers.get((topic, partition, offset))
+        position = (-1 if node_id is None else node_id, TopicPartition(topic, partition))
+        record = self._open.get(position, {}).pop(offset, None)
+        if record is None and offset in self._decided.get(position, {}):
+            record = self._renewed.get(position, {}).pop(offset, None)
+        elif record is None:
+            raise ClientError(
+                f"{topic}-{partition}: the record at offset {offset} is not held by this consumer: it was acknowledged "
+                "before, or not delivered by the last poll."
+            )
+        self._decided.setdefault(position, {})[offset] = int(kind)
+        if record is not None and kind is Acknowledge.RENEW:
+            self._renewed.setdefault(position, {})[offset] = record
+
+    def accept(self, record: SharedRecord) -> None:
+        """Accepts a record, if it is still undecided."""
+        node_id = self._brokers.get((record.topic, record.partition, record.offset), -1)
+        if record.offset in self._open.get((node_id, TopicPartition(record.topic, record.partition)), {}):
+            self.acknowledge(record.topic, record.partition, record.offset, Acknowledge.ACCEPT)
+
+    def accept_all(self) -> None:
+        for position, records in self._open.items():
+            self._decided.setdefault(position, {}).update(dict.fromkeys(records, int(Acknowledge.ACCEPT)))
+        self._open.clear()
+
+    def take(self) -> dict[int, Decisions]:
+        """The decisions since the last call, by broker. Renewed records are open again."""
+        found: dict[int, Decisions] = {}
+        for (node_id, partition), decisions in self._decided.items():
+            found.setdefault(node_id, {})[partition] = decisions
+            renewed = self._renewed.get((node_id, partition), {})
+            for offset in decisions:
+                if offset not in renewed:
+                    self._brokers.pop((*partition, offset), None)
+        for position, records in self._renewed.items():
+            self._open.setdefault(position, {}).update(records)
+        self._decided.clear()
+        self._renewed.clear()
+        return found
+
+    @property
+    def has_renewals(self) -> bool:
+        return any(self._renewed.values())
+
+    @property
+    def records(self) -> list[SharedRecord]:
+        """The undecided records, in order."""
+        return [record for records in self._open.values() for _, record in sorted(records.items())]
+
+    def partitions_of(self, node_id: int) -> set[TopicPartition]:
+        """Partitions with records that a broker has handed out, which must stay in its session."""
+        return {
+            partition
+            for (node, partition), records in (*self._open.items(), *self._decided.items())
+            if node == node_id and records
+        }
+
+    def drop(self, node_id: int, partition: TopicPartition | None = None) -> None:
+        """The broker has released the records: other consumers may get them."""
+        for kept in (self._open, self._decided, self._renewed):
+            for position in [one for one in kept if one[0] == node_id and partition in (None, one[1])]:
+                for offset in kept.pop(position):
+                    self._brokers.pop((*position[1], offset), None)

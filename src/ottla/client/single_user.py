@@ -1,0 +1,100 @@
+"""Blocking clients that one thread at a time uses, as Java's consumer.
+
+Listeners and callbacks run on the thread that calls the client, so they may call it again. For that, a call that waits
+for the loop also does what the loop asks of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from ottla.client.errors import ClientError
+from ottla.client.loop_thread import Blocking
+
+__all__ = ["SingleUser"]
+
+T = TypeVar("T")
+# A function for the calling thread; None when the call is done.
+_Errand = Callable[[], None] | None
+
+
+class SingleUser(Blocking):
+    def __init__(self) -> None:
+        super().__init__()
+        self._errands: SimpleQueue[_Errand] = SimpleQueue()
+        self._user: int | None = None
+
+    def _call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for the loop, and runs listeners and callbacks meanwhile."""
+        me, user = threading.get_ident(), self._user
+        if user not in (None, me):
+            work.close()
+            raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
+        self._user = me
+        try:
+            future = self._thread.submit(work)
+            future.add_done_callback(lambda _: self._errands.put(None))
+            try:
+                while True:
+                    errand = self._errands.get()
+                    if errand is not None:
+                        errand()
+                    elif future.done():
+                        return future.result()
+            except BaseException:
+                # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
+                future.cancel()
+                raise
+        finally:
+            self._user = user
+
+    def _on_caller(self, function: Callable[[T], object] | None) -> Any:
+        """A coroutine function for the loop that runs a function on the thread of the caller."""
+        if function is None:
+            return None
+
+        async def run(argument: T) -> None:
+            loop = asyncio.get_running_loop()
+            done: asyncio.Future[None] = loop.create_future()
+
+            def errand() -> None:
+                try:
+                    function(argument)
+                except BaseException as error:
+                    loop.call_soon_threadsafe(_fail, done, error)
+                    if not isinstance(error, Exception):
+                        raise
+                else:
+                    loop.call_soon_threadsafe(_finish, done)
+
+            self._errands.put(errand)
+            await done
+
+        return run
+
+    def _later(self, function: Callable[..., object] | None) -> Callable[..., None]:
+        """A function for the loop that runs another on the thread of the next call."""
+
+        def later(*arguments: Any) -> None:
+            if function is not None:
+                self._errands.put(lambda: _ignore(function(*arguments)))
+
+        return later
+
+
+def _ignore(_: object) -> None:
+    return
+
+
+def _finish(done: asyncio.Future[None]) -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _fail(done: asyncio.Future[None], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error if isinstance(error, Exception) else ClientError(f"interrupted: {error!r}"))
