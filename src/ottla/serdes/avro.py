@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.serdes.avro_classes import avro_of_class, avro_of_value, to_class
+from ottla.serdes.avro_fields import avro_walk
 from ottla.serdes.registry_client import RegistryClient, SchemaText
+from ottla.serdes.rules.contracts import FieldWalk
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
 from ottla.serdes.wire_format import SchemaTag
 
@@ -38,6 +40,7 @@ class AvroSerializer(SchemaSerializer[Any]):
         self._to_dict = to_dict
         self._derived: dict[type, SchemaText] = {}
         self._parsed: dict[SchemaText, Any] = {}
+        self._walks: dict[SchemaText, FieldWalk] = {}
         super().__init__(client, config)
 
     def _schema_of(self, value: Any, topic: str) -> SchemaText:
@@ -51,25 +54,31 @@ class AvroSerializer(SchemaSerializer[Any]):
         return found
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
-        try:
-            avro = json.loads(schema.text)
-        except ValueError as error:
-            raise ValueError(f"its Avro schema is not JSON: {error}") from error
-        if not isinstance(avro, dict) or "name" not in avro:
-            return None
-        namespace = avro.get("namespace")
-        return f"{namespace}.{avro['name']}" if namespace and "." not in avro["name"] else str(avro["name"])
+        return _record_name(schema)
+
+    def _plain(self, value: Any) -> Any:
+        if self._to_dict is not None:
+            return self._to_dict(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.asdict(value)
+        return value
+
+    def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
+        found = self._walks.get(schema)
+        if found is None:
+            found = self._walks[schema] = avro_walk(self._parse(schema))
+        return found
+
+    def _parse(self, schema: SchemaText) -> Any:
+        parsed = self._parsed.get(schema)
+        if parsed is None:
+            parsed = self._parsed[schema] = parse_avro(self.client, schema)
+        return parsed
 
     def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
         import fastavro
 
-        parsed = self._parsed.get(schema)
-        if parsed is None:
-            parsed = self._parsed[schema] = parse_avro(self.client, schema)
-        if self._to_dict is not None:
-            value = self._to_dict(value)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            value = dataclasses.asdict(value)
+        parsed = self._parse(schema)
         buffer = io.BytesIO()
         try:
             fastavro.schemaless_writer(buffer, parsed, value)
@@ -94,20 +103,37 @@ class AvroDeserializer(SchemaDeserializer[Any]):
             self._reader = SchemaText(json.dumps(avro_of_class(to)))
         self._to = to
         self._parsed: dict[SchemaText, Any] = {}
+        self._walks: dict[SchemaText, FieldWalk] = {}
         super().__init__(client, config)
 
-    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> Any:
+    def _own_reader(self) -> SchemaText | None:
+        return self._reader
+
+    def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
+        return _record_name(writer)
+
+    def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
+        found = self._walks.get(schema)
+        if found is None:
+            found = self._walks[schema] = avro_walk(self._parse(schema))
+        return found
+
+    def _decode(
+        self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
+    ) -> Any:
         import fastavro
 
-        reader = self._latest(topic) or self._reader
         buffer = io.BytesIO(payload)
         try:
-            writer = self._parse(schema)
-            value = fastavro.schemaless_reader(buffer, writer, None if reader is None else self._parse(reader))
+            parsed = self._parse(writer)
+            value = fastavro.schemaless_reader(buffer, parsed, None if reader is None else self._parse(reader))
         except _DAMAGED as error:
             raise self._error(topic, f"the bytes are not Avro of schema {tag.id or tag.guid}: {error}.") from error
         if buffer.tell() != len(payload):
             raise self._error(topic, f"{len(payload) - buffer.tell()} bytes follow the Avro value.")
+        return value
+
+    def _finished(self, value: Any, schema: SchemaText, topic: str) -> Any:
         if self._to is None:
             return value
         return to_class(value, self._to) if isinstance(self._to, type) else self._to(value)
@@ -131,6 +157,17 @@ def parse_avro(client: RegistryClient | None, schema: SchemaText) -> Any:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise ValueError(f"its Avro schema is not valid: {error}") from error
+
+
+def _record_name(schema: SchemaText) -> str | None:
+    try:
+        avro = json.loads(schema.text)
+    except ValueError as error:
+        raise ValueError(f"its Avro schema is not JSON: {error}") from error
+    if not isinstance(avro, dict) or "name" not in avro:
+        return None
+    namespace = avro.get("namespace")
+    return f"{namespace}.{avro['name']}" if namespace and "." not in avro["name"] else str(avro["name"])
 
 
 def _schema_text(given: str | Mapping[str, Any] | SchemaText | None) -> SchemaText | None:

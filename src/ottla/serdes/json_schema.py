@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.serdes.avro_classes import to_class
+from ottla.serdes.json_fields import json_walk
 from ottla.serdes.registry_client import RegistryClient, SchemaText
+from ottla.serdes.rules.contracts import FieldWalk
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
 from ottla.serdes.wire_format import SchemaTag
 
@@ -37,14 +39,19 @@ class JsonSchemaSerializer(SchemaSerializer[Any]):
         return self._given
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
-        root = json.loads(schema.text)
-        return root.get("title") if isinstance(root, dict) else None
+        return _title(schema)
+
+    def _plain(self, value: Any) -> Any:
+        if self._to_dict is not None:
+            return self._to_dict(value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return dataclasses.asdict(value)
+        return value
+
+    def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
+        return _walk(self.client, schema)
 
     def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
-        if self._to_dict is not None:
-            value = self._to_dict(value)
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            value = dataclasses.asdict(value)
         if self._validates:
             problem = misfit(_validator(self._validators, self.client, schema), value)
             if problem is not None:
@@ -69,13 +76,23 @@ class JsonSchemaDeserializer(SchemaDeserializer[Any]):
         self._validators: dict[SchemaText, Any] = {}
         super().__init__(client, config)
 
-    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> Any:
+    def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
+        return _title(writer)
+
+    def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
+        return _walk(self.client, schema)
+
+    def _decode(
+        self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
+    ) -> Any:
         try:
-            value = json.loads(bytes(payload))
+            return json.loads(bytes(payload))
         except ValueError as error:
             raise self._error(topic, f"the bytes are not JSON: {error}.") from error
+
+    def _finished(self, value: Any, schema: SchemaText, topic: str) -> Any:
         if self._validates:
-            problem = misfit(_validator(self._validators, self.client, self._latest(topic) or schema), value)
+            problem = misfit(_validator(self._validators, self.client, schema), value)
             if problem is not None:
                 raise self._error(topic, problem[1], field=problem[0])
         if self._to is None:
@@ -98,15 +115,32 @@ def misfit(validator: Any, value: Any) -> tuple[str | None, str] | None:
     return field, f"{error.message}."
 
 
+def _title(schema: SchemaText) -> str | None:
+    root = json.loads(schema.text)
+    return root.get("title") if isinstance(root, dict) else None
+
+
+def _walk(client: RegistryClient, schema: SchemaText) -> FieldWalk:
+    import jsonschema_rs
+
+    return json_walk(json.loads(schema.text), _others(client, schema), jsonschema_rs.is_valid)
+
+
+def _others(client: RegistryClient, schema: SchemaText) -> dict[str, Any]:
+    """The documents that a schema refers to, by the names of the references and by their own."""
+    others = {name: json.loads(each.text) for name, each in referenced_texts(client, schema).items()}
+    for document in list(others.values()):
+        if isinstance(document, dict) and isinstance(document.get("$id"), str):
+            others[document["$id"]] = document
+    return others
+
+
 def _validator(known: dict[SchemaText, Any], client: RegistryClient, schema: SchemaText) -> Any:
     found = known.get(schema)
     if found is None:
         import jsonschema_rs
 
-        others = {name: json.loads(each.text) for name, each in referenced_texts(client, schema).items()}
-        for document in list(others.values()):
-            if isinstance(document, dict) and isinstance(document.get("$id"), str):
-                others[document["$id"]] = document
+        others = _others(client, schema)
 
         def retrieve(address: str) -> Any:
             for name, document in others.items():

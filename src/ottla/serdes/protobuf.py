@@ -6,7 +6,10 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.serdes.protobuf_fields import protobuf_walk
+from ottla.serdes.provided_protos import provided_file
 from ottla.serdes.registry_client import RegistryClient, SchemaText
+from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
 from ottla.serdes.wire_format import SchemaTag
 
@@ -20,9 +23,11 @@ class ProtobufSerializer(SchemaSerializer[Any]):
     """Values are messages. Files that the message's file imports are registered as references, under their names."""
 
     schema_type = "PROTOBUF"
+    schema_form = "serialized"
 
     def __init__(self, *, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
         self._schemas: dict[Any, SchemaText] = {}
+        self._ruled: dict[tuple[SchemaText, str], Any] = {}
         super().__init__(client, config)
 
     def _schema_of(self, value: Any, topic: str) -> SchemaText:
@@ -34,6 +39,13 @@ class ProtobufSerializer(SchemaSerializer[Any]):
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
         return str(value.DESCRIPTOR.full_name)
+
+    def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
+        """Along the message of the same name in the registry's schema, else the one that the value has."""
+        place = (schema, value.DESCRIPTOR.full_name)
+        if place not in self._ruled:
+            self._ruled[place] = same_message(self.client, schema, value.DESCRIPTOR)
+        return protobuf_walk(self._ruled[place])
 
     def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
         from google.protobuf.message import EncodeError
@@ -73,18 +85,50 @@ class ProtobufDeserializer(SchemaDeserializer[Any]):
         self._classes: dict[tuple[SchemaText, tuple[int, ...]], type] = {}
         super().__init__(client, config)
 
-    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> Any:
+    def _decode(
+        self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
+    ) -> Any:
         from google.protobuf.message import DecodeError
 
-        made = self._message_class or self._class(schema, tag.indexes)
+        made = self._message_class or self._class(writer, tag.indexes)
         try:
             return made.FromString(bytes(payload))  # type: ignore[attr-defined]
         except DecodeError as error:
             raise self._error(topic, f"the bytes are not a message of schema {tag.id or tag.guid}: {error}.") from error
 
+    def _migrated(
+        self,
+        value: Any,
+        call: RuleCall,
+        steps: Sequence[tuple[RuleMode, SchemaText]],
+        reader: SchemaText,
+        tag: SchemaTag,
+    ) -> Any:
+        """Migrations are rules about JSON, so the message becomes JSON and a message again."""
+        from google.protobuf import json_format
+
+        fields = json_format.MessageToDict(value, preserving_proto_field_name=True)
+        fields = super()._migrated(fields, call, steps, reader, tag)
+        made = self._message_class
+        if made is None:
+            from google.protobuf import message_factory
+
+            made = message_factory.GetMessageClass(same_message(self.client, reader, value.DESCRIPTOR))
+        try:
+            return json_format.ParseDict(fields, made())
+        except json_format.ParseError as error:
+            raise ValueError(f"after its migration it is not a message: {error}") from error
+
     def _writer(self, tag: SchemaTag, topic: str) -> SchemaText:
-        # A given class needs no schema of the writer.
-        return SchemaText("", "PROTOBUF") if self._message_class is not None else super()._writer(tag, topic)
+        # A given class needs no schema of the writer, but without a registry there are no rules either.
+        return SchemaText("", "PROTOBUF") if self._client is None else super()._writer(tag, topic)
+
+    def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
+        made: Any = self._message_class or self._class(writer, tag.indexes)
+        return str(made.DESCRIPTOR.full_name)
+
+    def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
+        return protobuf_walk(same_message(self.client, schema, value.DESCRIPTOR))
 
     def _class(self, schema: SchemaText, indexes: tuple[int, ...]) -> type:
         found = self._classes.get((schema, indexes))
@@ -98,7 +142,6 @@ def message_class(client: RegistryClient, schema: SchemaText, indexes: Sequence[
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     pool = descriptor_pool.DescriptorPool()
-    known = descriptor_pool.Default()
     files: dict[str, Any] = {}
     for name, text in (*referenced_texts(client, schema, form="serialized").items(), ("", schema)):
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text.text))
@@ -108,12 +151,7 @@ def message_class(client: RegistryClient, schema: SchemaText, indexes: Sequence[
     def add(name: str) -> None:
         file = files.pop(name, None)
         if file is None:
-            _import_provided(name)
-            try:
-                file = descriptor_pb2.FileDescriptorProto()
-                known.FindFileByName(name).CopyToProto(file)
-            except KeyError:
-                raise ValueError(f"the schema imports {name}, which is not known") from None
+            file = provided_file(name) or _known_file(name)
         for dependency in file.dependency:
             if dependency not in added:
                 add(dependency)
@@ -134,6 +172,15 @@ def message_class(client: RegistryClient, schema: SchemaText, indexes: Sequence[
     return made
 
 
+def same_message(client: RegistryClient, schema: SchemaText, descriptor: Any) -> Any:
+    """The message of the schema that has the name of the given one, else the first one of the schema."""
+    first: Any = message_class(client, schema, [0])
+    try:
+        return first.DESCRIPTOR.file.pool.FindMessageTypeByName(descriptor.full_name)
+    except KeyError:
+        return first.DESCRIPTOR
+
+
 def message_path(descriptor: Any) -> list[int]:
     """The indexes that lead from the file to the message."""
     path: list[int] = []
@@ -149,10 +196,19 @@ def _compiled(file: Any) -> str:
     return base64.b64encode(file.serialized_pb).decode()
 
 
-def _import_provided(name: str) -> None:
+def _known_file(name: str) -> Any:
+    """A file of the Protobuf library, or of a generated module that the application has imported."""
     from contextlib import suppress
     from importlib import import_module
+
+    from google.protobuf import descriptor_pb2, descriptor_pool
 
     if name.startswith("google/protobuf/"):
         with suppress(ImportError):
             import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")
+    file = descriptor_pb2.FileDescriptorProto()
+    try:
+        descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+    except KeyError:
+        raise ValueError(f"the schema imports {name}, which is not known") from None
+    return file

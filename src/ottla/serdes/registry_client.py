@@ -94,6 +94,7 @@ class RegistryClient:
         self._local = threading.local()
         self._ids: dict[tuple[str, SchemaText, bool], RegisteredSchema] = {}
         self._schemas: dict[tuple[str, str, str], SchemaText] = {}
+        self._versions: dict[tuple[int, str], list[int]] = {}
         self._latest: dict[tuple[Any, ...], tuple[float, RegisteredSchema]] = {}
 
     # Cached questions of serializers.
@@ -109,6 +110,15 @@ class RegistryClient:
 
     def schema_by_guid(self, guid: str, *, form: str = "") -> SchemaText:
         return self._schema(f"/schemas/guids/{guid}", "", form)
+
+    def versions_of_id(self, schema_id: int, subject: str) -> list[int]:
+        """The numbers that a schema has within a subject; deleted ones are found."""
+        found = self._versions.get((schema_id, subject))
+        if found is None:
+            path = f"/schemas/ids/{schema_id}/versions?deleted=true&{urlencode([('subject', subject)])}"
+            found = [int(each["version"]) for each in self.call("GET", path) if each["subject"] == subject]
+            self._versions[schema_id, subject] = found
+        return found
 
     def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
         """A version; deleted ones are found, because schemas refer to them."""
@@ -206,8 +216,9 @@ class RegistryClient:
                 answer |= {"guid": ""}
             given = {"subject": subject, "version": answer.get("version", 0), "schema": schema.text}
             registered = _registered({**answer, **given})
-            # Rules may come from the last version or the configuration of the subject.
-            ruled = replace(schema, rule_set=registered.schema.rule_set)
+            # Metadata and rules may come from the last version or the configuration of the subject.
+            contract = registered.schema
+            ruled = replace(schema, metadata=contract.metadata, rule_set=contract.rule_set)
             found = RegisteredSchema(subject, registered.version, registered.id, registered.guid, ruled)
             self._ids[key] = found
         return found

@@ -1,13 +1,15 @@
 """What serializers with a registry share: which schema of which subject, and where its id is written.
 
 Settings have the names of Confluent's serializers. A serializer registers its schema (`auto.register.schemas`), looks
-it up, or takes the latest version of the subject (`use.latest.version`) or one with certain metadata.
+it up, or takes the latest version of the subject (`use.latest.version`) or one with certain metadata. Rules of the
+schema are carried out around the conversion (`rules`).
 """
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ottla.serdes.protocol import Configurable, Deserializer, Header, SerializationError, Serializer
@@ -18,6 +20,9 @@ from ottla.serdes.registry_client import (
     SchemaText,
     registry_client,
 )
+from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode, RulePhase
+from ottla.serdes.rules.engine import RuleEngine
+from ottla.serdes.rules.migrations import migrations
 from ottla.serdes.subjects import SubjectStrategy, subject_strategy, topic_name
 from ottla.serdes.wire_format import SchemaTag, header_name, read_tag, tagged_header, tagged_value
 
@@ -26,10 +31,11 @@ __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
 T = TypeVar("T")
 
 _TRUE = ("true", "1", "yes")
+# The key of the record whose value is converted next, for dead letters: producers convert the key first.
+_last_key: ContextVar[Any] = ContextVar("last_key", default=None)
 # Settings of Confluent's serializers that have no effect here, and what to do instead.
 _REFUSED = {
     "context.name.strategy": "a context is part of the subject, so a function as subject.name.strategy can add it",
-    "rule.executors": "rules of schemas are not carried out",
     "reference.subject.name.strategy": "references are registered under the names of their files",
     "schema.registry.ssl.keystore.location": "use schema.registry.ssl.certificate.location with a PEM file",
     "schema.registry.ssl.truststore.location": "use schema.registry.ssl.ca.location with a PEM file",
@@ -95,6 +101,7 @@ class _RegistryUser(Configurable):
     def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
         self._client = client
         self._settings = _Settings()
+        self._rules = RuleEngine({})
         if config is not None:
             self.configure(config, is_key=False)
 
@@ -103,6 +110,21 @@ class _RegistryUser(Configurable):
         if self._client is None:
             self._client = registry_client(config)
         self._settings.read(config, is_key=is_key)
+        self._rules = RuleEngine(config)
+
+    def _call(
+        self, topic: str, subject: str, mode: RuleMode, schema: SchemaText, headers: Sequence[Header], original: Any
+    ) -> RuleCall:
+        return RuleCall(
+            topic=topic,
+            is_key=self.is_key,
+            subject=subject,
+            mode=mode,
+            schema=schema,
+            headers=headers,
+            key=original if self.is_key else _last_key.get(),
+            value=None if self.is_key else original,
+        )
 
     def close(self) -> None:
         if self._client is not None:
@@ -117,25 +139,37 @@ class _RegistryUser(Configurable):
 
 
 class SchemaSerializer(_RegistryUser, Serializer[T]):
-    """`_schema_of`, `_encode` and `_record_name` are the language's part."""
+    """`_schema_of`, `_plain`, `_encode`, `_record_name` and `_walk` are the language's part."""
 
     schema_type = ""
+    # The form in which the language wants its schemas from the registry.
+    schema_form = ""
 
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
-        if value is None:
-            return None
         try:
-            schema = self._schema_of(value, topic)
-            subject = self._settings.strategy(topic, self.is_key, self._record_name(value, schema))
-            registered = self._registered(subject, schema)
-            _refuse_rules(registered.schema, ("WRITE", "WRITEREAD"))
-            if self._settings.in_header and not registered.guid:
-                raise ValueError("the registry gives no GUIDs, which schema.id.serializer=header needs")
-            payload, indexes = self._encode(value, registered.schema, topic)
+            return None if value is None else self._serialize(topic, value, headers)
         except RegistryClientError as error:
             raise self._error(topic, f"the registry refused its schema: {error}") from error
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
+        finally:
+            _last_key.set(value if self.is_key else None)
+
+    def _serialize(self, topic: str, value: T, headers: list[Header] | None) -> bytes:
+        schema = self._schema_of(value, topic)
+        subject = self._settings.strategy(topic, self.is_key, self._record_name(value, schema))
+        registered = self._registered(subject, schema)
+        if self._settings.in_header and not registered.guid:
+            raise ValueError("the registry gives no GUIDs, which schema.id.serializer=header needs")
+        plain = self._plain(value)
+        if not registered.schema.rule_set:
+            payload, indexes = self._encode(plain, registered.schema, topic)
+        else:
+            call = self._call(topic, subject, RuleMode.WRITE, registered.schema, headers or (), plain)
+            call.walk = self._walk(registered.schema, plain)
+            plain = self._rules.run(RulePhase.DOMAIN, self.client, call, plain)
+            payload, indexes = self._encode(plain, registered.schema, topic)
+            payload = self._rules.run(RulePhase.ENCODING, self.client, call, payload)
         if self._settings.in_header and headers is not None:
             name = header_name(is_key=self.is_key)
             headers[:] = [header for header in headers if header[0] != name]
@@ -146,13 +180,15 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
     def _registered(self, subject: str, schema: SchemaText) -> RegisteredSchema:
         settings = self._settings
         if settings.schema_id is not None:
-            found = self.client.schema_by_id(settings.schema_id, subject)
+            found = self.client.schema_by_id(settings.schema_id, subject, form=self.schema_form)
             return RegisteredSchema(subject, 0, settings.schema_id, "", found)
         if settings.schema_guid is not None:
-            found = self.client.schema_by_guid(settings.schema_guid)
+            found = self.client.schema_by_guid(settings.schema_guid, form=self.schema_form)
             return RegisteredSchema(subject, 0, 0, settings.schema_guid, found)
         if settings.latest_metadata is not None or settings.uses_latest:
-            return self.client.latest(subject, seconds=settings.latest_seconds, metadata=settings.latest_metadata)
+            return self.client.latest(
+                subject, form=self.schema_form, seconds=settings.latest_seconds, metadata=settings.latest_metadata
+            )
         if settings.auto_register:
             return self.client.register(subject, schema, normalize=settings.normalize)
         return self.client.lookup(subject, schema, normalize=settings.normalize)
@@ -163,13 +199,21 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
     def _record_name(self, value: T, schema: SchemaText) -> str | None:
         raise NotImplementedError
 
-    def _encode(self, value: T, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
+    def _plain(self, value: T) -> Any:
+        """The value as rules see it, for example a dictionary of a dataclass."""
+        return value
+
+    def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
+        """The way to the fields of such values."""
+        raise NotImplementedError
+
+    def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
         """The payload, and for Protobuf the path of the message. Raises SerializationError or ValueError."""
         raise NotImplementedError
 
 
 class SchemaDeserializer(_RegistryUser, Deserializer[T]):
-    """`_decode` is the language's part."""
+    """`_decode`, `_finished`, `_writer_name` and `_walk` are the language's part."""
 
     has_indexes = False
     # The form in which the language wants its schemas from the registry.
@@ -178,19 +222,54 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
     def deserialize(
         self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
     ) -> T | None:
-        if data is None:
-            return None
         try:
-            tag, payload = read_tag(memoryview(data), headers, is_key=self.is_key, has_indexes=self.has_indexes)
-            writer = self._writer(tag, topic)
-            _refuse_rules(writer, ("READ", "WRITEREAD"))
-            return self._decode(payload, tag, writer, topic)
+            return None if data is None else self._deserialize(topic, memoryview(data), headers)
         except SerializationError:
             raise
         except RegistryClientError as error:
             raise self._error(topic, f"the registry did not give its schema: {error}") from error
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
+        finally:
+            _last_key.set(data if self.is_key else None)
+
+    def _deserialize(self, topic: str, data: memoryview, headers: Sequence[Header] | None) -> T:
+        tag, payload = read_tag(data, headers, is_key=self.is_key, has_indexes=self.has_indexes)
+        writer = self._writer(tag, topic)
+        latest = self._latest(topic, writer, tag)
+        reader = self._own_reader() if latest is None else latest.schema
+        is_current = latest is None or tag.id == latest.id or (tag.guid is not None and tag.guid == latest.guid)
+        if is_current and not writer.rule_set and (reader is None or not reader.rule_set):
+            return self._finished(self._decode(payload, tag, writer, reader, topic), reader or writer, topic)
+        subject = self._settings.strategy(topic, self.is_key, self._writer_name(writer, tag))
+        call = self._call(topic, subject, RuleMode.READ, writer, headers or (), bytes(data))
+        payload = memoryview(self._rules.run(RulePhase.ENCODING, self.client, call, payload))
+        steps: list[tuple[RuleMode, SchemaText]] = []
+        if latest is not None and not is_current:
+            steps = migrations(self.client, subject, tag, writer, latest, self.schema_form)
+        if steps:
+            value = self._migrated(self._decode(payload, tag, writer, None, topic), call, steps, reader or writer, tag)
+        else:
+            value = self._decode(payload, tag, writer, reader, topic)
+        # A reader's schema without rules must not hide that the writer encrypted a field.
+        call.schema = reader if reader is not None and reader.rule_set else writer
+        call.walk = self._walk(call.schema, value, tag)
+        value = self._rules.run(RulePhase.DOMAIN, self.client, call, value)
+        return self._finished(value, reader or writer, topic)
+
+    def _migrated(
+        self,
+        value: Any,
+        call: RuleCall,
+        steps: Sequence[tuple[RuleMode, SchemaText]],
+        reader: SchemaText,
+        tag: SchemaTag,
+    ) -> Any:
+        """The value after the rules of the versions between writer and reader."""
+        for call.mode, call.schema in steps:
+            value = self._rules.run(RulePhase.MIGRATION, self.client, call, value)
+        call.mode = RuleMode.READ
+        return value
 
     def _writer(self, tag: SchemaTag, topic: str) -> SchemaText:
         if tag.guid is not None:
@@ -199,19 +278,37 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
         subject = self._settings.strategy(topic, self.is_key, None) if self._settings.strategy is topic_name else ""
         return self.client.schema_by_id(tag.id, subject, form=self.schema_form)
 
-    def _latest(self, topic: str) -> SchemaText | None:
+    def _latest(self, topic: str, writer: SchemaText, tag: SchemaTag) -> RegisteredSchema | None:
         """The schema for readers, if `use.latest.version` or `use.latest.with.metadata` is set."""
         settings = self._settings
         if not settings.uses_latest and settings.latest_metadata is None:
             return None
-        subject = settings.strategy(topic, self.is_key, None)
+        subject = settings.strategy(topic, self.is_key, self._writer_name(writer, tag))
         return self.client.latest(
             subject, form=self.schema_form, seconds=settings.latest_seconds, metadata=settings.latest_metadata
-        ).schema
+        )
 
-    def _decode(self, payload: memoryview, tag: SchemaTag, schema: SchemaText, topic: str) -> T:
+    def _own_reader(self) -> SchemaText | None:
+        """The schema that the application reads with, if it gave one."""
+        return None
+
+    def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
+        """The name of the record, for subject name strategies."""
+        raise NotImplementedError
+
+    def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
+        raise NotImplementedError
+
+    def _decode(
+        self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
+    ) -> Any:
         """Raises SerializationError or ValueError."""
         raise NotImplementedError
+
+    def _finished(self, value: Any, schema: SchemaText, topic: str) -> T:
+        """The value as the application wants it, after all rules."""
+        result: T = value
+        return result
 
 
 def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "") -> dict[str, SchemaText]:
@@ -227,16 +324,6 @@ def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "")
 
     collect(schema)
     return found
-
-
-def _refuse_rules(schema: SchemaText, modes: Sequence[str]) -> None:
-    """Raises ValueError for rules that would have to be carried out: ignored, one that encrypts would leak a field."""
-    for kind in ("domainRules", "encodingRules"):
-        for rule in (schema.rule_set or {}).get(kind) or ():
-            if not rule.get("disabled") and rule.get("mode") in (None, *modes):
-                raise ValueError(
-                    f"its schema has the rule {rule.get('name')} of type {rule.get('type')}, which is not supported"
-                )
 
 
 def _flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:

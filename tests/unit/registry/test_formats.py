@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
+from google.protobuf import descriptor_pb2
 
 from ottla.registry.formats import AVRO, JSON, PROTOBUF, InvalidSchema, SchemaSource, parse
 
@@ -244,3 +246,41 @@ def test_protobuf_text_and_its_compiled_form_are_one_schema() -> None:
 def test_what_is_no_protobuf_file_is_refused(text: str, reason: str) -> None:
     with pytest.raises(InvalidSchema, match=reason):
         parse(SchemaSource(PROTOBUF, text)).check_new()
+
+
+def test_custom_options_of_protobuf() -> None:
+    """By name in a text, by number in a descriptor: each can be made of the other."""
+    own = """
+    syntax = "proto3"; package a; import "google/protobuf/descriptor.proto";
+    message Level { int32 of = 1; repeated string names = 2; }
+    extend google.protobuf.FieldOptions { Level level = 50001; string unit = 50002; }
+    extend google.protobuf.MessageOptions { bool audited = 50003; }
+    """
+    text = """
+    syntax = "proto3"; package b; import "confluent/meta.proto"; import "own.proto";
+    message M {
+      option (a.audited) = true;
+      string ssn = 1 [(confluent.field_meta) = { tags: ["PII", "GDPR"], params: [{key: "k", value: "v"}] }];
+      int32 size = 2 [(a.level) = { of: -3 }, (a.unit) = "µm", deprecated = true];
+      int32 plain = 3 [(a.level).of = 4];
+      int32 other = 4 [(nobody.knows) = 1];
+    }
+    """
+    references = (("own.proto", own),)
+    written = parse(SchemaSource(PROTOBUF, text, references))
+    compiled = written.formatted("serialized")
+    again = parse(SchemaSource(PROTOBUF, compiled, references))
+    assert again.formatted("serialized") == compiled
+    assert 'string ssn = 1 [(confluent.field_meta) = {params: [{key: "k", value: "v"}], tags: ["PII", "GDPR"]}];' in (
+        again.canonical
+    )
+    assert '(a.unit) = "µm"' in again.canonical
+    assert "option (a.audited) = true;" in again.canonical
+    assert "(a.level) = {of: 4}" in again.canonical
+    assert "(nobody.knows) = 1" in again.canonical
+    descriptor = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(compiled))
+    known = [len(field.options.uninterpreted_option) for field in descriptor.message_type[0].field]
+    assert known == [0, 0, 0, 1]
+    assert parse(SchemaSource(PROTOBUF, again.canonical, references)).canonical == again.canonical
+    assert written.normalized == again.normalized
+    assert written.normalized != parse(SchemaSource(PROTOBUF, text.replace("GDPR", "X"), references)).normalized

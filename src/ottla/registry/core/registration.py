@@ -167,11 +167,23 @@ def _same_content(
         stored = version.content
         if stored.schema_type != content.schema_type or stored.references != content.references:
             continue
-        if not ignores_contract and (stored.metadata != content.metadata or stored.rule_set != content.rule_set):
+        if not ignores_contract and _contract(stored) != _contract(content):
             continue
         if stored.text == content.text or _canonical(schemas, version) == content.text:
             return version
     return None
+
+
+def _contract(content: SchemaContent) -> tuple[Any, Any]:
+    """Metadata and rules without what means the same as nothing: clients differ in the defaults that they send."""
+    return _without_defaults(content.metadata), _without_defaults(content.rule_set)
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        found = {key: _without_defaults(each) for key, each in value.items()}
+        return {key: each for key, each in found.items() if each not in (None, False, "", [], {})}
+    return [_without_defaults(each) for each in value] if isinstance(value, list) else value
 
 
 def _canonical(schemas: SchemaCache, version: StoredVersion) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ottla.registry.formats.base import JSON, InvalidSchema, ParsedSchema, SchemaSource
@@ -12,6 +12,7 @@ from ottla.registry.formats.json_differences import differences
 __all__ = ["JsonSchema", "parse_json_schema"]
 
 _REFERENCES_MAX = 1_000
+_DEPTH_MAX = 500
 
 
 class JsonSchema(ParsedSchema):
@@ -98,7 +99,22 @@ def _schema(text: str) -> Any:
         raise InvalidSchema(f"It is not JSON: {error}.") from error
     if not isinstance(root, dict | bool):
         raise InvalidSchema("A JSON Schema is an object, true or false.")
+    _check_depth(root)
     return root
+
+
+def _check_depth(root: Any) -> None:
+    """Raises InvalidSchema, whatever the depth is that the interpreter allows."""
+    level: list[Any] = [root]
+    for _ in range(_DEPTH_MAX):
+        level = [inner for each in level if isinstance(each, dict | list) for inner in _inner(each)]
+        if not level:
+            return
+    raise InvalidSchema(f"The schema is nested more than {_DEPTH_MAX} levels deep.")
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
 
 
 def _pointers(schema: Any) -> list[str]:

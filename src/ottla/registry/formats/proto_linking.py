@@ -1,7 +1,7 @@
 """Resolves what a .proto text leaves open: the full names of types, and the options that have a meaning.
 
-Files of `google/protobuf/` come with the library. Files of `google/type/` and `confluent/` are known to all registries
-without being registered; ours does not have their contents, so names of their packages are believed.
+Files of `google/protobuf/` come with the library, those of `confluent/` with the serializers. Files of `google/type/`
+are known to all registries without being registered; ours does not have their contents, so their names are believed.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import descriptor_pool
 
 from ottla.registry.formats.base import InvalidSchema
+from ottla.registry.formats.proto_options import options_as_numbers
+from ottla.serdes.provided_protos import provided_file
 
-__all__ = ["check_links", "is_provided", "known_file", "linked"]
+__all__ = ["all_imports", "check_links", "is_provided", "known_file", "linked"]
 
 Kind = pb.FieldDescriptorProto
-_BELIEVED = ("google/type/", "confluent/")
-_BELIEVED_PACKAGES = (".google.type.", ".confluent.")
+_BELIEVED = ("google/type/",)
+_BELIEVED_PACKAGES = (".google.type.",)
 
 
 def is_provided(name: str) -> bool:
@@ -28,7 +30,10 @@ def is_provided(name: str) -> bool:
 
 
 def known_file(name: str) -> pb.FileDescriptorProto | None:
-    """A file that comes with the Protobuf library."""
+    """A file that comes with the Protobuf library, or that all registries have."""
+    provided: pb.FileDescriptorProto | None = provided_file(name)
+    if provided is not None:
+        return provided
     if not name.startswith("google/protobuf/") or not name.endswith(".proto"):
         return None
     try:
@@ -62,7 +67,25 @@ def linked(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorP
             linker.options(method)
             method.input_type = linker.resolve(method.input_type, scope)[0]
             method.output_type = linker.resolve(method.output_type, scope)[0]
+    options_as_numbers(result, all_imports(result, others))
     return result
+
+
+def all_imports(
+    file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]
+) -> list[pb.FileDescriptorProto]:
+    """Every file that a file needs, each behind those that it imports itself."""
+    found: dict[str, pb.FileDescriptorProto] = {}
+
+    def collect(each: pb.FileDescriptorProto) -> None:
+        for name in each.dependency:
+            imported = others.get(name) or known_file(name)
+            if imported is not None and name not in found:
+                collect(imported)
+                found[name] = imported
+
+    collect(file)
+    return list(found.values())
 
 
 def check_links(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]) -> None:

@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError
 
 from ottla.registry.formats.base import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource
 from ottla.registry.formats.proto_differences import proto_differences
-from ottla.registry.formats.proto_linking import check_links, linked
+from ottla.registry.formats.proto_linking import all_imports, check_links, linked
+from ottla.registry.formats.proto_options import options_as_text
 from ottla.registry.formats.proto_printing import proto_text
 from ottla.registry.formats.proto_text import parse_proto
 
@@ -39,7 +40,9 @@ class ProtobufSchema(ParsedSchema):
 
     @property
     def normalized(self) -> str:
-        return proto_text(self.compiled, is_sorted=True)
+        named = pb.FileDescriptorProto.FromString(self.compiled.SerializeToString())
+        options_as_text(named, all_imports(named, self._others))
+        return proto_text(named, is_sorted=True)
 
     def formatted(self, form: str) -> str:
         if form == "serialized":
@@ -64,19 +67,20 @@ def parse_protobuf(source: SchemaSource) -> ProtobufSchema:
     others: dict[str, pb.FileDescriptorProto] = {}
     for name, text in source.references:
         try:
-            others[name] = linked(_file(text, name), others)
+            others[name] = linked(_file(text, name, others), others)
         except InvalidSchema as error:
             raise InvalidSchema(f"The reference {name}: {error}") from error
-    written = _file(source.text, _OWN_NAME)
+    written = _file(source.text, _OWN_NAME, others)
     return ProtobufSchema(written, linked(written, others), others)
 
 
-def _file(text: str, name: str) -> pb.FileDescriptorProto:
+def _file(text: str, name: str, others: Mapping[str, pb.FileDescriptorProto]) -> pb.FileDescriptorProto:
     descriptor = _from_base64(text)
     if descriptor is None:
         return parse_proto(text, name)
     descriptor.name = name
     descriptor.ClearField("source_code_info")
+    options_as_text(descriptor, all_imports(descriptor, others))
     return descriptor
 
 

@@ -1,0 +1,130 @@
+"""Runs the rules of a schema in order, and the actions that follow them.
+
+When writing, rules run from the first to the last; when reading, from the last to the first, so that what was written
+is undone in the opposite order. A failed rule without another action stops the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ottla.serdes.protocol import SerializationError
+from ottla.serdes.registry_client import RegistryClient
+from ottla.serdes.rules.contracts import Rule, RuleCall, RuleFailed, RuleMode, RulePhase, kept_recursion_limit, rules_of
+from ottla.serdes.rules.dead_letters import RULE_NAME, DeadLetters
+
+__all__ = ["Executor", "RuleEngine"]
+
+_RULE_SETS_MAX = 1_000
+# The result of a rule: whether a condition holds, or the new value.
+Executor = Callable[[Rule, RuleCall, Any], Any]
+
+
+class RuleEngine:
+    """The rules of one serializer. `rule.executors` may hold functions for further types of rules."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = config
+        given = config.get("rule.executors") or {}
+        if not isinstance(given, Mapping) or not all(callable(each) for each in given.values()):
+            raise ValueError("rule.executors is a mapping from types of rules to functions of rule, call and value.")
+        self._executors: dict[str, Executor] = {str(name).upper(): each for name, each in given.items()}
+        self._dead_letters = DeadLetters(config)
+        # Rule sets that were seen, with their rules; a rule set is kept, so that its identity stays its own.
+        self._parsed: dict[tuple[int, RulePhase], tuple[object, list[Rule]]] = {}
+
+    def run(self, phase: RulePhase, client: RegistryClient, call: RuleCall, value: Any) -> Any:
+        """The value after the rules. Raises SerializationError if one of them stops the record."""
+        rules = self._rules(call, phase)
+        if not rules or value is None:
+            return value
+        call = replace(call, rules=rules)
+        backwards = call.mode in (RuleMode.READ, RuleMode.DOWNGRADE)
+        order = range(len(rules) - 1, -1, -1) if backwards else range(len(rules))
+        replayed = _replayed_rule(call)
+        for index in order:
+            rule = rules[index]
+            if rule.applies_to(call.mode) and rule.name != replayed and not _is_repeated(rule, rules[:index]):
+                value = self._apply(rule, client, call, value)
+        return value
+
+    def _rules(self, call: RuleCall, phase: RulePhase) -> list[Rule]:
+        place = (id(call.schema.rule_set), phase)
+        found = self._parsed.get(place)
+        if found is None:
+            if len(self._parsed) >= _RULE_SETS_MAX:
+                self._parsed.clear()
+            found = self._parsed[place] = (call.schema.rule_set, rules_of(call.schema, phase))
+        return found[1]
+
+    def _apply(self, rule: Rule, client: RegistryClient, call: RuleCall, value: Any) -> Any:
+        try:
+            result = self._executor(rule.type, client)(rule, call, value)
+            if rule.is_condition:
+                if not result:
+                    raise RuleFailed(rule.failure)
+                result = value
+            elif result is None:
+                raise RuleFailed(f"the rule {rule.name} has no result")
+        except SerializationError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a rule raises, its action decides
+            self._act(rule, call, error)
+            return value
+        self._act(rule, call, None)
+        return result
+
+    def _executor(self, kind: str, client: RegistryClient) -> Executor:
+        found = self._executors.get(kind)
+        if found is None:
+            with kept_recursion_limit():
+                found = self._executors[kind] = _made(kind, client, self._config)
+        return found
+
+    def _act(self, rule: Rule, call: RuleCall, error: Exception | None) -> None:
+        action = rule.action(call.mode, succeeded=error is None)
+        if action == "NONE":
+            return
+        reason = f"the rule {rule.name} stops it" if error is None else f"the rule {rule.name} failed: {error}"
+        if action == "DLQ":
+            reason += f"; {self._dead_letters.send(rule, call, error)}"
+        elif action != "ERROR":
+            reason += f"; the action {action} is unknown"
+        raise SerializationError(f"{reason}.", topic=call.topic, is_key=call.is_key) from error
+
+
+def _made(kind: str, client: RegistryClient, config: Mapping[str, Any]) -> Executor:
+    """The executor of a type of rules; imports what it needs."""
+    if kind in ("CEL", "CEL_FIELD"):
+        from ottla.serdes.rules.cel import cel_executors
+
+        return cel_executors()[kind]
+    if kind == "JSONATA":
+        from ottla.serdes.rules.jsonata import jsonata_executor
+
+        return jsonata_executor()
+    if kind in ("ENCRYPT", "ENCRYPT_PAYLOAD"):
+        from ottla.serdes.rules.encryption import EncryptionRules
+
+        rules = EncryptionRules(client, config)
+        return rules.encrypt_fields if kind == "ENCRYPT" else rules.encrypt_payload
+    raise RuleFailed(f"the type {kind} is not supported; rule.executors can add it")
+
+
+def _replayed_rule(call: RuleCall) -> str | None:
+    """The rule that sent the record to a dead-letter topic: it must not fail again."""
+    found = None
+    for name, content in call.headers:
+        if name == RULE_NAME:
+            found = None if content is None else content.decode(errors="replace")
+    return found
+
+
+def _is_repeated(rule: Rule, earlier: list[Rule]) -> bool:
+    """Of several transformations of the same fields only the first counts: a field is not encrypted twice."""
+    if not rule.tags or rule.is_condition:
+        return False
+    same = (rule.type, rule.mode, rule.tags)
+    return any(not each.is_condition and (each.type, each.mode, each.tags) == same for each in earlier)
