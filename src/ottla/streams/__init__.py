@@ -23,9 +23,28 @@ from ottla.streams.dsl.options import (
 from ottla.streams.dsl.stream import KStream
 from ottla.streams.dsl.table import KTable
 from ottla.streams.dsl.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, UnlimitedWindows
-from ottla.streams.errors import StoreNotFoundError, StreamsError, TopologyError
+from ottla.streams.errors import (
+    FailedProcessingError,
+    MissingSourceTopicError,
+    StoreNotFoundError,
+    StreamsError,
+    TopologyError,
+)
 from ottla.streams.machine import FixedKeyProcessor, Processor, ProcessorContext, PunctuationType
 from ottla.streams.machine.column_function import columns
+from ottla.streams.machine.handlers import (
+    DefaultProductionExceptionHandler,
+    DeserializationExceptionHandler,
+    ErrorHandlerContext,
+    LogAndContinueExceptionHandler,
+    LogAndContinueProcessingExceptionHandler,
+    LogAndFailExceptionHandler,
+    LogAndFailProcessingExceptionHandler,
+    ProcessingExceptionHandler,
+    ProductionExceptionHandler,
+    Response,
+    SerializationExceptionOrigin,
+)
 from ottla.streams.operators.emission import EmitStrategy
 from ottla.streams.record import Record, ValueAndTimestamp, Window, Windowed
 from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
@@ -40,7 +59,11 @@ __all__ = [
     "Branched",
     "BufferConfig",
     "Consumed",
+    "DefaultProductionExceptionHandler",
+    "DeserializationExceptionHandler",
     "EmitStrategy",
+    "ErrorHandlerContext",
+    "FailedProcessingError",
     "FixedKeyProcessor",
     "GlobalKTable",
     "Grouped",
@@ -48,17 +71,26 @@ __all__ = [
     "Joined",
     "KStream",
     "KTable",
+    "LogAndContinueExceptionHandler",
+    "LogAndContinueProcessingExceptionHandler",
+    "LogAndFailExceptionHandler",
+    "LogAndFailProcessingExceptionHandler",
     "Materialized",
+    "MissingSourceTopicError",
     "Named",
     "Printed",
+    "ProcessingExceptionHandler",
     "Processor",
     "ProcessorContext",
     "Produced",
+    "ProductionExceptionHandler",
     "PunctuationType",
     "Record",
     "Repartitioned",
+    "Response",
     "Serde",
     "Serdes",
+    "SerializationExceptionOrigin",
     "SessionWindowedSerde",
     "SessionWindows",
     "SlidingWindows",
@@ -70,6 +102,7 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "StreamsError",
+    "StreamsUncaughtExceptionHandlerResponse",
     "Suppressed",
     "TableJoined",
     "TestInputTopic",

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["StoreNotFoundError", "StreamsError", "TopologyError"]
+__all__ = ["FailedProcessingError", "MissingSourceTopicError", "StoreNotFoundError", "StreamsError", "TopologyError"]
 
 
 class StreamsError(Exception):
     """A streams application cannot continue."""
+
+
+class FailedProcessingError(StreamsError):
+    """A record could not be read, processed or written, and its exception handler chose to fail."""
+
+
+class MissingSourceTopicError(StreamsError):
+    """A topic that the application reads was deleted."""
 
 
 class TopologyError(StreamsError):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.streams.errors import StreamsError
+from ottla.streams.machine.handlers import Handlers
 from ottla.streams.serdes import Serde, Serdes, resolve
 
 __all__ = ["TaskSettings"]
@@ -18,6 +19,7 @@ class TaskSettings:
     key_serde: Serde = field(default_factory=Serdes.bytes_)
     value_serde: Serde = field(default_factory=Serdes.bytes_)
     properties: dict[str, Any] = field(default_factory=dict)
+    handlers: Handlers = field(default_factory=lambda: Handlers.from_properties({}))
     # None if there is no cluster, as in the test driver: there every topic has one partition.
     partitions: Mapping[str, int] | None = None
 
@@ -49,4 +51,5 @@ class TaskSettings:
             key_serde=properties.get("default.key.serde") or Serdes.bytes_(),
             value_serde=properties.get("default.value.serde") or Serdes.bytes_(),
             properties=dict(properties),
+            handlers=Handlers.from_properties(properties),
         )

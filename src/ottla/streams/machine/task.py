@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ottla.streams.errors import StreamsError
+from ottla.streams.machine.faults import FaultHandling
+from ottla.streams.machine.handlers import OutputRecord, SerializationExceptionOrigin
 from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
@@ -49,16 +51,6 @@ class InputRecord(NamedTuple):
     headers: Headers = ()
 
 
-class OutputRecord(NamedTuple):
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
-    headers: Headers = ()
-    # None: by the hash of the key.
-    partition: int | None = None
-
-
 class ChangelogRecord(NamedTuple):
     store: str
     key: bytes
@@ -76,6 +68,7 @@ class _Queue:
         "partition",
         "partition_time",
         "records",
+        "source",
         "timestamp_of",
         "topic",
         "value_serde",
@@ -89,13 +82,15 @@ class _Queue:
         settings: TaskSettings,
         forward: Callable[[Record], None],
     ) -> None:
+        self.source = source.name
         self.topic = topic
         self.partition = partition
         self.key_serde = settings.resolve_key(source.key_serde)
         self.value_serde = settings.resolve_value(source.value_serde)
         self.timestamp_of = source.timestamp_extractor
         self.partition_time = NO_TIMESTAMP
-        self.records: deque[tuple[Record, int]] = deque()
+        # With their offsets and, if a handler may need it, the source record.
+        self.records: deque[tuple[Record, int, Incoming | None]] = deque()
         self.forward = forward
 
 
@@ -123,7 +118,8 @@ class StreamTask:
         self.partition_times: dict[tuple[str, int], int] = dict(partition_times or {})
         self.stream_time = max(self.partition_times.values(), default=NO_TIMESTAMP)
         # The partition and offset of the record that is being processed.
-        self._place: tuple[_Queue, int] | None = None
+        self._place: tuple[_Queue, int, Incoming | None] | None = None
+        self._faults = FaultHandling(self)
         self.commit_requested = False
         self.outputs: list[OutputRecord] = []
         self.changelog: list[ChangelogRecord] = []
@@ -150,10 +146,11 @@ class StreamTask:
         """Adds records of an input partition. Records whose timestamp is negative are dropped."""
         queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
         was_empty = not queue.records
+        keeps_source = self._faults.keeps_source
         for record in records:
             decoded = self._decode(queue, record)
             if decoded is not None:
-                queue.records.append((decoded, record.offset))
+                queue.records.append((decoded, record.offset, record if keeps_source else None))
         self.partition_times[topic, partition] = queue.partition_time
         if was_empty and queue.records:
             self._wait(queue)
@@ -166,14 +163,14 @@ class StreamTask:
             if not self._waiting and limit is None:
                 # One partition has records: their order is given.
                 records, queue.records = queue.records, deque()
-                for record, offset in records:
-                    self._process(queue, record, offset)
+                for record, offset, source in records:
+                    self._process(queue, record, offset, source)
                 done += len(records)
                 continue
-            record, offset = queue.records.popleft()
+            record, offset, source = queue.records.popleft()
             if queue.records:
                 self._wait(queue)
-            self._process(queue, record, offset)
+            self._process(queue, record, offset, source)
             done += 1
         return done
 
@@ -207,8 +204,13 @@ class StreamTask:
         """Where the record that is being processed came from; None during punctuations."""
         if self._place is None:
             return None
-        queue, offset = self._place
+        queue, offset, _ = self._place
         return RecordMetadata(queue.topic, queue.partition, offset)
+
+    @property
+    def source_record(self) -> Incoming | None:
+        """The record that is being processed, as it was read; kept for exception handlers only."""
+        return None if self._place is None else self._place[2]
 
     @property
     def source_topics(self) -> set[str]:
@@ -274,7 +276,7 @@ class StreamTask:
                     self._sources[full] = (node, contexts[name])
             elif isinstance(node, ProcessorNode):
                 processor = node.supplier()
-                process = processor.process
+                process = self._faults.guarded(name, processor.process)
                 self._processors.append(processor)
                 ready.append((processor, contexts[name]))
             for parent in dict.fromkeys(node.predecessors):
@@ -297,18 +299,17 @@ class StreamTask:
             partition = None
             if partitioner is not None:
                 partition = partitioner(topic, record.key, record.value, self.settings.partitions_of(topic))
-            self.outputs.append(
-                OutputRecord(
-                    topic,
-                    None if record.key is None else key_serde.serialize(topic, record.key),
-                    None if record.value is None else value_serde.serialize(topic, record.value),
-                    record.timestamp,
-                    record.headers,
-                    partition,
-                )
-            )
+            origin = SerializationExceptionOrigin.KEY
+            try:
+                key = None if record.key is None else key_serde.serialize(topic, record.key)
+                origin = SerializationExceptionOrigin.VALUE
+                value = None if record.value is None else value_serde.serialize(topic, record.value)
+            except Exception as error:  # noqa: BLE001
+                self._faults.on_unserializable(node.name, topic, record, error, origin)
+                return
+            self.outputs.append(OutputRecord(topic, key, value, record.timestamp, record.headers, partition))
 
-        return write
+        return self._faults.guarded(node.name, write)
 
     def _new_queue(self, topic: str, partition: int) -> _Queue:
         found = self._sources.get(topic) or self.pattern_source(topic)
@@ -321,12 +322,16 @@ class StreamTask:
 
     def _decode(self, queue: _Queue, record: Incoming) -> Record | None:
         key, value = record.key, record.value
-        decoded = Record(
-            None if key is None else queue.key_serde.deserialize(queue.topic, key),
-            None if value is None else queue.value_serde.deserialize(queue.topic, value),
-            record.timestamp,
-            tuple(record.headers) if record.headers else (),
-        )
+        try:
+            decoded = Record(
+                None if key is None else queue.key_serde.deserialize(queue.topic, key),
+                None if value is None else queue.value_serde.deserialize(queue.topic, value),
+                record.timestamp,
+                tuple(record.headers) if record.headers else (),
+            )
+        except Exception as error:  # noqa: BLE001
+            self._faults.on_undecodable(queue.source, queue.topic, queue.partition, record, error)
+            return None
         if queue.timestamp_of is not None:
             decoded.timestamp = queue.timestamp_of(decoded, queue.partition_time)
         if decoded.timestamp < 0:
@@ -340,12 +345,16 @@ class StreamTask:
         self._turn += 1
         heapq.heappush(self._waiting, (queue.records[0][0].timestamp, self._turn, queue))
 
-    def _process(self, queue: _Queue, record: Record, offset: int) -> None:
-        self._place = (queue, offset)
+    def _process(self, queue: _Queue, record: Record, offset: int, source: Incoming | None) -> None:
+        self._place = (queue, offset, source)
         self.timestamp = record.timestamp
         if record.timestamp > self.stream_time:
             self.stream_time = record.timestamp
-        queue.forward(record)
+        try:
+            queue.forward(record)
+        except Exception as error:
+            error.add_note(f"Task {self.task_id}, {queue.topic}-{queue.partition} at offset {offset}.")
+            raise
         self._place = None
         if self._by_stream_time:
             self._punctuate(PunctuationType.STREAM_TIME, self.stream_time)
@@ -363,4 +372,4 @@ class StreamTask:
             scheduled.append(due)
             self.timestamp = now_ms
             self._place = None
-            due.callback(now_ms)
+            self._faults.punctuate(due, now_ms)

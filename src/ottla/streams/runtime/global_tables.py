@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.model.ids import TopicPartition
+from ottla.streams.machine.handlers import LogAndFailProcessingExceptionHandler
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.plan import TaskPlan
@@ -17,7 +20,11 @@ __all__ = ["GlobalTables"]
 class GlobalTables:
     def __init__(self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, cluster: Cluster) -> None:
         self._topics = plan.global_topics
-        self._task = StreamTask(topology, plan.global_names, config.tasks, task_id="global")
+        handlers = config.tasks.handlers
+        if str(config.tasks.properties.get("processing.exception.handler.global.enabled", False)).lower() != "true":
+            handlers = handlers._replace(processing=LogAndFailProcessingExceptionHandler())
+        settings = replace(config.tasks, handlers=handlers)
+        self._task = StreamTask(topology, plan.global_names, settings, task_id="global")
         self._consumer: Consumer | None = None
         self._cluster = cluster
 

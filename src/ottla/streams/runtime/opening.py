@@ -53,11 +53,13 @@ class TaskOpener:
         tasks = [(one, self._create(one, found)) for one in planned]
         self.restored += await restore_stores(self._cluster, tasks, committed)
         starts = {**committed, **await self._starts([place for place in places if place not in committed])}
+        is_guarded = self._config.tasks.handlers.catches_processing
         return [
             ActiveTask(
                 planned=one,
                 task=task,
-                form=column_task(self._topology, one.names, task),
+                # An exception handler sees single records.
+                form=None if is_guarded else column_task(self._topology, one.names, task),
                 starts={place: starts[place] for place in task_places(one)},
             )
             for one, task in tasks
