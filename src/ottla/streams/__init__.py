@@ -102,7 +102,6 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "StreamsError",
-    "StreamsUncaughtExceptionHandlerResponse",
     "Suppressed",
     "TableJoined",
     "TestInputTopic",

@@ -22,6 +22,13 @@ _TASK_KEYS = {
     "default.key.serde",
     "default.value.serde",
     "topology.optimization",
+    "deserialization.exception.handler",
+    "default.deserialization.exception.handler",
+    "processing.exception.handler",
+    "processing.exception.handler.global.enabled",
+    "production.exception.handler",
+    "default.production.exception.handler",
+    "errors.dead.letter.queue.topic.name",
     "__emit.interval.ms.kstreams.windowed.aggregation__",
     "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
 }
