@@ -28,7 +28,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeRequest
 from tests.support.raw_client import ConnectionClosed, RawClient
 from tests.support.sasl_node import PASSWORD, SaslNode
 
-__all__ = ["SETTINGS", "play"]
+__all__ = ["ALICE", "BOB", "SETTINGS", "Tokens", "play", "until"]
 
 SETTINGS = {
     "delegation.token.secret.key": "a-secret-of-all-nodes",
@@ -234,7 +234,7 @@ DIALOGUES: dict[str, Dialogue] = {
 # -- delegation tokens ---------------------------------------------------------------------------------------------
 
 
-class _Tokens:
+class Tokens:
     """Asks about tokens as a user, and hides what differs from run to run."""
 
     def __init__(self, node: SaslNode, login: bytes = b"", scram: tuple[str, str] | None = None) -> None:
@@ -281,7 +281,7 @@ def _hidden(value: Any, name: str = "") -> Any:
 
 
 def _play_tokens(node: SaslNode) -> dict[str, Any]:
-    alice, bob, nobody = _Tokens(node, ALICE), _Tokens(node, BOB), _Tokens(node)
+    alice, bob, nobody = Tokens(node, ALICE), Tokens(node, BOB), Tokens(node)
     renewer = CreatableRenewers(principal_type="User", principal_name="bob")
     group = CreatableRenewers(principal_type="Group", principal_name="bob")
     answers: dict[str, Any] = {}
@@ -298,7 +298,7 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["the HMAC is made of the id and the secret"] = bytes(made.hmac) == token_hmac(
         SETTINGS["delegation.token.secret.key"], made.token_id
     )
-    _until(lambda: len(alice.describe("*")["tokens"]) == 6)
+    until(lambda: len(alice.describe("*")["tokens"]) == 6)
     hmac, other = bytes(made.hmac), bytes(short.hmac)
     answers["renew"] = alice.renew(hmac)
     answers["renew for a while"] = alice.renew(hmac, 10_000)
@@ -314,12 +314,12 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["describe without a login"] = nobody.describe("*")
     seen = len(bob.describe("alice")["tokens"])
     _allow_tokens(node, "User:bob", "User:alice")
-    _until(lambda: len(bob.describe("alice")["tokens"]) > seen)
+    until(lambda: len(bob.describe("alice")["tokens"]) > seen)
     answers["describe with a rule for the owner"] = bob.describe("alice")
     _, answers["create with a rule for the owner"] = bob.create(
         owner_principal_type="User", owner_principal_name="alice"
     )
-    bearer = _Tokens(node, scram=(made.token_id, base64.b64encode(hmac).decode()))
+    bearer = Tokens(node, scram=(made.token_id, base64.b64encode(hmac).decode()))
     _, answers["create with a token"] = bearer.create()
     answers["renew with a token"] = bearer.renew(hmac)
     answers["describe with a token"] = bearer.describe("*")
@@ -328,7 +328,7 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["expire what is not there"] = alice.expire(b"x" * 64)
     answers["expire later"] = alice.expire(other, 3_000)
     answers["expire at once"] = bob.expire(hmac)
-    _until(lambda: alice.expire(hmac)["error_code"] != 0)
+    until(lambda: alice.expire(hmac)["error_code"] != 0)
     answers["expire again"] = alice.expire(hmac)
     answers.update(_play_last_tokens(node, alice, bob))
     for each in (alice, bob, nobody, bearer):
@@ -336,11 +336,11 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     return {f"token: {label}": answer for label, answer in answers.items()}
 
 
-def _play_last_tokens(node: SaslNode, alice: _Tokens, bob: _Tokens) -> dict[str, Any]:
+def _play_last_tokens(node: SaslNode, alice: Tokens, bob: Tokens) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     _allow_tokens(node, "User:bob", "Group:g")
     group_owner = {"owner_principal_type": "Group", "owner_principal_name": "g"}
-    _until(lambda: bob.create(**group_owner)[0].error_code != ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
+    until(lambda: bob.create(**group_owner)[0].error_code != ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     _, answers["create for a group"] = bob.create(**group_owner)
     old, _ = alice.create(max_lifetime_ms=300)
     secret = base64.b64encode(bytes(old.hmac)).decode()
@@ -352,7 +352,7 @@ def _play_last_tokens(node: SaslNode, alice: _Tokens, bob: _Tokens) -> dict[str,
     return answers
 
 
-def _until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     """Apache Kafka applies rules and removals a little later."""
     deadline = time.monotonic() + 30
     while not condition():
