@@ -114,12 +114,15 @@ class DecisionCache:
 
 
 def configured_principal_builder(config: BrokerConfig) -> PrincipalBuilder | None:
-    """The builder of `principal.builder.class`. Most nodes have none, and do not import it."""
-    if config.principal_builder_class == DEFAULT_PRINCIPAL_BUILDER:
+    """The builder of `principal.builder.class` and of single listeners. Most nodes have none, and do not import it."""
+    key = "principal.builder.class"
+    names = {"": config.principal_builder_class}
+    names |= {listener: keys[key] for listener, keys in config.listener_overrides.items() if key in keys}
+    if set(names.values()) == {DEFAULT_PRINCIPAL_BUILDER}:
         return None
-    from ottla.broker.access.principals import load_principal_builder
+    from ottla.broker.access.principals import load_principal_builders
 
-    return load_principal_builder(config.principal_builder_class)
+    return load_principal_builders(names, default=DEFAULT_PRINCIPAL_BUILDER)
 
 
 def configured_authorizer(config: BrokerConfig, metadata: Publishers) -> Authorizer | None:

@@ -30,7 +30,13 @@ __all__ = ["BrokerConfig", "complaint_about_key"]
 
 # Keys that are honoured for a single listener.
 _PER_LISTENER = frozenset(
-    ("connections.max.reauth.ms", "max.connection.creation.rate", "max.connections", "sasl.enabled.mechanisms")
+    (
+        "connections.max.reauth.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "principal.builder.class",
+        "sasl.enabled.mechanisms",
+    )
 )
 # Keys that are honoured for a SASL mechanism of a listener, whose name precedes them (KIP-85).
 _PER_MECHANISM = frozenset(

@@ -38,3 +38,13 @@ def test_the_builder_names_a_connection_and_again_after_its_login() -> None:
 def test_what_cannot_be_called_is_refused(name: str) -> None:
     with pytest.raises(ConfigError, match=r"principal\.builder\.class"):
         configured(name)
+
+
+def test_a_listener_may_have_a_builder_of_its_own() -> None:
+    settings = {"listener.name.client.principal.builder.class": f"{__name__}.in_upper_case"}
+    builder = configured_principal_builder(BrokerConfig.embedded(settings))
+    other = LISTENER.replaced(name="SERVER")
+    client = ConnectionContext(listener=LISTENER, client_host="", client_port=0, principal_builder=builder)
+    server = ConnectionContext(listener=other, client_host="", client_port=0, principal_builder=builder)
+    assert client.principal == Principal("User", f"CLIENT-{ANONYMOUS.name}")
+    assert server.principal == ANONYMOUS
