@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ottla.model.access import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
@@ -34,6 +35,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from tests.support.authorization_of_switched_off import switched_off_questions
 from tests.support.authorization_requests import ABSENT_ID, Question, questions
 from tests.support.raw_client import ConnectionClosed, RawClient
 
@@ -166,7 +168,8 @@ class _Player:
         self.prepare()
         for name, rules in _sets():
             self.give(rules)
-            for question in questions(self.ids, self.records, self.transactional):
+            by_id = [*(self.ids[topic] for topic in ("topic", "other")), ABSENT_ID]
+            for question in chain(switched_off_questions(by_id), questions(self.ids, self.records, self.transactional)):
                 if question.only is None or name in question.only:
                     self.ask(name, question)
         return {label: {"answers": kept["answers"], "sets": kept["sets"]} for label, kept in self.answers.items()}
