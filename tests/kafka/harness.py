@@ -45,6 +45,8 @@ def run(classes: list[str], *, launcher: str) -> Results:
     class_path = f"{compiled(sources, jar_set=jars.COMPAT)}:{HERE / 'src'}:{jars.class_path(jars.COMPAT)}"
     command = [java_command(), "-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
     command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}", f"-Doutside.launcher={program}"]
+    # A realm of Kerberos for each test, in one JVM.
+    command += ["--add-exports", "java.security.jgss/sun.security.krb5=ALL-UNNAMED"]
     command += ["-cp", class_path, "org.junit.platform.console.ConsoleLauncher", "execute"]
     command += ["--config", "junit.jupiter.extensions.autodetection.enabled=true"]
     command += ["--config", "junit.jupiter.extensions.autodetection.exclude=org.apache.kafka.*"]

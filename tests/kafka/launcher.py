@@ -8,8 +8,9 @@
 
 The only broker of a cluster is also its controller; several have one beside them, node 3000 as in Kafka's framework,
 so that every broker may be stopped. Its address is left in DIR/controller; DIR/disks may say how many directories each
-broker has, DIR/release the release whose features the cluster begins with, and DIR/listeners the names and protocols of
-the brokers' listeners, whose ports then are in DIR/ID.ports. Only the command line that runs a node,
+broker has, DIR/release the release whose features the cluster begins with, DIR/listeners the names and protocols of
+the brokers' listeners, whose ports then are in DIR/ID.ports, and DIR/scram the credentials that exist from the start.
+DIR/ID.metrics is the address of a node's metrics page, if it has one. Only the command line that runs a node,
 and whether its storage must be formatted first, differ between Ottla and Apache Kafka; `ottla-launcher` and
 `kafka-launcher` are the two doors.
 """
@@ -17,6 +18,7 @@ and whether its storage must be formatted first, differ between Ottla and Apache
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
@@ -38,8 +40,29 @@ START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 KINDS = ("ottla", "kafka")
 CONTROLLER_ID = 3000
-# Principal builders of Kafka's tests, and the functions of `principals` that do the same.
-PRINCIPALS = {"kafka.api.AbstractAuthorizerIntegrationTest$PrincipalBuilder": "by_listener"}
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+# Plug-ins of Kafka's tests, and what does the same in Python.
+PLUG_INS = {
+    "kafka.api.AbstractAuthorizerIntegrationTest$PrincipalBuilder": "tests.kafka.principals.by_listener",
+    "kafka.api.GroupEndToEndAuthorizationTest$GroupPrincipalBuilder": "tests.kafka.principals.groups",
+    "kafka.api.PlaintextEndToEndAuthorizationTest$TestClientPrincipalBuilder": "tests.kafka.principals.client",
+    "kafka.api.PlaintextEndToEndAuthorizationTest$TestServerPrincipalBuilder": "tests.kafka.principals.server",
+    "kafka.api.SslAdminIntegrationTest$TestPrincipalBuilder": "tests.kafka.principals.admin_by_certificate",
+    "kafka.api.SslAdminIntegrationTest$TestableStandardAuthorizer": STANDARD_AUTHORIZER,
+    "kafka.api.SslEndToEndAuthorizationTest$TestPrincipalBuilder": "tests.kafka.principals.by_certificate",
+    "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningAuthorized": "tests.kafka.principals.anonymous",
+    "kafka.server.AlterCredentialsTest$TestPrincipalBuilderReturningUnauthorized": (
+        "tests.kafka.principals.unauthorized"
+    ),
+    "kafka.server.AlterCredentialsTest$TestStandardAuthorizer": "tests.kafka.authorizers.DenyAlterScram",
+    "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningAuthorized": "tests.kafka.principals.anonymous",
+    "kafka.server.DescribeCredentialsTest$TestPrincipalBuilderReturningUnauthorized": (
+        "tests.kafka.principals.unauthorized"
+    ),
+    "org.apache.kafka.clients.security.GroupAuthorizerIntegrationTest$GroupPrincipalBuilder": (
+        "tests.kafka.principals.group_by_listener"
+    ),
+}
 
 # Size, API key, version, correlation id, no client id.
 API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, 1, -1)
@@ -63,22 +86,28 @@ def main(kind: str, arguments: list[str]) -> None:
 
 def start(kind: str, directory: Path, *, broker_count: int, properties: Path) -> str:
     protocols = listeners_of(directory)
-    *free, controller_port = free_ports(broker_count * len(protocols) + 1)
+    *free, controller_port = free_ports(broker_count * (len(protocols) + 1) + 1)
+    metrics_ports = [free.pop() for _ in range(broker_count)]
     nodes = {node: dict(zip(protocols, free[node * len(protocols) :], strict=False)) for node in range(broker_count)}
     ports = [next(iter(listeners.values())) for listeners in nodes.values()]
     if broker_count > 1:
         nodes[CONTROLLER_ID] = {"CONTROLLER": controller_port}
     (directory / "controller").write_text(f"127.0.0.1:{controller_port}")
+    only = 0 if broker_count == 1 else None
     for node, listeners in nodes.items():
         text = node_properties(kind, directory, node, listeners, controller_port, broker_count, properties)
+        if kind == "ottla" and node != CONTROLLER_ID and (directory / "listeners").exists():
+            address = f"127.0.0.1:{metrics_ports[node]}"
+            text += f"ottla.metrics.listener={address}\n"
+            (directory / f"{node}.metrics").write_text(f"http://{address}/metrics")
         (directory / f"{node}.properties").write_text(text)
         (directory / f"{node}.port").write_text(str(next(iter(listeners.values()))))
         (directory / f"{node}.ports").write_text("".join(f"{name} {port}\n" for name, port in listeners.items()))
         if kind == "kafka":
-            format_storage(directory, node, is_controller=node == CONTROLLER_ID or broker_count == 1)
-        elif (release := release_of(directory)) is not None:
+            format_storage(directory, node, is_controller=node in (CONTROLLER_ID, only))
+        elif format_options := options_of_format(directory, is_controller=node in (CONTROLLER_ID, only)):
             command = [str(Path(sys.executable).parent / "ottla"), "storage", "format", "-t", CLUSTER_ID]
-            command += ["-c", str(directory / f"{node}.properties"), "-r", release]
+            command += ["-c", str(directory / f"{node}.properties"), *format_options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for node in nodes:
         spawn(kind, directory, node)
@@ -134,8 +163,12 @@ def node_properties(
         ),
         "log.dirs": ",".join(str(directory / f"data{node}{suffix}") for suffix in disk_suffixes(directory, node)),
     }
-    if roles != "controller" and not (directory / "listeners").exists():
-        fixed["inter.broker.listener.name"] = "PLAINTEXT"
+    if roles != "controller":
+        if (directory / "listeners").exists():
+            # The name in the certificates and tickets of the tests.
+            fixed["advertised.listeners"] = ",".join(f"{name}://localhost:{port}" for name, port in ports.items())
+        else:
+            fixed["inter.broker.listener.name"] = "PLAINTEXT"
     own = [properties, Path(f"{properties}.{node}")]
     if broker_count == 1:
         own.append(Path(f"{properties}.{CONTROLLER_ID}"))
@@ -156,9 +189,10 @@ def listeners_of(directory: Path) -> dict[str, str]:
 
 
 def with_own_plug_in(line: str) -> str:
-    """A Java class cannot run inside our node: its part is played by a Python function."""
+    """A Java class cannot run inside our node: its part is played by one of Python."""
     key, _, name = line.strip().partition("=")
-    return f"{key}=tests.kafka.principals.{PRINCIPALS[name]}\n" if key == "principal.builder.class" else line
+    is_plug_in = key.endswith(("principal.builder.class", "authorizer.class.name"))
+    return f"{key}={PLUG_INS.get(name, name)}\n" if is_plug_in else line
 
 
 def disk_suffixes(directory: Path, node: int) -> list[str]:
@@ -174,6 +208,14 @@ def release_of(directory: Path) -> str | None:
     return file.read_text() if file.exists() else None
 
 
+def options_of_format(directory: Path, *, is_controller: bool) -> list[str]:
+    release, scram = release_of(directory), directory / "scram"
+    options = [] if release is None else ["-r", release]
+    for line in scram.read_text().splitlines() if is_controller and scram.exists() else []:
+        options += ["--add-scram", line]
+    return options
+
+
 def as_lines(settings: Mapping[str, object]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
@@ -185,7 +227,9 @@ def spawn(kind: str, directory: Path, broker: int) -> None:
     else:
         # The plug-ins of a test are in the test jars.
         jar_set = jars.COMPAT if (directory / "listeners").exists() else jars.TOOLS
-        command = [*java("-Xmx400m", "-Xshare:auto", jar_set=jar_set), "kafka.Kafka", properties]
+        kerberos = os.environ.get("KRB5_CONFIG")
+        options = ["-Xmx400m", "-Xshare:auto", *([f"-Djava.security.krb5.conf={kerberos}"] if kerberos else [])]
+        command = [*java(*options, jar_set=jar_set), "kafka.Kafka", properties]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     with (directory / f"{broker}.log").open("ab") as output:
         process = subprocess.Popen(
@@ -202,8 +246,11 @@ def java(*options: str, jar_set: Path = jars.TOOLS) -> list[str]:
 def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
     """Formatting costs a JVM, so a formatted directory is kept in the cache and copied."""
     release = release_of(directory)
+    options = options_of_format(directory, is_controller=is_controller)
+    digest = hashlib.sha256("".join(options[2:] if release else options).encode()).hexdigest()[:8]
     for suffix in disk_suffixes(directory, node):
         name = f"{jars.fetch(jars.TOOLS).name}-{node}{'-controller' if is_controller else ''}{release or ''}"
+        name += f"-{digest}" if "--add-scram" in options else ""
         kept = jars.cache_directory() / "formatted" / f"{name}{suffix}"
         place = directory / f"data{node}{suffix}"
         if not kept.is_dir():
@@ -211,10 +258,12 @@ def format_storage(directory: Path, node: int, *, is_controller: bool) -> None:
             properties = directory / f"{node}.format"
             # The plug-ins of a test are not on the class path of the tool.
             lines = (directory / f"{node}.properties").read_text().splitlines(keepends=True)
-            own = "".join(line for line in lines if not line.startswith("principal.builder.class="))
+            own = "".join(
+                line for line in lines if "principal.builder.class=" not in line and "ssl.keystore" not in line
+            )
             properties.write_text(own + as_lines(settings))
             command = [*java("-Xmx128m"), "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)]
-            command += [] if release is None else ["-r", release]
+            command += options
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             shutil.copytree(place, kept)
         shutil.copytree(kept, place, dirs_exist_ok=True)
@@ -226,6 +275,9 @@ def wait_until_served(directory: Path, broker: int) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
+            if uses_tls(directory, broker):
+                # Its test waits until every broker has joined, as a client that can log in.
+                return
             # A broker may let connections wait before it is ready; one that answers is a member of the cluster.
             client.settimeout(max(deadline - time.monotonic(), 0.001))
             client.sendall(API_VERSIONS_REQUEST)
@@ -235,6 +287,10 @@ def wait_until_served(directory: Path, broker: int) -> None:
             break
         time.sleep(0.005)
     sys.exit(f"broker {broker} did not start: {(directory / f'{broker}.log').read_text()[-2000:]}")
+
+
+def uses_tls(directory: Path, broker: int) -> bool:
+    return broker != CONTROLLER_ID and next(iter(listeners_of(directory).values())).endswith("SSL")
 
 
 def end(directory: Path, broker: int, first_signal: signal.Signals) -> None:

@@ -13,9 +13,11 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 
 /** A cluster of -Doutside.launcher whose brokers have the listeners that a test names; the launcher chooses the ports. */
 public final class NamedListeners {
@@ -28,6 +30,7 @@ public final class NamedListeners {
     private final SecurityProtocol controllerProtocol;
     private final Map<Integer, KafkaConfig> brokers = new TreeMap<>();
     private final Map<Integer, Map<String, Integer>> ports = new LinkedHashMap<>();
+    private final List<String> scramArguments = new ArrayList<>();
     private Path dir;
 
     public NamedListeners(Properties controllerProperties, SecurityProtocol controllerProtocol) {
@@ -51,6 +54,11 @@ public final class NamedListeners {
         brokers.put(config.brokerId(), config);
     }
 
+    /** Credentials that exist before the first broker starts, as `storage format --add-scram` takes them. */
+    public void addScram(List<String> arguments) {
+        scramArguments.addAll(arguments);
+    }
+
     public void start() {
         if (dir != null) return;
         try {
@@ -62,10 +70,13 @@ public final class NamedListeners {
             for (Map.Entry<Integer, KafkaConfig> e : brokers.entrySet()) {
                 Map<String, String> own = new TreeMap<>();
                 e.getValue().originals().forEach((key, value) -> own.put(key, text(value)));
+                for (ListenerName name : e.getValue().effectiveListenerSecurityProtocolMap().keySet()) own.putAll(logins(e.getValue(), name));
+                new StoreFiles(dir).convert(own, Integer.toString(e.getKey()));
                 if (brokers.size() == 1) own.putAll(controllerSettings);
                 write(dir.resolve("server.properties." + e.getKey()), own);
             }
             write(dir.resolve("server.properties.3000"), controllerSettings);
+            if (!scramArguments.isEmpty()) Files.writeString(dir.resolve("scram"), String.join("\n", scramArguments));
             launch("start", dir.toString(), Integer.toString(brokers.size()), properties.toString());
             for (int id : brokers.keySet()) ports.put(id, readPorts(dir.resolve(id + ".ports")));
         } catch (IOException e) {
@@ -73,9 +84,55 @@ public final class NamedListeners {
         }
     }
 
+    /** The address of a broker's metrics page, if the broker has one. */
+    public Optional<String> metricsPage(int broker) {
+        try {
+            Path file = dir.resolve(broker + ".metrics");
+            return Files.exists(file) ? Optional.of(Files.readString(file).trim()) : Optional.empty();
+        } catch (IOException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
+    public void registerMetrics() {
+        List<Supplier<Optional<String>>> pages = new ArrayList<>();
+        for (int id : brokers.keySet()) pages.add(() -> metricsPage(id));
+        NodeMetrics.registerExpired(pages);
+    }
+
+    /** The settings of a client with the credentials of a broker, which is a super user wherever there is an authorizer. */
+    public Map<String, Object> brokerClient() {
+        KafkaConfig config = brokers.values().iterator().next();
+        Map<String, Object> settings = new LinkedHashMap<>();
+        config.originals().forEach((key, value) -> {
+            if (key.startsWith("ssl.") && !key.equals("ssl.client.auth")) settings.put(key, value);
+        });
+        settings.put("security.protocol", config.interBrokerSecurityProtocol().name);
+        if (config.interBrokerSecurityProtocol().name.startsWith("SASL_")) {
+            String mechanism = config.saslMechanismInterBrokerProtocol();
+            settings.put("sasl.mechanism", mechanism);
+            String module = LoginModules.module(mechanism);
+            if (module != null) settings.put("sasl.jaas.config", module);
+            if (mechanism.equals("GSSAPI")) settings.put("sasl.kerberos.service.name", "kafka");
+        }
+        settings.put("bootstrap.servers", interBrokerBootstrap());
+        return settings;
+    }
+
+    private static Map<String, String> logins(KafkaConfig config, ListenerName name) {
+        SecurityProtocol protocol = config.effectiveListenerSecurityProtocolMap().get(name);
+        if (!protocol.name.startsWith("SASL_")) return Map.of();
+        Object mechanisms = config.originals().getOrDefault("sasl.enabled.mechanisms", "GSSAPI");
+        return LoginModules.settings(name.value(), List.of(text(mechanisms).split(",")));
+    }
+
     public void stop() {
         if (dir != null) launch("stop", dir.toString());
         dir = null;
+    }
+
+    public int size() {
+        return brokers.size();
     }
 
     public int port(int broker, ListenerName name) {
@@ -128,7 +185,10 @@ public final class NamedListeners {
         try {
             List<String> cmd = new ArrayList<>(List.of(ExternalCluster.LAUNCHER));
             cmd.addAll(List.of(args));
-            Process p = new ProcessBuilder(cmd).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+            ProcessBuilder builder = new ProcessBuilder(cmd).redirectError(ProcessBuilder.Redirect.INHERIT);
+            String kerberos = System.getProperty("java.security.krb5.conf");
+            if (kerberos != null) builder.environment().putAll(Map.of("KRB5_CONFIG", kerberos, "KRB5RCACHETYPE", "none"));
+            Process p = builder.start();
             p.getOutputStream().close();
             String out = new String(p.getInputStream().readAllBytes(), StandardCharsets.UTF_8).trim();
             if (p.waitFor() != 0) throw new IllegalStateException(cmd + " ended with " + p.exitValue() + ": " + out);

@@ -46,7 +46,9 @@ public final class Shells {
         this.authorizer = authorizer;
     }
 
-    public BrokerServer broker(KafkaConfig config, ToIntFunction<ListenerName> port, Runnable start, Runnable stop) {
+    public BrokerServer broker(
+        KafkaConfig config, ToIntFunction<ListenerName> port, Supplier<Optional<String>> metricsPage, Runnable start, Runnable stop
+    ) {
         BrokerServer broker = Mockito.mock(BrokerServer.class, Mockito.withSettings().stubOnly());
         SocketServer sockets = sockets(port);
         KRaftMetadataCache cache = cache();
@@ -68,10 +70,34 @@ public final class Shells {
         Mockito.when(broker.logManager()).thenReturn(logs);
         Mockito.when(broker.clusterId()).thenAnswer(i -> admin.get().describeCluster().clusterId().get(10, TimeUnit.SECONDS));
         Mockito.when(broker.authorizerPlugin()).thenAnswer(i -> plugin(config));
+        kafka.server.KafkaApis apis = Mockito.mock(kafka.server.KafkaApis.class, Mockito.withSettings().stubOnly());
+        Mockito.when(apis.authorizerPlugin()).thenAnswer(i -> plugin(config));
+        Mockito.when(broker.dataPlaneRequestProcessor()).thenReturn(apis);
+        Credentials credentials = new Credentials(admin);
+        var tokens = credentials.tokens();
+        var provider = credentials.provider();
+        var metrics = NodeMetrics.of(metricsPage);
+        Mockito.when(broker.tokenCache()).thenReturn(tokens);
+        Mockito.when(broker.credentialProvider()).thenReturn(provider);
+        Mockito.when(broker.metrics()).thenReturn(metrics);
         Mockito.doAnswer(i -> run(start)).when(broker).startup();
         Mockito.doAnswer(i -> run(stop)).when(broker).shutdown();
         Mockito.doAnswer(i -> run(stop)).when(broker).shutdown(Mockito.any());
         return broker;
+    }
+
+    /** A listener with TLS says nothing about the broker's state before a client has logged in. */
+    public void waitForBrokers(int count) {
+        long deadline = System.currentTimeMillis() + 60_000;
+        while (true) {
+            try {
+                if (admin.get().describeCluster().nodes().get(30, TimeUnit.SECONDS).size() >= count) return;
+                Thread.sleep(20);
+            } catch (Exception e) {
+                if (System.currentTimeMillis() > deadline) throw new IllegalStateException(e);
+            }
+            if (System.currentTimeMillis() > deadline) throw new IllegalStateException("not all of " + count + " brokers joined");
+        }
     }
 
     public ControllerServer controller(KafkaConfig config, ToIntFunction<ListenerName> port) {

@@ -19,14 +19,13 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.TestInfo;
 import org.junit.jupiter.params.provider.Arguments;
 
+import outside.Credentials;
 import outside.NamedListeners;
 import outside.RemoteAuthorizer;
 import outside.Shells;
 
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.Properties;
 import java.util.stream.Stream;
 
@@ -98,6 +97,7 @@ public abstract class QuorumTestHarness implements kafka.utils.Logging {
         testInfo = info;
         List<Properties> properties = CollectionConverters.asJava(kraftControllerConfigs(info));
         cluster = new NamedListeners(properties.get(0), controllerListenerSecurityProtocol());
+        cluster.addScram(Credentials.scramArguments(this::addFormatterSettings));
         Authorizer authorizer = new RemoteAuthorizer(this::superUser);
         shells = new Shells(this::superUser, () -> authorizer);
         controllerServer = shells.controller(cluster.controllerConfig(), name -> cluster.controllerPort());
@@ -114,7 +114,7 @@ public abstract class QuorumTestHarness implements kafka.utils.Logging {
     public KafkaBroker createBroker(KafkaConfig config, Time time, boolean startup, Option<String> threadNamePrefix) {
         int id = config.brokerId();
         cluster.add(config);
-        BrokerServer broker = shells.broker(config, name -> cluster.port(id, name), this::startCluster, () -> { });
+        BrokerServer broker = shells.broker(config, name -> cluster.port(id, name), () -> cluster.metricsPage(id), this::startCluster, () -> { });
         if (startup) broker.startup();
         return broker;
     }
@@ -130,18 +130,13 @@ public abstract class QuorumTestHarness implements kafka.utils.Logging {
             for (KafkaConfig config : CollectionConverters.asJava(harness.configs())) cluster.add(config);
         }
         cluster.start();
+        cluster.registerMetrics();
+        shells.waitForBrokers(cluster.size());
     }
 
-    /** An Admin client over the listener between brokers. */
+    /** An Admin client over the listener between brokers, with the credentials of a broker. */
     private synchronized Admin superUser() {
-        if (admin == null) {
-            Map<String, Object> settings = new HashMap<>();
-            if (this instanceof kafka.api.IntegrationTestHarness harness) {
-                harness.superuserClientConfig().forEach((key, value) -> settings.put(key.toString(), value));
-            }
-            settings.put("bootstrap.servers", cluster.interBrokerBootstrap());
-            admin = Admin.create(settings);
-        }
+        if (admin == null) admin = Admin.create(cluster.brokerClient());
         return admin;
     }
 
