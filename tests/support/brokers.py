@@ -157,9 +157,14 @@ class ApacheKafka(Broker):
         node_id: int = 1,
         ports: Sequence[int] | None = None,
         features: Sequence[str] = (),
+        classes: Path | None = None,
     ) -> None:
-        """`features` are levels (`share.version=0`) that a new cluster begins with instead of the release's own."""
+        """`features` are levels (`share.version=0`) that a new cluster begins with instead of the release's own.
+
+        `classes` is a directory with plug-ins of the test.
+        """
         super().__init__(directory, settings)
+        self._classes = classes
         self.heap = heap
         self.node_id = node_id
         self._features = features
@@ -197,7 +202,10 @@ class ApacheKafka(Broker):
 
     def _java(self, *options: str) -> list[str]:
         logging = f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2-broker.properties'}"
-        return [java_command(), *options, logging, "-cp", jars.class_path(jars.TOOLS)]
+        class_path = (
+            jars.class_path(jars.TOOLS) if self._classes is None else f"{self._classes}:{jars.class_path(jars.TOOLS)}"
+        )
+        return [java_command(), *options, logging, "-cp", class_path]
 
 
 class QuickKafka(ApacheKafka):

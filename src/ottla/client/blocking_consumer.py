@@ -18,7 +18,7 @@ from ottla.client.consumer.membership import Identity
 from ottla.client.loop_thread import made
 from ottla.client.settings import ClientSettings
 from ottla.client.single_user import SingleUser
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -140,6 +140,9 @@ class BlockingConsumer(SingleUser):
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         return self._call(self._consumer.partitions(topic))
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        return self._call(self._consumer.client_instance_id(timeout_ms))
 
     def metrics(self) -> dict[str, float]:
         return self._consumer.metrics()

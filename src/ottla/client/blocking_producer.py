@@ -19,7 +19,7 @@ from ottla.client.errors import BufferExhausted, ClientClosed
 from ottla.client.loop_thread import Blocking, made
 from ottla.client.producer import OnDelivery, Producer, ProducerSettings, RecordMetadata
 from ottla.client.settings import ClientSettings
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from ottla.client.columns.sending import WrittenBatch
@@ -139,6 +139,9 @@ class BlockingProducer(Blocking):
 
     def flush(self) -> None:
         self._thread.call(self._flush())
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        return self._thread.call(self._producer.client_instance_id(timeout_ms))
 
     def metrics(self) -> dict[str, float]:
         return self._producer.metrics()

@@ -11,7 +11,7 @@ from ottla.client.share import Acknowledge, OnAcknowledged, ShareConsumer, Share
 from ottla.client.share.consumer import CLOSE_TIMEOUT_MS
 from ottla.client.single_user import SingleUser
 from ottla.model.errors import KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["BlockingShareConsumer"]
 
@@ -72,6 +72,9 @@ class BlockingShareConsumer(SingleUser):
         """The callback runs in a later call of this consumer."""
         later = None if callback is None else self._later(callback)
         self._call(made(lambda: self._consumer.set_acknowledgement_callback(later)))
+
+    def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        return self._call(self._consumer.client_instance_id(timeout_ms))
 
     def metrics(self) -> dict[str, float]:
         return self._consumer.metrics()

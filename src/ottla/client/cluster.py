@@ -78,6 +78,8 @@ class Cluster:
         self._idle = asyncio.Event()
         self._idle.set()
         self._random = random.Random()
+        # Called with every new connection.
+        self.on_connected: Callable[[Connection], object] | None = None
 
     async def drain(self, timeout_ms: int | None = None) -> None:
         """Refuses new calls and waits for those in progress, at most until the time-out."""
@@ -142,6 +144,8 @@ class Cluster:
             raise
         reconnects.on_success(endpoint)
         connection.set_buffers(send_bytes=settings.send_buffer_bytes, receive_bytes=settings.receive_buffer_bytes)
+        if self.on_connected is not None:
+            self.on_connected(connection)
         return connection
 
     def _is_stale(self, connection: Connection) -> bool:

@@ -14,8 +14,11 @@ from typing import NamedTuple
 
 __all__ = [
     "CONSUMER_METRICS",
+    "CONSUMER_TOTALS",
     "PRODUCER_METRICS",
+    "PRODUCER_TOTALS",
     "SHARE_METRICS",
+    "SHARE_TOTALS",
     "ClientMetric",
     "ConsumerMeasures",
     "Measures",
@@ -23,6 +26,7 @@ __all__ = [
     "Recent",
     "RequestMeasures",
     "ShareMeasures",
+    "Totals",
     "Window",
     "tell",
 ]
@@ -130,6 +134,10 @@ class Recent:
         return {name: value for measure in self._measures for name, value in asdict(measure).items()}
 
 
+# The name of a total in Kafka, its group, and the counter that has it.
+Totals = tuple[tuple[str, str, str], ...]
+
+
 class ClientMetric(NamedTuple):
     name: str
     help: str
@@ -234,5 +242,28 @@ SHARE_METRICS = (
     ClientMetric("rebalance-rate-per-hour", "Times that the assignment changed, in an hour.", _SHARE_COORDINATOR,
                  lambda w: w.rate("rebalances") * 3600),
     *_requests(_SHARE),
+)
+
+# Totals that are pushed to brokers beside the metrics above.
+PRODUCER_TOTALS: Totals = (
+    ("connection-creation-total", _PRODUCER, "connections"),
+    ("record-send-total", _PRODUCER, "records"),
+    ("record-error-total", _PRODUCER, "failed_records"),
+    ("record-retry-total", _PRODUCER, "retried_records"),
+    ("outgoing-byte-total", _PRODUCER, "request_bytes"),
+)
+CONSUMER_TOTALS: Totals = (
+    ("connection-creation-total", _CONSUMER, "connections"),
+    ("fetch-total", _FETCH, "fetches"),
+    ("records-consumed-total", _FETCH, "records"),
+    ("bytes-consumed-total", _FETCH, "fetched_bytes"),
+    ("commit-total", _COORDINATOR, "commits"),
+    ("rebalance-total", _COORDINATOR, "rebalances"),
+)
+SHARE_TOTALS: Totals = (
+    ("connection-creation-total", _SHARE, "connections"),
+    ("fetch-total", _SHARE_FETCH, "fetches"),
+    ("records-consumed-total", _SHARE_FETCH, "records"),
+    ("acknowledgements-send-total", _SHARE_FETCH, "acknowledgements"),
 )
 # fmt: on

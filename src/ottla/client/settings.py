@@ -53,6 +53,8 @@ class ClientSettings:
     # Rates and averages of `metrics()` cover one to two windows.
     metrics_window_ms: int = 30_000
     response_bytes_max: int = 512 * 1024 * 1024
+    # Producers and consumers push their metrics to brokers that want them (KIP-714).
+    pushes_metrics: bool = True
     # None on listeners that expect no login.
     login: Login | None = None
     # None on listeners without encryption.

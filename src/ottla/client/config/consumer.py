@@ -59,7 +59,10 @@ def _committed(name: str, value: Any) -> bool:
 
 
 _SHARE = "it belongs to share consumers (ottla.client.share.ShareConsumer)."
-CONSUMER_CONNECTION_KEYS: Mapping[str, Key] = {"default.api.timeout.ms": Key(number(), "api_timeout_ms")}
+CONSUMER_CONNECTION_KEYS: Mapping[str, Key] = {
+    "default.api.timeout.ms": Key(number(), "api_timeout_ms"),
+    "enable.metrics.push": Key(flag, "pushes_metrics"),
+}
 CONSUMER_OWN_KEYS: Mapping[str, Key] = {
     "allow.auto.create.topics": Key(flag, "allow_auto_create"),
     "auto.commit.interval.ms": Key(number(), "auto_commit_interval_ms"),
@@ -68,7 +71,7 @@ CONSUMER_OWN_KEYS: Mapping[str, Key] = {
     "client.rack": Key(text, "rack"),
     "default.api.timeout.ms": Key(number()),
     "enable.auto.commit": Key(flag, "auto_commit"),
-    "enable.metrics.push": Key(only("false", why="metrics are not pushed to brokers; call metrics().")),
+    "enable.metrics.push": Key(flag),
     "exclude.internal.topics": Key(flag, "exclude_internal_topics"),
     "fetch.max.bytes": Key(number(), "fetch_max_bytes"),
     "fetch.max.wait.ms": Key(number(), "fetch_max_wait_ms"),

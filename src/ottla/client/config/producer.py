@@ -64,7 +64,10 @@ def _partitioner(name: str, value: Any) -> Partitioner:
 
 
 # max.block.ms bounds every call of a producer, as default.api.timeout.ms does for other clients.
-_CONNECTION_KEYS: Mapping[str, Key] = {"max.block.ms": Key(number(), "api_timeout_ms")}
+_CONNECTION_KEYS: Mapping[str, Key] = {
+    "max.block.ms": Key(number(), "api_timeout_ms"),
+    "enable.metrics.push": Key(flag, "pushes_metrics"),
+}
 _OWN_KEYS: Mapping[str, Key] = {
     "acks": Key(_acks, "acks"),
     "linger.ms": Key(number(), "linger_ms"),
@@ -92,7 +95,7 @@ _OWN_KEYS: Mapping[str, Key] = {
     "transaction.two.phase.commit.enable": Key(
         only("false", why="two-phase commits are not part of this client; leave it out.")
     ),
-    "enable.metrics.push": Key(only("false", why="metrics are not pushed to brokers; call metrics().")),
+    "enable.metrics.push": Key(flag),
     "key.serializer": Key(converter("serializer"), "key_serializer"),
     "value.serializer": Key(converter("serializer"), "value_serializer"),
 }

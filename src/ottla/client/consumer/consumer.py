@@ -28,12 +28,12 @@ from ottla.client.consumer.membership import Identity, Membership, Subscription
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.starts import Starts
-from ottla.client.consumer.truncation import EpochEnd
-from ottla.client.errors import ClientError, LogTruncated, WokenUp
-from ottla.client.measures import CONSUMER_METRICS, Recent, tell
+from ottla.client.errors import ClientError, WokenUp
+from ottla.client.figures import ClientFigures
+from ottla.client.measures import CONSUMER_METRICS, CONSUMER_TOTALS
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
@@ -64,14 +64,12 @@ class Consumer:
         self._owned = isinstance(settings, ClientSettings)
         self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
         self._positions = Positions()
-        self._fetcher = Fetcher(
-            self._cluster, self.settings, self._positions, self._on_out_of_range, self._on_truncated
-        )
+        self._starts = Starts(self._cluster, self.settings, self._positions)
+        self._fetcher = Fetcher(self._cluster, self.settings, self._positions, self._starts)
         self.measures = self._fetcher.measures
         self._interceptors = ConsumerInterceptors(self.settings.interceptors)
         self._deserializing = Deserializing(self.settings.key_deserializer, self.settings.value_deserializer)
         self._deserializing.configure(config)
-        self._starts = Starts(self._cluster, self.settings, self._positions)
         self._commits = Commits(
             self._cluster, self.settings, self.measures, self._interceptors, lambda: self._committable()
         )
@@ -83,16 +81,23 @@ class Consumer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_woken = False
         self._closed = False
-        self._recent = Recent(
+        self._figures = ClientFigures(
+            self._cluster,
+            CONSUMER_METRICS,
+            CONSUMER_TOTALS,
             self.measures,
-            self._cluster.measures,
-            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+            resource={"group_id": self.settings.group_id, "client_rack": self.settings.rack},
             gauges=self._gauges,
+            owns_connections=self._owned,
         )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return tell(CONSUMER_METRICS, self._recent)
+        return self._figures.tell()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        """The id under which brokers get this client's metrics (KIP-714)."""
+        return await self._figures.instance_id(timeout_ms)
 
     def _gauges(self) -> dict[str, float]:
         lags = [lag for one in self._positions.states if (lag := self.lag(one)) is not None]
@@ -352,6 +357,7 @@ class Consumer:
             await self._fetcher.close()
             self._interceptors.close()
             self._deserializing.close()
+            await self._figures.close()
             if self._owned:
                 await self._cluster.close()
 
@@ -463,26 +469,6 @@ class Consumer:
         finally:
             await membership.leave()
             self._membership = self._commits.membership = None
-
-    def _on_out_of_range(self, state: PartitionState) -> None:
-        if self.settings.auto_offset_reset == "none":
-            self._fetcher.failure = KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{state.partition} has no offset {state.fetch_offset}; begin elsewhere, as with --from-beginning.",
-            )
-        else:
-            state.reset()
-
-    def _on_truncated(self, state: PartitionState, end: EpochEnd | None) -> None:
-        """The log was truncated before the position: records that were read are gone, and new ones replace them."""
-        if self.settings.auto_offset_reset == "none":
-            self._fetcher.failure = LogTruncated(
-                state.partition, position=state.position, leader_epoch=state.leader_epoch, end=end
-            )
-        elif end is None:
-            state.reset()
-        else:
-            state.seek(end.offset, end.epoch)
 
     async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
         before = set(self._positions.states)

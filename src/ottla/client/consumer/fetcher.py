@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from ottla.client.aborted import AbortedTransactions
@@ -19,6 +19,7 @@ from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.consumer.fetch_session import FetchPlan, FetchSession
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.consumer.starts import Starts
 from ottla.client.consumer.truncation import Doubt, EpochEnd, LeaderLog, ask_epoch_ends, leader_log
 from ottla.client.errors import ClientError, RequestUnsupported, error_of
 from ottla.client.measures import ConsumerMeasures
@@ -56,14 +57,12 @@ class Fetcher:
         cluster: Cluster,
         settings: ConsumerSettings,
         positions: Positions,
-        on_out_of_range: Callable[[PartitionState], None],
-        on_truncated: Callable[[PartitionState, EpochEnd | None], None],
+        starts: Starts,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._positions = positions
-        self._on_out_of_range = on_out_of_range
-        self._on_truncated = on_truncated
+        self._starts = starts
         # By broker: Fetch requests in flight, and OffsetForLeaderEpoch requests in flight.
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._checks: dict[int, asyncio.Task[None]] = {}
@@ -195,8 +194,8 @@ class Fetcher:
                 continue
             if isinstance(end, EpochEnd):
                 if not one.settle(end):
-                    self._on_truncated(one.state, end if end.epoch >= 0 and end.offset >= 0 else None)
-                    self.arrived.set()
+                    known = end if end.epoch >= 0 and end.offset >= 0 else None
+                    self._fail(self._starts.after_truncation(one.state, known))
             elif end is None or end.code.retriable:
                 unanswered.add(one.state.partition.topic)
             else:
@@ -311,8 +310,7 @@ class Fetcher:
             if state.position != state.fetch_offset:
                 # Batches that were fetched before the error are returned first.
                 return True
-            self._on_out_of_range(state)
-            self.arrived.set()
+            self._fail(self._starts.after_out_of_range(state))
             return False
         if error.code in _MOVED:
             state.read_replica = -1
@@ -363,5 +361,6 @@ class Fetcher:
         self.start()
 
     def _fail(self, error: Exception | None) -> None:
-        self.failure = error
+        """Wakes the poll, which raises the error, if there is one."""
+        self.failure = error or self.failure
         self.arrived.set()

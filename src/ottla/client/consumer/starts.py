@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset, Offsets
 from ottla.client.cluster import Cluster
-from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
-from ottla.client.errors import ClientError
+from ottla.client.consumer.truncation import EpochEnd
+from ottla.client.errors import ClientError, LogTruncated
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -38,6 +39,26 @@ class Starts:
         ]
         if unknown:
             await self._find(unknown)
+
+    def after_out_of_range(self, state: PartitionState) -> KafkaError | None:
+        """The log does not have the position: the reset policy decides, or the application gets the error."""
+        if self._settings.auto_offset_reset == "none":
+            return KafkaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"{state.partition} has no offset {state.fetch_offset}; begin elsewhere, as with --from-beginning.",
+            )
+        state.reset()
+        return None
+
+    def after_truncation(self, state: PartitionState, end: EpochEnd | None) -> KafkaError | None:
+        """The log was truncated before the position: records that were read are gone, and new ones replace them."""
+        if self._settings.auto_offset_reset == "none":
+            return LogTruncated(state.partition, position=state.position, leader_epoch=state.leader_epoch, end=end)
+        if end is None:
+            state.reset()
+        else:
+            state.seek(end.offset, end.epoch)
+        return None
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         if self._settings.group_id is None:

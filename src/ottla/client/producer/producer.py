@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
 from ottla.client.errors import BufferExhausted, ClientClosed, ClientError, TimedOut
-from ottla.client.measures import PRODUCER_METRICS, Recent, tell
+from ottla.client.figures import ClientFigures
+from ottla.client.measures import PRODUCER_METRICS, PRODUCER_TOTALS
 from ottla.client.metadata import TopicInfo
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery
@@ -27,7 +28,7 @@ from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import TransactionManager
 from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from ottla.client.columns.sending import TableDelivery
@@ -77,16 +78,23 @@ class Producer:
         self._converts = bool(self._interceptors) or self._serializers != (None, None)
         self._closed = False
         self.measures = self._sender.measures
-        self._recent = Recent(
+        self._figures = ClientFigures(
+            self._cluster,
+            PRODUCER_METRICS,
+            PRODUCER_TOTALS,
             self.measures,
-            self._cluster.measures,
-            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+            resource={"transactional_id": self.settings.transactional_id},
             gauges=self._gauges,
+            owns_connections=self._owned,
         )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return tell(PRODUCER_METRICS, self._recent)
+        return self._figures.tell()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        """The id under which brokers get this client's metrics (KIP-714)."""
+        return await self._figures.instance_id(timeout_ms)
 
     def _gauges(self) -> dict[str, float]:
         return {
@@ -202,6 +210,7 @@ class Producer:
                 if serializer is not None:
                     serializer.close()
             self._batches.close()
+            await self._figures.close()
             if self._owned:
                 await self._cluster.close()
 

@@ -16,7 +16,8 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer.deserializing import Deserializing
 from ottla.client.consumer.membership import Subscription
 from ottla.client.errors import ClientError, WokenUp
-from ottla.client.measures import SHARE_METRICS, Recent, tell
+from ottla.client.figures import ClientFigures
+from ottla.client.measures import SHARE_METRICS, SHARE_TOTALS
 from ottla.client.settings import ClientSettings
 from ottla.client.share.acknowledgements import Acknowledge, Decisions
 from ottla.client.share.fetcher import ShareFetcher
@@ -25,7 +26,7 @@ from ottla.client.share.membership import ShareMembership
 from ottla.client.share.records import SharedRecord
 from ottla.client.share.settings import ShareSettings
 from ottla.model.errors import KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["ShareConsumer"]
 
@@ -72,15 +73,22 @@ class ShareConsumer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_woken = False
         self._closed = False
-        self._recent = Recent(
+        self._figures = ClientFigures(
+            self._cluster,
+            SHARE_METRICS,
+            SHARE_TOTALS,
             self.measures,
-            self._cluster.measures,
-            window_seconds=self._cluster.settings.metrics_window_ms / 1000,
+            resource={"group_id": self.settings.group_id, "client_rack": self.settings.rack},
+            owns_connections=self._owned,
         )
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return tell(SHARE_METRICS, self._recent)
+        return self._figures.tell()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
+        """The id under which brokers get this client's metrics (KIP-714)."""
+        return await self._figures.instance_id(timeout_ms)
 
     # Subscription.
 
@@ -310,6 +318,7 @@ class ShareConsumer:
             await self._leave(timeout_ms)
         finally:
             self._deserializing.close()
+            await self._figures.close()
             if self._owned:
                 await self._cluster.close()
 

@@ -1,0 +1,3 @@
+"""Metrics of clients, pushed to brokers that subscribe to them (KIP-714). See README.md."""
+
+__all__: list[str] = []

@@ -1,0 +1,74 @@
+"""What clients push to brokers (KIP-714), without a broker."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.client.measures import PRODUCER_METRICS, PRODUCER_TOTALS, ProducerMeasures, RequestMeasures
+from ottla.client.telemetry.points import ClientPoints, telemetry_name
+from ottla.client.telemetry.subscription import DEFAULT_INTERVAL_MS, Next, TelemetrySubscription, after_push
+from ottla.model.errors import ErrorCode
+from ottla.records.compression import Codec
+from ottla.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+
+SENT = "org.apache.kafka.producer.record.send.total"
+
+
+def subscription(**fields: object) -> TelemetrySubscription:
+    return TelemetrySubscription.of(GetTelemetrySubscriptionsResponse(**fields))  # type: ignore[arg-type]
+
+
+def test_names_are_those_of_kafka() -> None:
+    assert telemetry_name("consumer-fetch-manager-metrics", "fetch-rate") == (
+        "org.apache.kafka.consumer.fetch.manager.fetch.rate"
+    )
+
+
+def test_a_subscription_names_prefixes() -> None:
+    assert not subscription().wants("a.b")
+    assert subscription(requested_metrics=["*"]).wants("a.b")
+    assert subscription(requested_metrics=[""]).wants("a.b")
+    some = subscription(requested_metrics=["a.", "c"])
+    assert [name for name in ("a.b", "ab", "cd", "b.a") if some.wants(name)] == ["a.b", "cd"]
+    assert subscription(push_interval_ms=0).interval_ms == DEFAULT_INTERVAL_MS
+
+
+def test_the_first_known_compression_of_the_broker_is_used() -> None:
+    assert subscription().codec is Codec.NONE
+    assert subscription(accepted_compression_types=[99, 4, 1]).codec is Codec.ZSTD
+
+
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        (0, Next.PUSH),
+        (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, Next.ASK),
+        (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, Next.ASK),
+        (ErrorCode.TELEMETRY_TOO_LARGE, Next.ASK_LATER),
+        (ErrorCode.THROTTLING_QUOTA_EXCEEDED, Next.ASK_LATER),
+        (ErrorCode.INVALID_RECORD, Next.STOP),
+        (ErrorCode.INVALID_REQUEST, Next.STOP),
+    ],
+)
+def test_the_step_after_a_push(code: int, step: Next) -> None:
+    assert after_push(code) is step
+
+
+def test_growth_is_counted_from_the_last_accepted_push_on() -> None:
+    measures = ProducerMeasures()
+    points = ClientPoints(PRODUCER_METRICS, PRODUCER_TOTALS, measures, RequestMeasures())
+
+    def sent(*, is_delta: bool) -> float:
+        (point,) = points.read(lambda name: name == SENT, is_delta=is_delta, now_ns=1)
+        assert (point.is_sum, point.is_delta) == (True, is_delta)
+        return point.value
+
+    measures.records = 5
+    assert sent(is_delta=True) == 5
+    measures.records = 7
+    # The first push was lost.
+    assert sent(is_delta=True) == 7
+    points.on_accepted()
+    measures.records = 8
+    assert sent(is_delta=True) == 1
+    assert sent(is_delta=False) == 8
