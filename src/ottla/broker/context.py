@@ -17,6 +17,7 @@ from ottla.model.values import Value
 from ottla.wire.connection.server import CloseConnection
 
 if TYPE_CHECKING:
+    from ottla.broker.quotas.allowance import Allowance
     from ottla.broker.quotas.clients import MutationQuota
     from ottla.broker.quotas.metering import Metering
     from ottla.broker.statistics import ApiStatistics
@@ -84,11 +85,11 @@ class QuotaManager(Protocol):
         Takes the throttle time that the handler has set, and returns the one to answer with, in milliseconds.
         """
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:
-        """The size limit for one fetch; None without a quota."""
+    def charge_bytes(self, context: RequestContext, request_bytes: int) -> int:
+        """`charge` for a produce request that needs no other meter than that of its bytes."""
 
-    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        """The throttle time in milliseconds for an answer of that size, and whether it may have its records."""
+    def allowance(self, context: RequestContext) -> Allowance | None:
+        """What the client may produce and fetch; None while no quota is set."""
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
         """The quota for changes of topics; None without a quota."""
@@ -117,11 +118,11 @@ class Unlimited:
     ) -> int:
         return 0
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:  # noqa: ARG002
-        return None
+    def charge_bytes(self, context: RequestContext, request_bytes: int) -> int:  # noqa: ARG002
+        return 0
 
-    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:  # noqa: ARG002
-        return 0, True
+    def allowance(self, context: RequestContext) -> Allowance | None:  # noqa: ARG002
+        return None
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:  # noqa: ARG002
         return None
@@ -134,6 +135,7 @@ class ConnectionContext:
     """The part of a request's context that all requests of a connection share."""
 
     __slots__ = (
+        "allowance",
         "authorizer",
         "client_host",
         "client_port",
@@ -196,6 +198,8 @@ class ConnectionContext:
         # Made with the first shortcut that needs a decision of an authorizer, for this principal and address: a builder
         # may name the client in another way when it logs in again.
         self.decisions: DecisionCache | None = None
+        # The quotas of the principal with the client id of its last request. Made with the first request that has some.
+        self.allowance: Allowance | None = None
 
 
 PrincipalBuilder = Callable[[ConnectionContext, Principal], Principal]

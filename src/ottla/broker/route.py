@@ -65,6 +65,7 @@ class Route:
         "_header_size",
         "_is_from_broker",
         "_metering",
+        "_meters_bytes",
         "_monotonic",
         "_pack_header",
         "_response_class",
@@ -123,6 +124,7 @@ class Route:
         self.shortcut = None if shortcut is None else shortcut.run
         self._throttle_position = None if shortcut is None else shortcut.throttle_position
         self._metering = api.metering
+        self._meters_bytes = api.metering is Metering.TIME_AND_REQUEST_BYTES
         self._monotonic = monotonic
         self.statistics = statistics.api(api_key)
         # The number of requests so far, and the number of the next request that is timed.
@@ -181,7 +183,8 @@ class Route:
         self, response: Any, context: RequestContext, request: Any, seconds: float, request_bytes: int
     ) -> list[Part] | None:
         """`encode` for a request whose time was measured, as quotas and the request log need it."""
-        if context.connection.quota.is_set:
+        quota = context.connection.quota
+        if quota.is_set and (self._meters_bytes or quota.measures_time or getattr(response, "throttle_time_ms", False)):
             response = self.charge(response, context, handled_seconds=seconds, request_bytes=request_bytes)
         parts = self.encode(response, context, request)
         if REQUEST_LOGGER.level <= DEBUG:
@@ -200,9 +203,12 @@ class Route:
             seconds = self._monotonic() - started
             statistics.count_timed(request_bytes, seconds)
         if quota.is_set:
-            throttle_ms = quota.charge(
-                context, self._metering, throttle_time_ms=0, handled_seconds=seconds, request_bytes=request_bytes
-            )
+            if quota.measures_time:
+                throttle_ms = quota.charge(
+                    context, self._metering, throttle_time_ms=0, handled_seconds=seconds, request_bytes=request_bytes
+                )
+            elif self._meters_bytes:
+                throttle_ms = quota.charge_bytes(context, request_bytes)
         if not throttle_ms and (not started or REQUEST_LOGGER.level > DEBUG):
             length = len(body) + self._header_size
             statistics.response_bytes += length
@@ -218,10 +224,13 @@ class Route:
 
     def charge(self, response: Any, context: RequestContext, *, handled_seconds: float, request_bytes: int) -> Any:
         """Charges the request to its client's quotas. Returns the response with the throttle time."""
-        throttle_ms = context.connection.quota.charge(
+        quota, throttle_ms = context.connection.quota, getattr(response, "throttle_time_ms", 0)
+        if not (throttle_ms or self._meters_bytes or quota.measures_time):
+            return response
+        throttle_ms = quota.charge(
             context,
             self._metering,
-            throttle_time_ms=getattr(response, "throttle_time_ms", 0),
+            throttle_time_ms=throttle_ms,
             handled_seconds=handled_seconds,
             request_bytes=request_bytes,
         )

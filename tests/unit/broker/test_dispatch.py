@@ -396,6 +396,7 @@ class Throttling:
     """A quota that every request exceeds."""
 
     is_set = True
+    measures_time = True
     limits_connections = False
 
     def charge(self, *_: object, **__: object) -> int:

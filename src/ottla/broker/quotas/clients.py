@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.broker.quotas.allowance import Allowance, Resolution, milliseconds
 from ottla.broker.quotas.meters import BucketMeter, Meters, RateMeter
 from ottla.broker.quotas.rates import TokenBucket, WindowedRate
 from ottla.broker.quotas.table import Assigned, ConnectionLimits
@@ -34,15 +35,16 @@ class ClientQuotas:
     """The meters of a node."""
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
-        self._now = clock.monotonic
+        self.now = clock.monotonic
         self._window_seconds = float(config.quota_window_size_seconds)
         self._window_count = config.quota_window_num
         self._burst_seconds = float(config.controller_quota_window_size_seconds * config.controller_quota_window_num)
-        self.produce: Meters[RateMeter] = Meters("producer_byte_rate", self._new_rate_meter)
-        self.fetch: Meters[RateMeter] = Meters("consumer_byte_rate", self._new_rate_meter)
+        self.resolution = Resolution()
+        self.produce: Meters[RateMeter] = Meters("producer_byte_rate", self._new_rate_meter, self.resolution)
+        self.fetch: Meters[RateMeter] = Meters("consumer_byte_rate", self._new_rate_meter, self.resolution)
         # Percent of the time of one thread. A node has one thread, so 100 is its whole time.
-        self.request: Meters[RateMeter] = Meters("request_percentage", self._new_rate_meter)
-        self.mutation: Meters[BucketMeter] = Meters("controller_mutation_rate", self._new_bucket_meter)
+        self.request: Meters[RateMeter] = Meters("request_percentage", self._new_rate_meter, self.resolution)
+        self.mutation: Meters[BucketMeter] = Meters("controller_mutation_rate", self._new_bucket_meter, self.resolution)
         self.connections = ConnectionLimits({})
         self._connection_rates: dict[str, WindowedRate] = {}
 
@@ -55,65 +57,30 @@ class ClientQuotas:
     def limits_clients(self) -> bool:
         return bool(self.produce or self.fetch or self.request or self.mutation)
 
-    def produced(self, context: RequestContext, size_bytes: int) -> int:
-        """The throttle time for a produce request of that size. `_record` in fewer steps, for the hot path."""
-        now = self._now()
-        client = (context.connection.principal.name, context.client_id or "")
-        meter = self.produce.by_client.get(client) or self.produce.of(*client, now)
-        if meter is None:
-            return 0
-        meter.used = now
-        excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
-        return _count_throttled(meter, excess_seconds) if excess_seconds else 0
+    def allowance(self, user: str, client_id: str | None) -> Allowance:
+        """The byte rates of a client, for as many requests as it sends."""
+        return Allowance(self, user, client_id)
+
+    def burst_bytes(self, limit: float) -> int:
+        """What a client that was idle may use at once."""
+        return int(limit * (self._window_count - 1) * self._window_seconds)
 
     def requested(self, context: RequestContext, seconds: float) -> int:
         """The throttle time for a request that took this time; one window at most."""
         return self._record(self.request, context, seconds * 100, longest_seconds=self._window_seconds)
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:
-        """The largest answer to a fetch that can be within the quota."""
-        client = (context.connection.principal.name, context.client_id or "")
-        meter = self.fetch.by_client.get(client) or self.fetch.of(*client, self._now())
-        if meter is None:
-            return None
-        return int(meter.limit * (self._window_count - 1) * self._window_seconds)
-
-    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        """The throttle time for an answer of that size, and whether the answer may be sent with its records.
-
-        It may if nothing was fetched within the windows: a single batch can be larger than the quota of all windows,
-        and a consumer that never gets the batch would never make progress.
-        """
-        now = self._now()
-        client = (context.connection.principal.name, context.client_id or "")
-        meter = self.fetch.by_client.get(client) or self.fetch.of(*client, now)
-        if meter is None:
-            return 0, True
-        meter.used = now
-        excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
-        if not excess_seconds:
-            return 0, True
-        throttle_ms = _milliseconds(excess_seconds)
-        if throttle_ms:
-            is_first = meter.rate.has_only(size_bytes)
-            meter.count_throttled(throttle_ms)
-            if not is_first:
-                meter.rate.record(-size_bytes, now)
-                return throttle_ms, False
-        return throttle_ms, True
-
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
         """The quota of a request that changes topics; None without a quota (KIP-599)."""
-        now = self._now()
+        now = self.now()
         meter = self.mutation.of(context.principal.name, context.client_id, now)
-        return None if meter is None else MutationQuota(meter, self._now, is_strict=is_strict)
+        return None if meter is None else MutationQuota(meter, self.now, is_strict=is_strict)
 
     def connected(self, address: str) -> float:
         """For how many seconds a new connection is held before it is closed; 0 accepts it."""
         limit = self.connections.of(address)
         if limit is None:
             return 0.0
-        now = self._now()
+        now = self.now()
         rates = self._connection_rates
         rate = rates.pop(address, None)
         if rate is None:
@@ -124,7 +91,7 @@ class ClientQuotas:
         rates[address] = rate
         rate.record(1, now)
         excess_seconds = rate.excess_seconds(limit, now)
-        if _milliseconds(excess_seconds):
+        if milliseconds(excess_seconds):
             rate.record(-1, now)
             return min(excess_seconds, self._window_seconds)
         return 0.0
@@ -139,7 +106,7 @@ class ClientQuotas:
     ) -> int:
         if not meters:
             return 0
-        now = self._now()
+        now = self.now()
         meter = meters.of(context.connection.principal.name, context.client_id, now)
         if meter is None:
             return 0
@@ -180,7 +147,7 @@ class MutationQuota:
         meter.used = now
         if self._is_strict:
             excess_seconds = meter.bucket.excess_seconds(now)
-            if _milliseconds(excess_seconds):
+            if milliseconds(excess_seconds):
                 self._until = now + excess_seconds
                 raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
             meter.bucket.record(partitions, now)
@@ -190,18 +157,14 @@ class MutationQuota:
 
     def throttle_ms(self) -> int:
         """The rest of the throttle time: the answer may be sent some time after the decision."""
-        throttle_ms = _milliseconds(max(self._until - self._now(), 0.0))
+        throttle_ms = milliseconds(max(self._until - self._now(), 0.0))
         if throttle_ms:
             self._meter.count_throttled(throttle_ms)
         return throttle_ms
 
 
 def _count_throttled(meter: RateMeter, excess_seconds: float) -> int:
-    throttle_ms = _milliseconds(excess_seconds)
+    throttle_ms = milliseconds(excess_seconds)
     if throttle_ms:
         meter.count_throttled(throttle_ms)
     return throttle_ms
-
-
-def _milliseconds(seconds: float) -> int:
-    return round(min(seconds * 1000, 0x7FFFFFFF))

@@ -12,6 +12,7 @@ from ottla.broker.quotas.metering import Metering
 
 if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
+    from ottla.broker.quotas.allowance import Allowance
     from ottla.broker.quotas.clients import ClientQuotas, MutationQuota
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
@@ -78,23 +79,44 @@ class Quotas:
             return 0
         throttle_ms = throttle_time_ms
         if metering is Metering.TIME_AND_REQUEST_BYTES:
-            throttle_ms = max(throttle_ms, clients.produced(context, request_bytes))
+            allowance = self.allowance(context)
+            if allowance is not None:
+                throttle_ms = max(throttle_ms, allowance.produced(request_bytes))
         if self.measures_time:
             throttle_ms = max(throttle_ms, clients.requested(context, handled_seconds))
         if throttle_ms > 0:
-            mute = context.connection.mute
-            if mute is not None:
-                mute(throttle_ms / 1000)
+            _mute(context, throttle_ms)
         return throttle_ms
 
-    def fetch_bytes_max(self, context: RequestContext) -> int | None:
-        return None if self.clients is None else self.clients.fetch_bytes_max(context)
+    def charge_bytes(self, context: RequestContext, request_bytes: int) -> int:
+        """`charge` for a produce request while time is not measured, in fewer steps for the hot path."""
+        allowance = context.connection.allowance
+        if allowance is None or allowance.client_id != context.client_id:
+            allowance = self.allowance(context)
+        throttle_ms = 0 if allowance is None else allowance.produced(request_bytes)
+        if throttle_ms:
+            _mute(context, throttle_ms)
+        return throttle_ms
 
-    def fetched(self, context: RequestContext, size_bytes: int) -> tuple[int, bool]:
-        return (0, True) if self.clients is None else self.clients.fetched(context, size_bytes)
+    def allowance(self, context: RequestContext) -> Allowance | None:
+        clients, connection = self.clients, context.connection
+        if clients is None:
+            return None
+        allowance = connection.allowance
+        if allowance is None or allowance.client_id != context.client_id:
+            allowance = connection.allowance = clients.allowance(connection.principal.name, context.client_id)
+        elif allowance.number != clients.resolution.number:
+            allowance.resolve()
+        return allowance
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
         return None if self.clients is None else self.clients.mutations(context, is_strict=is_strict)
 
     def connected(self, address: str) -> float:
         return 0.0 if self.clients is None else self.clients.connected(address)
+
+
+def _mute(context: RequestContext, throttle_ms: int) -> None:
+    mute = context.connection.mute
+    if mute is not None:
+        mute(throttle_ms / 1000)

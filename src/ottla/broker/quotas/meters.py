@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
+from ottla.broker.quotas.allowance import Resolution
 from ottla.broker.quotas.rates import TokenBucket, WindowedRate
 from ottla.broker.quotas.table import Assigned, QuotaTable
 from ottla.metadata.image import QuotaEntity
@@ -82,17 +83,25 @@ M = TypeVar("M", bound=Meter)
 
 
 class Meters(Generic[M]):
-    __slots__ = ("_by_sharers", "_key", "_make", "_meters_max", "_table", "by_client")
+    __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_resolution", "_table")
 
-    def __init__(self, key: str, make: Callable[[Assigned, float], M], *, meters_max: int = METERS_MAX) -> None:
+    def __init__(
+        self,
+        key: str,
+        make: Callable[[Assigned, float], M],
+        resolution: Resolution,
+        *,
+        meters_max: int = METERS_MAX,
+    ) -> None:
         """`key` is the name of the quota; `make` makes a meter for an assigned quota at a given time."""
         self._key = key
         self._make = make
         self._meters_max = meters_max
+        self._resolution = resolution
         self._table = QuotaTable(key, {})
         self._by_sharers: dict[tuple[str, str], M] = {}
-        # The meter of a user and client id; None if no quota applies to them. `of` fills it; requests look here first.
-        self.by_client: dict[tuple[str, str], M | None] = {}
+        # The meter of a user and client id; None if no quota applies to them.
+        self._by_client: dict[tuple[str, str], M | None] = {}
 
     def __bool__(self) -> bool:
         """True if there is a quota of this kind."""
@@ -104,21 +113,22 @@ class Meters(Generic[M]):
     def change(self, quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Sets the quotas from the next request on. Meters keep what they have counted."""
         self._table = QuotaTable(self._key, quotas)
-        self.by_client.clear()
+        self._by_client.clear()
+        self._resolution.number += 1
         if not self._table:
             self._by_sharers.clear()
 
     def of(self, user: str, client_id: str | None, now: float) -> M | None:
         client = (user, client_id or "")
         try:
-            return self.by_client[client]
+            return self._by_client[client]
         except KeyError:
             pass
         assigned = self._table.assigned(*client)
         meter = None if assigned is None else self._meter(assigned, now)
-        if len(self.by_client) >= self._meters_max:
-            self.by_client.clear()
-        self.by_client[client] = meter
+        if len(self._by_client) >= self._meters_max:
+            self._by_client.clear()
+        self._by_client[client] = meter
         return meter
 
     def all(self, now: float) -> Iterator[M]:
@@ -145,4 +155,5 @@ class Meters(Generic[M]):
         if unneeded:
             for sharers in unneeded:
                 del self._by_sharers[sharers]
-            self.by_client.clear()
+            self._by_client.clear()
+            self._resolution.number += 1

@@ -31,12 +31,15 @@ class _Window:
 
 
 class WindowedRate:
-    __slots__ = ("_total", "_windows", "window_count", "window_seconds")
+    __slots__ = ("_newest", "_newest_end", "_total", "_windows", "window_count", "window_seconds")
 
     def __init__(self, *, window_seconds: float, window_count: int) -> None:
         self.window_seconds = window_seconds
         self.window_count = window_count
         self._windows: deque[_Window] = deque()
+        # The last of the windows, and its end.
+        self._newest = _Window(0.0)
+        self._newest_end = float("-inf")
         self._total = 0.0
 
     @property
@@ -49,24 +52,24 @@ class WindowedRate:
         self._forget(now)
         windows = self._windows
         if not windows or now - windows[-1].start >= self.window_seconds:
-            windows.append(_Window(now))
-        window = windows[-1]
+            self._newest, self._newest_end = _Window(now), now + self.window_seconds
+            windows.append(self._newest)
+        window = self._newest
         window.value += amount
         window.last = now
         self._total += amount
 
     def charge(self, amount: float, limit: float, now: float) -> float:
         """`record` and `excess_seconds` in one step: most amounts fall into the newest window, within the limit."""
-        windows, window_seconds = self._windows, self.window_seconds
-        if not windows or now - windows[-1].start >= window_seconds:
+        if now >= self._newest_end:
             self.record(amount, now)
             return self.excess_seconds(limit, now)
-        newest = windows[-1]
+        newest = self._newest
         newest.value += amount
         newest.last = now
-        self._total += amount
+        self._total = total = self._total + amount
         # Windows that are too old would only add to the total.
-        if self._total <= limit * window_seconds * (self.window_count - 1):
+        if total <= limit * self.window_seconds * (self.window_count - 1):
             return 0.0
         return self.excess_seconds(limit, now)
 
@@ -104,6 +107,7 @@ class WindowedRate:
         if not windows:
             # Rounding errors of earlier sums go, too.
             self._total = 0.0
+            self._newest_end = float("-inf")
 
 
 class TokenBucket:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
+from ottla.broker.quotas.allowance import Allowance, Resolution
 from ottla.broker.quotas.clients import ADDRESSES_MAX, ClientQuotas
 from ottla.broker.quotas.gate import Quotas
 from ottla.broker.quotas.metering import Metering
@@ -60,54 +61,86 @@ def quotas(clock: Any, values: dict[str, float], *, entity: QuotaEntity = DEFAUL
     return made
 
 
+def allowance(made: ClientQuotas, client_id: str = "one", *, user: str = "alice") -> Allowance:
+    return made.allowance(user, client_id)
+
+
 def test_a_producer_waits_until_its_rate_is_right(clock: StillClock) -> None:
     made = quotas(clock, {"producer_byte_rate": 1000.0})
-    assert made.produced(context(), 10_000) == 0
-    assert made.produced(context(), 2_500) == 2_500
+    assert allowance(made).produced(10_000) == 0
+    assert allowance(made).produced(2_500) == 2_500
     # Another client has a quota of its own.
-    assert made.produced(context("two"), 10_000) == 0
+    assert allowance(made, "two").produced(10_000) == 0
     # Half a window more has passed; whole ones count when the oldest is forgotten.
     clock.seconds += 2.5
-    assert made.produced(context(), 1) == 2_001
+    assert allowance(made).produced(1) == 2_001
     meter = next(iter(made.produce.all(clock.seconds)))
     assert (meter.client_id, meter.throttled, meter.throttled_ms_total) == ("one", 2, 4_501)
     clock.seconds += 9
-    assert made.produced(context(), 1) == 0
+    assert allowance(made).produced(1) == 0
 
 
 def test_clients_of_a_user_share_the_quota_of_the_user(clock: StillClock) -> None:
     made = quotas(clock, {"producer_byte_rate": 1000.0}, entity=(("user", "alice"),))
-    assert made.produced(context("one"), 10_000) == 0
-    assert made.produced(context("two"), 1_000) == 1_000
-    assert made.produced(context("three", user="bob"), 1_000_000) == 0
+    assert allowance(made, "one").produced(10_000) == 0
+    assert allowance(made, "two").produced(1_000) == 1_000
+    assert allowance(made, "three", user="bob").produced(1_000_000) == 0
 
 
 def test_a_new_limit_holds_for_what_was_used_before(clock: StillClock) -> None:
     made = quotas(clock, {"producer_byte_rate": 1000.0})
-    assert made.produced(context(), 9_999) == 0
+    assert allowance(made).produced(9_999) == 0
     made.change({DEFAULT_CLIENT: {"producer_byte_rate": 500.0}})
-    assert made.produced(context(), 1) == 10_000
+    assert allowance(made).produced(1) == 10_000
     made.change({})
-    assert made.produced(context(), 1_000_000) == 0
+    assert allowance(made).produced(1_000_000) == 0
+
+
+def test_an_allowance_follows_every_change_of_quotas(clock: StillClock) -> None:
+    """A parked fetch keeps its allowance, and is charged when it is answered."""
+    made = quotas(clock, {"producer_byte_rate": 1000.0})
+    kept = allowance(made)
+    assert kept.fetch_bytes_max is None
+    made.change({(("user", "alice"),): {"consumer_byte_rate": 1000.0, "producer_byte_rate": 10.0}})
+    assert kept.fetched(8_000) == (0, True)
+    assert kept.fetched(8_000) == (6_000, False)
+    assert kept.fetch_bytes_max == 10_000
+    # It shares the meter of the user with the user's other clients.
+    assert allowance(made, "two").fetched(8_000) == (6_000, False)
+    assert kept.produced(200) == 10_000
+    made.change({})
+    assert kept.fetched(1_000_000) == (0, True)
+    assert kept.produced(1_000_000) == 0
+
+
+def test_an_allowance_does_not_charge_a_meter_that_was_dropped(clock: StillClock) -> None:
+    made = quotas(clock, {"producer_byte_rate": 1000.0})
+    kept = allowance(made)
+    assert kept.produced(1) == 0
+    clock.seconds += 5000
+    assert list(made.produce.all(clock.seconds)) == []
+    assert kept.produced(10_000) == 0
+    assert [meter.client_id for meter in made.produce.all(clock.seconds)] == ["one"]
+    assert allowance(made).produced(1_000) == 1_000
 
 
 def test_a_fetch_that_is_too_much_is_not_given_and_does_not_count(clock: StillClock) -> None:
     made = quotas(clock, {"consumer_byte_rate": 1000.0})
-    assert made.fetch_bytes_max(context()) == 10_000
-    assert made.fetch_bytes_max(context(user="bob", client_id="x")) == 10_000
-    assert made.fetched(context(), 8_000) == (0, True)
-    assert made.fetched(context(), 3_000) == (1_000, False)
-    assert made.fetched(context(), 3_000) == (1_000, False)
+    assert allowance(made).fetch_bytes_max == 10_000
+    assert allowance(made, user="bob", client_id="x").fetch_bytes_max == 10_000
+    assert allowance(made).fetched(8_000) == (0, True)
+    assert allowance(made).fetched(3_000) == (1_000, False)
+    assert allowance(made).fetched(3_000) == (1_000, False)
     clock.seconds += 12
-    assert made.fetched(context(), 3_000) == (0, True)
+    assert allowance(made).fetched(3_000) == (0, True)
 
 
 def test_a_batch_that_is_larger_than_the_quota_is_given_all_the_same(clock: StillClock) -> None:
     made = quotas(clock, {"consumer_byte_rate": 1000.0})
-    assert made.fetched(context(), 16_000) == (6_000, True)
-    assert made.fetched(context(), 16_000) == (22_000, False)
+    assert allowance(made).fetched(16_000) == (6_000, True)
+    assert allowance(made).fetched(16_000) == (22_000, False)
     clock.seconds += 12
-    assert made.fetched(context(), 16_000) == (6_000, True)
+    assert allowance(made).fetched(16_000) == (6_000, True)
 
 
 def test_time_is_counted_in_percent_and_throttled_for_a_window_at_most(clock: StillClock) -> None:
@@ -167,7 +200,7 @@ def test_meters_are_bounded_and_idle_ones_make_room() -> None:
     def make(assigned: Assigned, now: float) -> RateMeter:
         return RateMeter(assigned, WindowedRate(window_seconds=1, window_count=11), now)
 
-    meters: Meters[RateMeter] = Meters("k", make, meters_max=3)
+    meters: Meters[RateMeter] = Meters("k", make, Resolution(), meters_max=3)
     meters.change({DEFAULT_CLIENT: {"k": 10.0}})
     for name in "abc":
         meter = meters.of("u", name, 0.0)
@@ -236,3 +269,35 @@ def test_what_nodes_ask_of_a_controller_is_not_counted(clock: StillClock) -> Non
     made = gate(clock, {"request_percentage": 1.0})
     request = context(api_key=19, controller=True)
     assert charge(made, request, Metering.TIME, handled_seconds=100.0) == 0
+
+
+def test_a_connection_keeps_its_allowance_until_its_client_id_or_principal_changes(clock: StillClock) -> None:
+    made = gate(clock, {"consumer_byte_rate": 1000.0})
+    request = context()
+    connection = request.connection
+    kept = made.allowance(request)
+    assert kept is not None
+    assert kept is made.allowance(RequestContext(1, 9, 2, "one", connection, 0))
+    other = made.allowance(RequestContext(1, 9, 3, "two", connection, 0))
+    assert other is not kept
+    assert other is not None
+    # The quota is one of the user, which both client ids share.
+    assert other.fetched(9_000) == (0, True)
+    assert kept.fetched(9_000) == (8_000, False)
+    connection.identify(Principal("User", "bob"))
+    after = made.allowance(RequestContext(1, 9, 4, "two", connection, 0))
+    assert after is not None
+    assert after.fetched(9_000) == (0, True)
+
+
+def test_a_produce_request_is_charged_to_the_client_id_of_its_header(clock: StillClock) -> None:
+    made = Quotas(BrokerConfig.embedded(), clock)
+    delta = MetadataDelta(MetadataImage(cluster_id="c"))
+    entity = [EntityData(entity_type="client-id", entity_name=None)]
+    delta.replay(ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=1000.0))
+    made.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
+    request = context()
+    other = RequestContext(0, 9, 2, "two", request.connection, 0)
+    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert charge(made, other, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=1_000) == 1_000

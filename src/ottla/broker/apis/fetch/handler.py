@@ -43,15 +43,16 @@ def handle(
     replicas = broker.replicas
     if plan is None:
         plan = replicas.sessions.plan(request, version=version, is_follower=is_follower, now_ms=context.received_ms)
-    max_bytes, min_bytes = min(request.max_bytes, broker.config.fetch_max_bytes), request.min_bytes
-    quota = context.quota
-    is_metered = quota.is_set and not is_follower
-    if is_metered:
-        allowed = quota.fetch_bytes_max(context)
-        if allowed is not None:
-            max_bytes = min(max_bytes, allowed)
-            min_bytes = min(min_bytes, max_bytes)
-    limits = FetchLimits(max_bytes=max_bytes, min_bytes=min_bytes, max_wait_ms=request.max_wait_ms)
+    max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+    quota, throttle = context.connection.quota, None
+    if quota.is_set and not is_follower:
+        allowance = quota.allowance(context)
+        if allowance is not None:
+            throttle = allowance.fetched
+            allowed = allowance.fetch_bytes_max
+            if allowed is not None and allowed < max_bytes:
+                max_bytes = allowed
+    limits = FetchLimits(max_bytes=max_bytes, min_bytes=request.min_bytes, max_wait_ms=request.max_wait_ms)
     is_giant = len(plan.live_entries) > PARTITIONS_PER_TURN_MAX
     fetch = (_giant_fetch() if is_giant else Fetch)(
         replicas,
@@ -64,7 +65,7 @@ def handle(
         listener_name=context.listener_name,
         only_from_leader=is_follower or version < _RACK_VERSION,
         rack=request.rack_id if replicas.reads_by_rack else "",
-        throttle=(lambda size: quota.fetched(context, size)) if is_metered else None,
+        throttle=throttle,
     )
     if is_giant:
         return cast("GiantFetch", fetch).start_in_slices(partial(_find_targets, fetch, context, replicas))
