@@ -458,6 +458,7 @@ ROWS = {
     "registry": "integration/test_registry.py",
     "schemas": "integration/test_cli_schemas.py",
     "streams": "streams/test_reset.py",
+    "mirror": "mirror/test_command.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",

@@ -19,13 +19,14 @@ OUTER = (
     "spark",
     "connect",
     "streams",
+    "mirror",
     "serdes",
     "registry",
     "encryption",
     "tls",
 )
 # The packages that no broker process loads; import-linter holds brokers to it.
-NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "serdes", "registry", "encryption")
+NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "mirror", "serdes", "registry", "encryption")
 OUTSIDE_WORLD = {
     "asyncio",
     "random",

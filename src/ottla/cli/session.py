@@ -36,6 +36,7 @@ __all__ = [
     "registry_option",
     "run_async",
     "stop_signals",
+    "without_references",
     "yes_option",
 ]
 
@@ -201,10 +202,10 @@ def make_session(
     )
     session = Session(settings, Output(as_json=as_json), is_told_where=bootstrap is not None)
     given = _profile_properties(profile, is_wanted=bootstrap is None and properties_file is None)
-    session.take(_without_references(given, "the profile"))
+    session.take(without_references(given, "the profile"))
     if properties_file is not None:
         session.properties_file = properties_file
-        session.take(_without_references(read_properties(properties_file), properties_file))
+        session.take(without_references(read_properties(properties_file), properties_file))
     return session
 
 
@@ -231,7 +232,7 @@ def read_properties(path: str) -> dict[str, str]:
         return parse_properties(decode_properties(file.read()))
 
 
-def _without_references(properties: dict[str, str], where: str) -> dict[str, str]:
+def without_references(properties: dict[str, str], where: str) -> dict[str, str]:
     """A user's own file may refer to secrets: `${file:PATH:KEY}`, `${env:NAME}`."""
     if not any("${" in text for text in properties.values()):
         return properties

@@ -30,6 +30,9 @@ COMMANDS: dict[str, CommandEntry] = {
         "connect-standalone, connect-distributed",
     ),
     "registry": CommandEntry("Run", "registry", "Run a Schema Registry.", "schema-registry-start"),
+    "mirror": CommandEntry(
+        "Run", "mirror", "Copy topics and groups to another cluster, continuously.", "connect-mirror-maker"
+    ),
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
     ),

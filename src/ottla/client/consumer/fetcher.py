@@ -325,6 +325,7 @@ class Fetcher:
         assert isinstance(records, memoryview)
         self.measures.fetched_bytes += len(records)
         aborted = AbortedTransactions(data) if self._settings.read_committed else None
+        drops_control = not self._settings.keeps_control_batches
         try:
             for batch in iterate_batches(records):
                 header = batch.header
@@ -333,7 +334,7 @@ class Fetcher:
                     continue
                 if check and not verify_checksum(batch.view, header):
                     raise CorruptRecords(f"{partition}: the batch at offset {header.base_offset} has a wrong checksum")
-                if header.is_control or (aborted is not None and aborted.covers(batch)):
+                if (header.is_control and drops_control) or (aborted is not None and aborted.covers(batch)):
                     if aborted is not None and header.is_control:
                         aborted.on_control(batch)
                     self.ready.append((turn, ConsumedBatch(partition, header, records[:0])))

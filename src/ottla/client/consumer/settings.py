@@ -40,6 +40,8 @@ class ConsumerSettings:
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000
     check_crcs: bool = True
+    # `raw_batches` has the markers of transactions, too: for a copy of the log as it is.
+    keeps_control_batches: bool = False
     allow_auto_create: bool = True
     # A pattern that clients match does not match internal topics.
     exclude_internal_topics: bool = True

@@ -48,6 +48,8 @@ class EncodedRecords(NamedTuple):
     record_count: int
     base_timestamp: int
     max_timestamp: int
+    # The codec with which the payload is compressed already; None leaves that to the producer.
+    codec: Codec | None = None
 
 
 class Delivery:
@@ -90,6 +92,7 @@ class ProducerBatch:
         "created",
         "done",
         "epoch",
+        "is_compressed",
         "last_error",
         "level",
         "limit",
@@ -135,6 +138,8 @@ class ProducerBatch:
         self.retry_at = 0.0
         # The error of the last attempt.
         self.last_error: Exception | None = None
+        # Whether the payload is compressed already.
+        self.is_compressed = False
         # Set when the batch is sent for the first time, and kept in retries.
         self.producer_id = -1
         self.epoch = -1
@@ -160,7 +165,9 @@ class ProducerBatch:
         """Sets encoded records as the content of the batch."""
         assert not self.count
         self.payload += records.payload
-        self.count, self.base_timestamp, self.max_timestamp = records[1:]
+        self.count, self.base_timestamp, self.max_timestamp, codec = records[1:]
+        if codec is not None:
+            self.codec, self.is_compressed = codec, True
         self.room = 0
         self.buffered = len(records.payload)
 
@@ -201,7 +208,7 @@ class ProducerBatch:
                 logger.exception("The delivery callback of a record of %s failed.", self.partition)
 
     def encode(self, *, is_transactional: bool) -> bytearray:
-        """The whole batch as it goes over the wire. Without compression it is written where the records are."""
+        """The whole batch as it goes over the wire. It is written where the records are, unless it compresses them."""
         fields = {
             "base_offset": 0,
             "last_offset_delta": self.count - 1,
@@ -213,7 +220,7 @@ class ProducerBatch:
             "producer_epoch": self.epoch,
             "base_sequence": self.base_sequence,
         }
-        if self.codec is not Codec.NONE:
+        if self.codec is not Codec.NONE and not self.is_compressed:
             return assemble_batch(memoryview(self.payload)[HEADER_SIZE:], level=self.level, **fields)
         write_header(self.payload, **fields)
         return self.payload

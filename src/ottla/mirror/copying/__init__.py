@@ -1,0 +1,1 @@
+"""Workers that copy the batches of partitions."""

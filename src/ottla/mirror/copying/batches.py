@@ -1,0 +1,115 @@
+"""What happens to a batch on its way: mostly nothing, since its records stay encoded and compressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord
+from ottla.client.fast import append_record
+from ottla.client.producer.batch import EncodedRecords
+from ottla.mirror.copying.provenance import way_of, with_way
+from ottla.records.build import assemble_batch, set_checksum
+from ottla.records.compression import Codec, compress
+from ottla.records.header import (
+    DELETE_HORIZON_BIT,
+    HEADER_SIZE,
+    MAGIC,
+    NO_TIMESTAMP,
+    PRODUCER_POSITION,
+    TIMESTAMP_TYPE_BIT,
+    BatchHeader,
+)
+
+__all__ = ["CopiedRecords", "empty_batch", "mirrored_batch", "records_to_copy"]
+
+MIRRORED_PRODUCER_BIT = 1 << 61
+"""Set in the producer ids of an exact copy. So they differ from those that the target gives to its own producers."""
+
+_EMPTY_OFFSETS_MAX = 0x7FFFFFFF
+# The timestamps of such batches are not those of their first records.
+_UNUSUAL = TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT
+
+
+class CopiedRecords(NamedTuple):
+    """Records for the target, and the ranges of source offsets that they come from, in order."""
+
+    records: EncodedRecords
+    ranges: list[tuple[int, int]]
+    """(first offset at the source, number of records)."""
+
+
+def records_to_copy(
+    batch: ConsumedBatch, *, from_offset: int, cut_cycle: tuple[str, str] | None
+) -> CopiedRecords | None:
+    """The records of a batch from an offset on; None if there are none.
+
+    `cut_cycle` is (source, target): records that have been at the target are left out, and the others get a header.
+    """
+    header = batch.header
+    if (
+        header.magic == MAGIC
+        and cut_cycle is None
+        and header.base_offset >= from_offset
+        and header.record_count == header.last_offset_delta + 1
+        and not header.attributes & _UNUSUAL
+    ):
+        payload = bytes(batch.view[HEADER_SIZE : header.size])
+        records = EncodedRecords(
+            payload, header.record_count, header.base_timestamp, header.max_timestamp, header.codec
+        )
+        return CopiedRecords(records, [(header.base_offset, header.record_count)])
+    codec = header.codec if header.magic == MAGIC else Codec.NONE
+    kept: Iterable[ConsumedRecord] = batch.records(from_offset=from_offset)
+    if cut_cycle is not None:
+        source, target = cut_cycle
+        kept = [with_way(record, source) for record in kept if target not in way_of(record)]
+    return _encode(list(kept), codec)
+
+
+def _encode(records: list[ConsumedRecord], codec: Codec) -> CopiedRecords | None:
+    if not records:
+        return None
+    payload = bytearray()
+    base_timestamp = records[0].timestamp
+    max_timestamp = max(record.timestamp for record in records)
+    ranges: list[tuple[int, int]] = []
+    for index, record in enumerate(records):
+        append_record(payload, record.timestamp - base_timestamp, index, record.key, record.value, record.headers)
+        if ranges and ranges[-1][0] + ranges[-1][1] == record.offset:
+            ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
+        else:
+            ranges.append((record.offset, 1))
+    content = bytes(payload if codec is Codec.NONE else compress(codec, payload, None))
+    return CopiedRecords(EncodedRecords(content, len(records), base_timestamp, max_timestamp, codec), ranges)
+
+
+def mirrored_batch(view: memoryview, header: BatchHeader) -> bytearray:
+    """The batch for an exact copy: the same but for the producer id, and with it the checksum."""
+    batch = bytearray(view)
+    if header.producer_id >= 0 and not header.producer_id & MIRRORED_PRODUCER_BIT:
+        producer_id = header.producer_id | MIRRORED_PRODUCER_BIT
+        batch[PRODUCER_POSITION : PRODUCER_POSITION + 8] = producer_id.to_bytes(8, "big")
+        set_checksum(memoryview(batch))
+    return batch
+
+
+def empty_batch(first_offset: int, next_offset: int) -> bytearray:
+    """A batch without records, in the place of offsets that the source does not have any more.
+
+    Offsets within a batch are numbers of 31 bits: a larger gap takes several batches.
+    """
+    batches = bytearray()
+    while first_offset < next_offset:
+        count = min(next_offset - first_offset, _EMPTY_OFFSETS_MAX)
+        batches += assemble_batch(
+            b"",
+            base_offset=first_offset,
+            last_offset_delta=count - 1,
+            record_count=0,
+            attributes=0,
+            base_timestamp=NO_TIMESTAMP,
+            max_timestamp=NO_TIMESTAMP,
+        )
+        first_offset += count
+    return batches

@@ -1,0 +1,231 @@
+"""Copies with the offsets of the source, to topics of Ottla that this mirror alone writes (`ottla.mirror.name`).
+
+Everything in the log of the source is copied as it is, also open and aborted transactions and their markers. Where the
+source has no record at an offset any more, the copy gets an empty batch. The end of the copy is the position at the
+source: there is nothing else to remember, and a batch that is sent twice is written once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+
+from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
+from ottla.client.admin.topics import Topics
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer.decode import ConsumedBatch
+from ottla.client.errors import ClientError, ConnectionLost, error_of
+from ottla.mirror.copying.batches import empty_batch, mirrored_batch
+from ottla.mirror.copying.pairs import Pair, find_pairs
+from ottla.mirror.copying.throttle import Throttle
+from ottla.mirror.settings import FlowSettings, MirrorError
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+
+__all__ = ["MIRROR_CLIENT_ID", "ExactCopier"]
+
+logger = logging.getLogger("ottla.mirror.copying")
+
+MIRROR_CLIENT_ID = "__mirror/"
+_IDLE_MS = 200
+_PAIRS_SECONDS = 5.0
+_PRODUCE_TIMEOUT_MS = 30_000
+# The bounds of one partition in a request; the target accepts up to 1,000 batches.
+_BATCHES_MAX = 900
+_BYTES_MAX = 1024 * 1024
+# The last produce version with topic names.
+_NAMES_VERSION_MAX = 12
+_ACKS_ALL = -1
+
+
+class ExactCopier:
+    """Worker `number` of a flow."""
+
+    def __init__(self, flow: FlowSettings, number: int) -> None:
+        self._flow = flow
+        self._number = number
+        self._source = Cluster(flow.source_client)
+        self._target = Cluster(replace(flow.target_client, client_id=f"{MIRROR_CLIENT_ID}{flow.name}"))
+        self._consumer = Consumer(
+            self._source,
+            ConsumerSettings(
+                auto_offset_reset="earliest", auto_commit=False, allow_auto_create=False, keeps_control_batches=True
+            ),
+        )
+        self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
+        self._pairs: dict[TopicPartition, Pair] = {}
+        # The next offset, the same on both sides.
+        self._next: dict[TopicPartition, int] = {}
+        # Copies without a batch: the first one may begin before the first record that the source still has.
+        self._empty: set[TopicPartition] = set()
+        self._deleted_before: dict[TopicPartition, int] = {}
+        self._pairs_at = 0.0
+
+    async def run(self, should_stop: Callable[[], bool]) -> None:
+        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was."""
+        try:
+            while not should_stop():
+                await self._step()
+        finally:
+            await self._consumer.close()
+            await asyncio.gather(self._source.close(), self._target.close())
+
+    async def _step(self) -> None:
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._pairs_at:
+            await self._find_pairs()
+            self._pairs_at = loop.time() + _PAIRS_SECONDS
+        if not self._pairs:
+            await asyncio.sleep(_IDLE_MS / 1000)
+            return
+        waiting: dict[TopicPartition, list[bytearray]] = defaultdict(list)
+        for batch in await self._consumer.raw_batches(_IDLE_MS):
+            pair = self._pairs.get(batch.partition)
+            if pair is not None:
+                waiting[pair.target].extend(self._continued(batch))
+        while waiting:
+            portions = {place: _portion(batches) for place, batches in waiting.items()}
+            await self._throttle.pass_on(sum(len(portion) for portion in portions.values()))
+            await self._write(portions)
+            waiting = {place: batches for place, batches in waiting.items() if batches}
+        if self._deleted_before:
+            # What the source has deleted of its first batch. The driver repeats it later, should this fail.
+            await Offsets(self._target).delete_records(self._deleted_before)
+            self._deleted_before = {}
+
+    def _continued(self, batch: ConsumedBatch) -> list[bytearray]:
+        """The batch, behind an empty one if the source has a gap before it."""
+        place, header = batch.partition, batch.header
+        expected = self._next[place]
+        if place in self._empty:
+            self._empty.remove(place)
+            if header.base_offset < expected:
+                self._deleted_before[self._pairs[place].target] = expected
+                expected = header.base_offset
+        if header.base_offset < expected:
+            raise MirrorError(
+                f"{self._flow.name}: the copy of {place} ends at {expected}, within a batch of the source that begins "
+                f"at {header.base_offset}. It is no copy of this topic; delete it and let it be made again."
+            )
+        found = []
+        if header.base_offset > expected:
+            found.append(empty_batch(expected, header.base_offset))
+        found.append(mirrored_batch(batch.view, header))
+        self._next[place] = header.next_offset
+        return found
+
+    async def _write(self, portions: dict[TopicPartition, bytes]) -> None:
+        """Sends the portions to their leaders until all are written."""
+        deadline = asyncio.get_running_loop().time() + self._target.settings.api_timeout_ms / 1000
+        attempts = 0
+        last: Exception | None = None
+        while portions:
+            by_leader: dict[int, dict[TopicPartition, bytes]] = defaultdict(dict)
+            for place, portion in portions.items():
+                by_leader[self._target.metadata.leader_of(*place)][place] = portion
+            answers = await asyncio.gather(
+                *[self._ask(leader, some) for leader, some in by_leader.items()], return_exceptions=True
+            )
+            portions = {}
+            for some, answer in zip(by_leader.values(), answers, strict=True):
+                if isinstance(answer, BaseException):
+                    if not isinstance(answer, ClientError):
+                        raise answer
+                    last = answer
+                    portions.update(some)
+                    continue
+                for place, error in answer.items():
+                    if error is not None:
+                        self._check_retriable(place, error)
+                        last = error
+                        portions[place] = some[place]
+            if portions:
+                if asyncio.get_running_loop().time() >= deadline:
+                    assert last is not None
+                    raise last
+                attempts += 1
+                await asyncio.sleep(self._target.settings.backoff_ms(attempts) / 1000)
+                await self._target.refresh(sorted({place.topic for place in portions}))
+
+    def _check_retriable(self, place: TopicPartition, error: KafkaError) -> None:
+        if error.code is ErrorCode.POLICY_VIOLATION or error.code is ErrorCode.INVALID_RECORD:
+            raise MirrorError(f"{self._flow.name}: {place} is not written by this mirror any more: {error.message}")
+        if not error.code.retriable:
+            raise KafkaError(error.code, f"{place}: {error.message}")
+
+    async def _ask(self, leader: int, portions: dict[TopicPartition, bytes]) -> dict[TopicPartition, KafkaError | None]:
+        if leader < 0:
+            raise ConnectionLost("some partitions of the target have no leader at the moment")
+        topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
+        for place, portion in portions.items():
+            data = PartitionProduceData(index=place.partition, records=memoryview(portion))
+            topics[place.topic].append(data)
+        request = ProduceRequest(
+            acks=_ACKS_ALL,
+            timeout_ms=_PRODUCE_TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=name, partition_data=data) for name, data in topics.items()],
+        )
+        connection = await self._target.node_connection(leader, "produce")
+        response: ProduceResponse = await connection.ask(
+            request, timeout_ms=_PRODUCE_TIMEOUT_MS + 5_000, version_max=_NAMES_VERSION_MAX
+        )
+        return {
+            TopicPartition(topic.name, answer.index): error_of(answer.error_code, answer.error_message)
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+
+    # Partitions.
+
+    async def _find_pairs(self) -> None:
+        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
+        found = find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
+        pairs = {pair.source: pair for pair in found}
+        if pairs == self._pairs:
+            return
+        again = [place for place, pair in self._pairs.items() if place in pairs and pairs[place] != pair]
+        if again:
+            names = ", ".join(sorted({place.topic for place in again}))
+            raise MirrorError(
+                f"{self._flow.name}: {names} was deleted and made again at the source. Its offsets begin anew, so the "
+                "copy cannot continue: delete the copy, and it is made again."
+            )
+        new = [pair for place, pair in pairs.items() if place not in self._pairs]
+        kept = {place: offset for place, offset in self._next.items() if place in pairs}
+        self._next = {**kept, **await self._positions(new)}
+        self._pairs = pairs
+        await self._consumer.assign(pairs)
+        for place, offset in self._next.items():
+            self._consumer.seek(place, offset)
+        logger.info("%s, worker %d: copies %d partitions", self._flow.name, self._number, len(pairs))
+
+    async def _positions(self, pairs: list[Pair]) -> dict[TopicPartition, int]:
+        """The ends of the copies. An empty copy begins where the source begins."""
+        if not pairs:
+            return {}
+        ends = await Offsets(self._target).numbers([pair.target for pair in pairs], LATEST)
+        found = {pair.source: ends[pair.target] for pair in pairs if ends[pair.target] > 0}
+        empty = [pair.source for pair in pairs if ends[pair.target] == 0]
+        self._empty.update(empty)
+        if empty:
+            time = EARLIEST if self._flow.starts_at == "earliest" else LATEST
+            found.update(await Offsets(self._source).numbers(empty, time))
+        return found
+
+
+def _portion(batches: list[bytearray]) -> bytes:
+    """Takes the first batches, as many as fit into a request."""
+    size = count = 0
+    for batch in batches:
+        if count and (count == _BATCHES_MAX or size + len(batch) > _BYTES_MAX):
+            break
+        size += len(batch)
+        count += 1
+    portion = b"".join(batches[:count])
+    del batches[:count]
+    return portion

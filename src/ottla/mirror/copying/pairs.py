@@ -1,0 +1,56 @@
+"""Which partitions a worker copies: those of matching topics that exist on both sides.
+
+Every worker finds out by itself, so that no plan has to be distributed: the driver creates topics at the target, and
+the worker whose number the partition hashes to begins to copy it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from zlib import crc32
+
+from ottla.client.metadata import TopicInfo
+from ottla.mirror.names import HEARTBEATS_TOPIC
+from ottla.mirror.settings import FlowSettings
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Pair", "find_pairs", "is_copied"]
+
+
+class Pair(NamedTuple):
+    source: TopicPartition
+    target: TopicPartition
+    source_topic_id: str
+    """It tells a topic from one of the same name that was deleted before; empty if the cluster has no topic ids."""
+
+
+def is_copied(flow: FlowSettings, topic: str, *, is_internal: bool) -> bool:
+    """Whether a topic of the source is copied."""
+    if is_internal or flow.policy.came_from(topic) == flow.target:
+        # A topic that came from the target would go in circles.
+        return False
+    return topic == HEARTBEATS_TOPIC or topic.endswith(f".{HEARTBEATS_TOPIC}") or flow.topics.matches(topic)
+
+
+def find_pairs(
+    flow: FlowSettings,
+    source: Mapping[str, TopicInfo],
+    target: Mapping[str, TopicInfo],
+    *,
+    worker: int,
+    workers: int,
+) -> list[Pair]:
+    found = []
+    for topic, info in sorted(source.items()):
+        if info.error is not None or not is_copied(flow, topic, is_internal=info.is_internal):
+            continue
+        name = flow.policy.target_name(flow.source, topic)
+        copy = target.get(name)
+        if copy is None or copy.error is not None:
+            continue
+        for number in sorted(info.partitions.keys() & copy.partitions.keys()):
+            if crc32(f"{topic}-{number}".encode()) % workers == worker:
+                topic_id = str(info.topic_id) if info.topic_id else ""
+                found.append(Pair(TopicPartition(topic, number), TopicPartition(name, number), topic_id))
+    return found

@@ -1,0 +1,152 @@
+"""The driver of a flow: topics, settings, rights, groups and heartbeats, each at its interval.
+
+Workers copy the records (`copying`). The driver prepares the topics for them, and reports how far they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from ottla.client.admin.groups import Groups
+from ottla.client.admin.offsets import LATEST, Offsets
+from ottla.client.admin.topics import NewTopic, Topics
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.mirror.copying.pairs import find_pairs
+from ottla.mirror.groups import GroupSync
+from ottla.mirror.heartbeats import Heartbeats
+from ottla.mirror.names import HEARTBEATS_TOPIC
+from ottla.mirror.offset_map import map_topic
+from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.topics import TopicSync
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["FlowDriver", "FlowLag"]
+
+logger = logging.getLogger("ottla.mirror.flow")
+
+# New topics are looked for at least this often, whatever the interval: MirrorMaker's ten minutes are long.
+_REFRESH_SECONDS_MAX = 5.0
+_COMPACTED = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLag:
+    """How far the target is behind the source."""
+
+    partitions: int
+    records: int
+    worst_partition: str
+    worst_records: int
+
+
+class FlowDriver:
+    """`start` prepares the target; `run` follows the source until it is cancelled."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.flow = flow
+        self._source = Cluster(flow.source_client)
+        self._target = Cluster(flow.target_client)
+        self._topics = TopicSync(flow, self._source, self._target)
+        self.groups = GroupSync(flow, self._source, self._target)
+        self._heartbeats = Heartbeats(flow, self._source)
+
+    async def start(self) -> None:
+        """Creates the internal topics and the copies. Raises MirrorError, KafkaError or ClientError."""
+        await self._check_clusters()
+        await self._create_internal_topics()
+        await self._topics.refresh()
+
+    async def run(self) -> None:
+        flow = self.flow
+        parts: list[tuple[float, Callable[[], Awaitable[object]]]] = [
+            (min(flow.refresh_topics_s, _REFRESH_SECONDS_MAX), self._topics.refresh),
+            (flow.sync_configs_s, self._topics.sync_configs),
+            (flow.sync_acls_s, self._topics.sync_acls),
+            (flow.heartbeats_s, self._heartbeats.beat),
+            (flow.refresh_groups_s, self.groups.refresh),
+            (flow.checkpoints_s, self.sync_groups),
+        ]
+        if flow.offset_mode is OffsetMode.EXACT:
+            parts.append((min(flow.refresh_topics_s, _REFRESH_SECONDS_MAX), self._topics.sync_starts))
+        await self.groups.refresh()
+        async with asyncio.TaskGroup() as tasks:
+            for seconds, part in parts:
+                if seconds > 0:
+                    tasks.create_task(self._repeat(part, seconds))
+
+    async def sync_groups(self) -> None:
+        checkpoints = await self.groups.checkpoint()
+        if self.flow.sync_groups_s > 0:
+            await self.groups.commit(checkpoints)
+
+    async def lag(self) -> FlowLag:
+        """Records at the source that are not at the target yet."""
+        flow = self.flow
+        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
+        pairs = find_pairs(flow, source, target, worker=0, workers=1)
+        copies = [pair.target for pair in pairs]
+        # What a consumer can read: records of open transactions are not copied before they are committed.
+        is_exact = flow.offset_mode is OffsetMode.EXACT
+        ends = await Offsets(self._source).find(
+            dict.fromkeys([p.source for p in pairs], LATEST), committed=not is_exact
+        )
+        if is_exact:
+            found = await Offsets(self._target).find(dict.fromkeys(copies, LATEST))
+            positions = {place: one.offset for place, one in found.items() if not isinstance(one, KafkaError)}
+        else:
+            committed = await Groups(self._target).offsets(flow.group_id, copies)
+            positions = {place: entry.offset for place, entry in committed.items()}
+        behind: dict[str, int] = {}
+        for pair in pairs:
+            end = ends[pair.source]
+            if not isinstance(end, KafkaError):
+                behind[str(pair.source)] = max(0, end.offset - positions.get(pair.target, 0))
+        worst = max(behind, key=lambda name: behind[name], default="")
+        return FlowLag(len(pairs), sum(behind.values()), worst, behind.get(worst, 0))
+
+    async def close(self) -> None:
+        await self._heartbeats.close()
+        await self.groups.close()
+        await asyncio.gather(self._source.close(), self._target.close())
+
+    # Internals.
+
+    async def _repeat(self, part: Callable[[], Awaitable[object]], seconds: float) -> None:
+        while True:
+            try:
+                await part()
+            except (KafkaError, ClientError) as error:
+                # A cluster that is away comes back; workers wait for it in the same way.
+                logger.warning("%s: %s", self.flow.name, error)
+            await asyncio.sleep(seconds)
+
+    async def _check_clusters(self) -> None:
+        """A mirror of a cluster to itself would never end."""
+        ids = await asyncio.gather(_cluster_id(self._source), _cluster_id(self._target))
+        if ids[0] and ids[0] == ids[1]:
+            raise MirrorError(f"{self.flow.name}: both names stand for the same cluster ({ids[0]}).")
+
+    async def _create_internal_topics(self) -> None:
+        flow = self.flow
+        names = [flow.policy.checkpoints_topic(flow.source)]
+        if flow.offset_mode is OffsetMode.TRANSLATED:
+            names.append(map_topic(flow.source))
+        await self._create(self._target, names)
+        if flow.heartbeats_s > 0:
+            await self._create(self._source, [HEARTBEATS_TOPIC])
+
+    async def _create(self, cluster: Cluster, names: list[str]) -> None:
+        brokers = len((await cluster.refresh([])).brokers)
+        replicas = min(self.flow.internal_replication_factor, max(1, brokers))
+        new = [NewTopic(name=name, partitions=1, replication_factor=replicas, configs=_COMPACTED) for name in names]
+        for result in (await Topics(cluster).create(new)).values():
+            if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise result
+
+
+async def _cluster_id(cluster: Cluster) -> str | None:
+    return (await cluster.refresh([])).cluster_id

@@ -1,0 +1,155 @@
+"""Offsets of groups at the target: checkpoints for clients that switch, and commits for groups that are idle there."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+
+from ottla.client.admin.groups import CommittedOffset, Groups
+from ottla.client.admin.offsets import LATEST, Offsets
+from ottla.client.admin.topics import Topics
+from ottla.client.cluster import Cluster
+from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.mirror.copying.pairs import is_copied
+from ottla.mirror.messages import Checkpoint, MalformedMessage
+from ottla.mirror.offset_map import OffsetMap, Run, map_topic
+from ottla.mirror.settings import FlowSettings, OffsetMode
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["GroupSync", "Translator"]
+
+logger = logging.getLogger("ottla.mirror.groups")
+
+_IDLE_STATES = frozenset({"Empty", "Dead"})
+
+
+class Translator:
+    """Offsets of the source at the target. In an exact copy they are the same."""
+
+    def __init__(self, flow: FlowSettings, target: Cluster) -> None:
+        self._is_exact = flow.offset_mode is OffsetMode.EXACT
+        self._place = TopicPartition(map_topic(flow.source), 0)
+        self._target = target
+        self._maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
+        self._consumer: Consumer | None = None
+
+    async def refresh(self) -> None:
+        """Reads what was added to the map since the last call."""
+        if self._is_exact:
+            return
+        if self._consumer is None:
+            consumer = Consumer(
+                self._target,
+                ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, read_committed=True),
+            )
+            await consumer.assign([self._place])
+            self._consumer = consumer
+        # The last stable offset: everything below it is decided.
+        end = (await Offsets(self._target).numbers([self._place], LATEST, committed=True))[self._place]
+        while self._consumer.position(self._place) < end:
+            for record in await self._consumer.poll(1_000):
+                if record.key is None or record.value is None:
+                    continue
+                try:
+                    partition, run = Run.decode(record.key, record.value)
+                except MalformedMessage as error:
+                    logger.warning("%s at offset %d: %s", self._place, record.offset, error)
+                    continue
+                self._maps[partition].add(run)
+
+    def translate(self, partition: TopicPartition, offset: int) -> int | None:
+        """None if nothing of the partition was copied."""
+        if self._is_exact:
+            return offset
+        return self._maps[partition].translate(offset) if partition in self._maps else None
+
+    def translate_back(self, partition: TopicPartition, offset: int) -> int | None:
+        if self._is_exact:
+            return offset
+        return self._maps[partition].translate_back(offset) if partition in self._maps else None
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.close()
+
+
+class GroupSync:
+    """The groups of one flow."""
+
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self.translator = Translator(flow, target)
+        self._producer = Producer(target, ProducerSettings(linger_ms=0))
+        self._names: list[str] = []
+        self._last: dict[tuple[str, TopicPartition], Checkpoint] = {}
+
+    async def refresh(self) -> None:
+        """Finds the groups of the source that are followed."""
+        listed = await Groups(self._source).find()
+        followed = [group for group in listed if group.type.lower() not in ("share", "streams")]
+        self._names = self._flow.groups.select(group.group_id for group in followed)
+
+    async def checkpoint(self) -> list[Checkpoint]:
+        """Translates the committed offsets of all groups, and writes those that have changed."""
+        await self.translator.refresh()
+        topics = await Topics(self._source).all()
+        copied = {name for name, info in topics.items() if is_copied(self._flow, name, is_internal=info.is_internal)}
+        found: list[Checkpoint] = []
+        for group_id in self._names:
+            for place, committed in (await Groups(self._source).offsets(group_id)).items():
+                offset = self.translator.translate(place, committed.offset) if place.topic in copied else None
+                if offset is not None:
+                    copy = TopicPartition(
+                        self._flow.policy.target_name(self._flow.source, place.topic), place.partition
+                    )
+                    found.append(Checkpoint(group_id, copy, committed.offset, offset, committed.metadata))
+        changed = [one for one in found if self._last.get((one.group_id, one.partition)) != one]
+        topic = self._flow.policy.checkpoints_topic(self._flow.source)
+        deliveries = [await self._producer.send(topic, one.value(), key=one.key(), partition=0) for one in changed]
+        await asyncio.gather(*[_delivered(one) for one in deliveries])
+        self._last.update({(one.group_id, one.partition): one for one in changed})
+        return found
+
+    async def commit(self, checkpoints: list[Checkpoint]) -> dict[str, int]:
+        """Commits translated offsets of groups that have no members at the target, and are behind there.
+
+        Returns the number of partitions that were moved, by group.
+        """
+        by_group: dict[str, list[Checkpoint]] = defaultdict(list)
+        for one in checkpoints:
+            by_group[one.group_id].append(one)
+        described = await Groups(self._target).describe(by_group)
+        moved: dict[str, int] = {}
+        for group_id, some in by_group.items():
+            group = described[group_id]
+            if not isinstance(group, KafkaError) and group.state not in _IDLE_STATES:
+                continue
+            present = await Groups(self._target).offsets(group_id, [one.partition for one in some])
+            ahead = {
+                one.partition: CommittedOffset(one.target_offset, metadata=one.metadata)
+                for one in some
+                if one.partition not in present or present[one.partition].offset < one.target_offset
+            }
+            if not ahead:
+                continue
+            errors = await Groups(self._target).alter_offsets(group_id, ahead)
+            moved[group_id] = sum(error is None for error in errors.values())
+            for place, error in errors.items():
+                if error is not None:
+                    logger.warning(
+                        "%s: the offset of %s in %s cannot be set: %s", self._flow.name, group_id, place, error
+                    )
+        return moved
+
+    async def close(self) -> None:
+        await self._producer.close()
+        await self.translator.close()
+
+
+async def _delivered(delivery: object) -> None:
+    await delivery  # type: ignore[misc]

@@ -1,0 +1,108 @@
+"""Runs all flows of a properties file: their drivers here, their workers on Spark or in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.mirror.copying.workers import copy_forever, run_on_spark
+from ottla.mirror.flow import FlowDriver, FlowLag
+from ottla.mirror.settings import FlowSettings, MirrorError, MirrorSettings
+from ottla.model.errors import KafkaError
+
+__all__ = ["Mirror"]
+
+logger = logging.getLogger("ottla.mirror")
+
+_START_PAUSE_SECONDS = 2.0
+
+
+class Mirror:
+    """`runs_on="spark"` makes each worker a task of a Spark job; `"threads"` needs no Spark."""
+
+    def __init__(self, settings: MirrorSettings, *, runs_on: str = "spark", master: str | None = None) -> None:
+        if runs_on not in ("spark", "threads"):
+            raise MirrorError(f"runs_on={runs_on!r} is not spark or threads.")
+        self.settings = settings
+        self._runs_on = runs_on
+        self._master = master
+        self._stopping = threading.Event()
+        self._context: Any = None
+        self.drivers = [FlowDriver(flow) for flow in settings.flows]
+
+    def stop(self) -> None:
+        """Ends `run`. May be called from any thread and from signal handlers."""
+        self._stopping.set()
+
+    async def run(self, on_ready: Callable[[], None] | None = None) -> None:
+        """Copies until `stop`. Raises MirrorError if a flow cannot run."""
+        try:
+            for driver in self.drivers:
+                await self._start(driver)
+            if on_ready is not None:
+                on_ready()
+            async with asyncio.TaskGroup() as tasks:
+                drivers = [tasks.create_task(driver.run()) for driver in self.drivers]
+                workers = [tasks.create_task(self._work(driver.flow)) for driver in self.drivers]
+                while not self._stopping.is_set():
+                    await asyncio.sleep(0.1)
+                for task in drivers:
+                    task.cancel()
+                if self._context is not None:
+                    for driver in self.drivers:
+                        self._context.cancelJobGroup(_job_group(driver.flow))
+                await asyncio.wait(workers)
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            self._stopping.set()
+            await asyncio.gather(*[driver.close() for driver in self.drivers])
+
+    async def lags(self) -> dict[str, FlowLag]:
+        return {driver.flow.name: await driver.lag() for driver in self.drivers}
+
+    async def _start(self, driver: FlowDriver) -> None:
+        """Waits for the clusters: a mirror that starts while one is away begins when it is back."""
+        while not self._stopping.is_set():
+            try:
+                await driver.start()
+            except (KafkaError, ClientError) as error:
+                logger.warning("%s: %s", driver.flow.name, error)
+                await asyncio.sleep(_START_PAUSE_SECONDS)
+            else:
+                return
+
+    async def _work(self, flow: FlowSettings) -> None:
+        if self._runs_on == "spark":
+            await asyncio.to_thread(self._work_on_spark, flow)
+            return
+        await asyncio.gather(*[copy_forever(flow, number, self._stopping.is_set) for number in range(flow.tasks)])
+
+    def _work_on_spark(self, flow: FlowSettings) -> None:
+        from ottla.spark.sessions import session
+
+        workers = sum(one.tasks for one in self.settings.flows)
+        # Failures of tasks add up over a long job, and every worker needs a core of its own.
+        spark = session("ottla-mirror", master=self._master or f"local[{workers},1000]")
+        self._context = spark.sparkContext
+        try:
+            run_on_spark(self._context, flow, _job_group(flow))
+        except Exception:
+            # A cancelled job ends with an exception of Spark.
+            if not self._stopping.is_set():
+                raise
+
+
+def _first(error: BaseException) -> BaseException:
+    """The exception that ended the group: the others are its consequences."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _job_group(flow: FlowSettings) -> str:
+    return f"mirror-{flow.source}-{flow.target}"

@@ -1,0 +1,111 @@
+"""Names of topics on the other side, and filters by name: MirrorMaker 2's replication policies and filters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = [
+    "CONFIGS_EXCLUDED",
+    "GROUPS_EXCLUDED",
+    "TOPICS_EXCLUDED",
+    "IdentityPolicy",
+    "NameFilter",
+    "PrefixPolicy",
+    "ReplicationPolicy",
+]
+
+# The defaults of MirrorMaker 2.
+TOPICS_EXCLUDED = r"mm2.*\.internal, .*\.replica, __.*"
+GROUPS_EXCLUDED = r"console-consumer-.*, connect-.*, __.*"
+CONFIGS_EXCLUDED = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
+    r"min\.insync\.replicas"
+)
+HEARTBEATS_TOPIC = "heartbeats"
+
+
+class ReplicationPolicy(Protocol):
+    """How a topic of the source is named at the target."""
+
+    def target_name(self, source: str, topic: str) -> str: ...
+
+    def came_from(self, topic: str) -> str | None:
+        """The cluster from which the topic was copied, by its name; None for a topic of its own."""
+
+    def checkpoints_topic(self, source: str) -> str: ...
+
+    def offset_syncs_topic(self, other: str) -> str: ...
+
+
+def _internal_topics(separator: str) -> tuple[str, str]:
+    return f"{separator}checkpoints{separator}internal", f"{separator}internal"
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixPolicy:
+    """`source.topic`: MirrorMaker 2's DefaultReplicationPolicy."""
+
+    separator: str = "."
+    has_own_internal_separator: bool = False
+
+    def target_name(self, source: str, topic: str) -> str:
+        return f"{source}{self.separator}{topic}"
+
+    def came_from(self, topic: str) -> str | None:
+        source, found, _ = topic.partition(self.separator)
+        return source if found and source else None
+
+    def original_name(self, topic: str) -> str:
+        """The name at the cluster where the topic was first written."""
+        return topic.rpartition(self.separator)[2]
+
+    @property
+    def _internal_separator(self) -> str:
+        return self.separator if self.has_own_internal_separator else "."
+
+    def checkpoints_topic(self, source: str) -> str:
+        return source + _internal_topics(self._internal_separator)[0]
+
+    def offset_syncs_topic(self, other: str) -> str:
+        between = self._internal_separator
+        return f"mm2-offset-syncs{between}{other}{_internal_topics(between)[1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityPolicy(PrefixPolicy):
+    """Topics keep their names, but for heartbeats. Cycles are cut by the headers of records (`provenance`)."""
+
+    def target_name(self, source: str, topic: str) -> str:
+        return f"{source}{self.separator}{topic}" if topic == HEARTBEATS_TOPIC else topic
+
+    def came_from(self, topic: str) -> str | None:
+        source, found, name = topic.partition(self.separator)
+        return source if found and name == HEARTBEATS_TOPIC else None
+
+
+class NameFilter:
+    """Names and patterns to include, names and patterns to exclude. An exclusion wins."""
+
+    def __init__(self, include: str, exclude: str = "") -> None:
+        self.include = include
+        self.exclude = exclude
+        self._include = _compiled(include)
+        self._exclude = _compiled(exclude)
+
+    def matches(self, name: str) -> bool:
+        if self._exclude is not None and self._exclude.fullmatch(name):
+            return False
+        return self._include is not None and self._include.fullmatch(name) is not None
+
+    def select(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if self.matches(name))
+
+
+def _compiled(text: str) -> re.Pattern[str] | None:
+    """A comma-separated list of names and patterns as one pattern. Raises re.error."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    return re.compile("|".join(f"(?:{part})" for part in parts)) if parts else None

@@ -1,0 +1,114 @@
+"""Which offset of the target holds which record of the source: exact for every record.
+
+Offsets of the two sides differ by an amount that changes seldom: where the source has a gap (markers, aborted records,
+compaction), and where the target has the marker of the mirror's own transaction. So a partition's map is a list of
+runs, in which both sides count on together. Every run is a record of a topic at the target, written in the transaction
+of the records that it describes.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ottla.mirror.messages import MalformedMessage
+from ottla.model.ids import TopicPartition
+
+__all__ = ["OffsetMap", "Run", "map_topic"]
+
+_KEY = struct.Struct(">iq")
+_VALUE = struct.Struct(">qi")
+
+
+def map_topic(source: str) -> str:
+    return f"mm2-offset-map.{source}.internal"
+
+
+class Run(NamedTuple):
+    """`length` records from `source_offset` on are at the target from `target_offset` on."""
+
+    source_offset: int
+    target_offset: int
+    length: int
+
+    def key(self, partition: TopicPartition) -> bytes:
+        return partition.topic.encode() + b"\0" + _KEY.pack(partition.partition, self.source_offset)
+
+    def value(self) -> bytes:
+        return _VALUE.pack(self.target_offset, self.length)
+
+    @classmethod
+    def decode(cls, key: bytes, value: bytes) -> tuple[TopicPartition, Run]:
+        topic, found, rest = key.partition(b"\0")
+        if not found or len(rest) != _KEY.size or len(value) != _VALUE.size:
+            raise MalformedMessage("The record is no run of an offset map.")
+        number, source_offset = _KEY.unpack(rest)
+        return TopicPartition(topic.decode(), number), cls(source_offset, *_VALUE.unpack(value))
+
+
+class OffsetMap:
+    """The runs of one partition, by their offsets at the source."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._runs: list[Run] = []
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._runs)
+
+    def add(self, run: Run) -> None:
+        """Adds a run, or continues the last one. A run at or before the last start replaces what is behind it.
+
+        That happens if the topic of the source was deleted and made again.
+        """
+        while self._runs and self._runs[-1].source_offset >= run.source_offset:
+            self._runs.pop()
+            self._starts.pop()
+        last = self._runs[-1] if self._runs else None
+        if (
+            last is not None
+            and last.source_offset + last.length == run.source_offset
+            and last.target_offset + last.length == run.target_offset
+        ):
+            self._runs[-1] = last._replace(length=last.length + run.length)
+            return
+        self._runs.append(run)
+        self._starts.append(run.source_offset)
+
+    def translate(self, source_offset: int) -> int | None:
+        """The offset at the target of the first copied record at or behind an offset of the source.
+
+        Behind the last record it is the end of what was copied; None if nothing was copied.
+        """
+        if not self._runs:
+            return None
+        index = bisect_right(self._starts, source_offset) - 1
+        if index < 0:
+            return self._runs[0].target_offset
+        run = self._runs[index]
+        within = source_offset - run.source_offset
+        if within < run.length:
+            return run.target_offset + within
+        if index + 1 < len(self._runs):
+            return self._runs[index + 1].target_offset
+        return run.target_offset + run.length
+
+    def translate_back(self, target_offset: int) -> int | None:
+        """The offset at the source of the first copied record at or behind an offset of the target."""
+        if not self._runs:
+            return None
+        index = bisect_right(self._runs, target_offset, key=lambda run: run.target_offset) - 1
+        if index < 0:
+            return self._runs[0].source_offset
+        run = self._runs[index]
+        within = target_offset - run.target_offset
+        if within < run.length:
+            return run.source_offset + within
+        if index + 1 < len(self._runs):
+            return self._runs[index + 1].source_offset
+        return run.source_offset + run.length

@@ -1,0 +1,50 @@
+"""The map of offsets against a plain list of pairs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.mirror.offset_map import OffsetMap, Run
+from ottla.model.ids import TopicPartition
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 5)), max_size=30))
+def test_every_offset_is_translated_to_the_next_copied_record(runs: list[tuple[int, int, int]]) -> None:
+    """`runs`: gap at the source, gap at the target, length."""
+    copied: list[tuple[int, int]] = []
+    offset_map = OffsetMap()
+    source = target = 10
+    for source_gap, target_gap, length in runs:
+        source, target = source + source_gap, target + target_gap
+        offset_map.add(Run(source, target, length))
+        copied += [(source + index, target + index) for index in range(length)]
+        source, target = source + length, target + length
+    for offset in range(5, source + 5):
+        behind = [place for place in copied if place[0] >= offset]
+        expected = behind[0][1] if behind else (copied[-1][1] + 1 if copied else None)
+        assert offset_map.translate(offset) == expected
+    for offset in range(5, target + 5):
+        behind = [place for place in copied if place[1] >= offset]
+        expected = behind[0][0] if behind else (copied[-1][0] + 1 if copied else None)
+        assert offset_map.translate_back(offset) == expected
+
+
+def test_runs_that_continue_each_other_are_one() -> None:
+    offset_map = OffsetMap()
+    for run in (Run(0, 5, 10), Run(10, 15, 3), Run(13, 19, 2)):
+        offset_map.add(run)
+    assert list(offset_map) == [Run(0, 5, 13), Run(13, 19, 2)]
+
+
+def test_a_topic_that_was_made_again_begins_anew() -> None:
+    offset_map = OffsetMap()
+    offset_map.add(Run(0, 0, 100))
+    offset_map.add(Run(100, 101, 100))
+    offset_map.add(Run(0, 202, 10))
+    assert list(offset_map) == [Run(0, 202, 10)]
+
+
+def test_a_run_survives_its_record() -> None:
+    place, run = TopicPartition("a.topic-1", 7), Run(1 << 40, 3, 9)
+    assert Run.decode(run.key(place), run.value()) == (place, run)

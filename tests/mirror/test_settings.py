@@ -1,0 +1,75 @@
+"""Properties files of MirrorMaker 2, and what is said about those that cannot work."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.mirror.names import IdentityPolicy
+from ottla.mirror.settings import MirrorError, OffsetMode, read_settings
+
+TWO = {"clusters": "a, b", "a.bootstrap.servers": "h1:1", "b.bootstrap.servers": "h2:2"}
+# From the documentation of MirrorMaker 2, with every kind of key.
+FULL = {
+    **TWO,
+    "a->b.enabled": "true",
+    "a->b.topics": "foo.*, bar",
+    "b->a.enabled": "false",
+    "topics.exclude": "x.*",
+    "replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "sync.topic.acls.enabled": "false",
+    "emit.heartbeats.interval.seconds": "5",
+    "a.producer.linger.ms": "5",
+    "b.consumer.isolation.level": "read_committed",
+    "dedicated.mode.enable.internal.rest": "true",
+    "tasks.max": "3",
+}
+
+
+def test_a_usual_file() -> None:
+    (flow,) = read_settings(FULL).flows
+    assert (flow.name, flow.tasks, flow.replication_factor) == ("a->b", 3, 1)
+    assert flow.topics.select(["foo1", "bar", "bars", "x1"]) == ["bar", "foo1"]
+    assert (flow.sync_acls_s, flow.heartbeats_s, flow.sync_groups_s) == (0, 5, 0)
+    assert flow.offset_mode is OffsetMode.TRANSLATED
+    assert str(flow.source_client.bootstrap_servers[0]) != str(flow.target_client.bootstrap_servers[0])
+
+
+def test_two_directions_under_identity_cut_cycles() -> None:
+    keys = {"a->b.enabled": "true", "b->a.enabled": "true", "replication.policy.class": "IdentityReplicationPolicy"}
+    flows = read_settings({**TWO, **keys}).flows
+    assert [flow.name for flow in flows] == ["a->b", "b->a"]
+    assert all(flow.cuts_cycles and isinstance(flow.policy, IdentityPolicy) for flow in flows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"clusters": "a"}, "two clusters"),
+        ({"clusters": "a, a"}, "twice"),
+        ({"b.bootstrap.servers": ""}, "b.bootstrap.servers"),
+        ({"a->b.enabled": "false"}, "a->b.enabled"),
+        ({"a->b.enabled": "yes"}, "true or false"),
+        ({"a->c.enabled": "true"}, "cluster c"),
+        ({"a->b.topcis": "x"}, "Did you mean topics"),
+        ({"refresh.topics.intervall.seconds": "3"}, "refresh.topics.interval.seconds"),
+        ({"a->b.topics": "("}, "no pattern"),
+        ({"tasks.max": "0"}, "1 or more"),
+        ({"tasks.max": "x"}, "a number"),
+        ({"replication.policy.class": "com.acme.Policy"}, "com.acme.Policy"),
+        ({"topic.filter.class": "com.acme.Filter"}, "class of Java"),
+        ({"ottla.offsets": "same"}, "translated, exact"),
+        (
+            {"ottla.offsets": "exact", "b->a.enabled": "true", "replication.policy.class": "IdentityReplicationPolicy"},
+            "one writer",
+        ),
+    ],
+)
+def test_what_cannot_work_is_said_in_a_sentence(changes: dict[str, str], said: str) -> None:
+    with pytest.raises(MirrorError, match=r".+") as raised:
+        read_settings({**TWO, "a->b.enabled": "true", **changes})
+    assert said in str(raised.value)
+    assert str(raised.value).endswith((".", "?"))
