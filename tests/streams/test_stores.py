@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
 from ottla.streams import Serdes, Stores, Topology
+from ottla.streams.disk import StateDirectory, TaskState
+from ottla.streams.disk.task_state import Checkpoint
 from ottla.streams.machine import StreamTask, TaskSettings
 from ottla.streams.machine.processor import Processor
+from ottla.streams.record import NO_TIMESTAMP
 from ottla.streams.state.specification import StoreSpecification
 from tests.streams.cases import CaseBuilder
 from tests.streams.generate import OPERATORS, make_case
@@ -52,6 +56,63 @@ def test_a_task_goes_on_from_its_changelog_as_if_it_had_not_stopped(operator: st
             assert second.content(store) == first.content(store), (operator, seed, store)
 
 
+@pytest.mark.parametrize("operator", STATEFUL)
+def test_a_killed_task_goes_on_from_its_tables_and_the_tail_of_its_changelog(operator: str, tmp_path: Path) -> None:
+    """Local commits at random, a kill, a new task from the tables and the changelog behind their positions."""
+    for seed in range(8):
+        case = make_case(operator, seed)
+        inputs = [given for given in case["inputs"] if not isinstance(given[0], int) and given[1] is not None]
+        random = Random(seed)
+        plain, first, second = Run(case), Run(case), Run(case)
+        directory = StateDirectory(tmp_path / str(seed))
+        disk = Disk(directory, first)
+        cut = random.randrange(1, len(inputs)) if len(inputs) > 1 else 0
+        for given in inputs[:cut]:
+            plain.pipe(given)
+            first.pipe(given)
+            if random.random() < 0.2:
+                disk.commit()
+        disk.state.abandon()
+        disk = Disk(directory, second)
+        second.restore_from(first, disk.positions)
+        for store in plain.task.stores:
+            assert second.content(store) == plain.content(store), (operator, seed, store)
+        disk.commit()
+        disk.state.close()
+
+
+class Disk:
+    """The tables of a run; the changelog of a run has the positions of a topic with one partition for all stores."""
+
+    def __init__(self, directory: StateDirectory, run: Run) -> None:
+        locked = directory.try_lock("0_0")
+        assert locked is not None
+        self.state = TaskState(locked)
+        self.run = run
+        self.positions: dict[str, int] = {}
+        for name, store in run.task.stores.items():
+            table, checkpoint = self.state.table(name, store.specification.kind.value)
+            store.attach(table, NO_TIMESTAMP if checkpoint is None else checkpoint.observed)
+            self.positions[name] = 0 if checkpoint is None else checkpoint.position
+
+    def commit(self) -> None:
+        stores = self.run.task.stores
+        changes = {name: store.take_changes() for name, store in stores.items()}
+        end = len(self.run.changelog)
+        self.state.begin_commit(
+            changes,
+            {
+                name: Checkpoint("topic", end, store.observed, 0, store.specification.kind.value)
+                for name, store in stores.items()
+            },
+        )
+        while not self.state.advance():
+            pass
+        for store in stores.values():
+            store.written()
+            store.shrink()
+
+
 class Run:
     """A task for the whole of a case's topology, with one record at a time."""
 
@@ -77,17 +138,18 @@ class Run:
     def _enqueue(self, topic: str, record: Any) -> None:
         self.task.enqueue(topic, 0, [record])
 
-    def restore_from(self, other: Run) -> None:
-        for change in other.changelog:
-            self.task.stores[change.store].restore(change.key, change.value, change.timestamp)
+    def restore_from(self, other: Run, positions: dict[str, int] | None = None) -> None:
+        for position, change in enumerate(other.changelog):
+            if positions is None or position >= positions[change.store]:
+                self.task.stores[change.store].restore_many([change.key], [change.value], [change.timestamp])
 
     def content(self, store: str) -> Any:
         found = self.task.stores[store]
         kept = ("_map", "_segments", "_sessions", "_updates", "_times", "_records", "_observed")
         return {
-            name: getattr(getattr(found, name), "_entries", getattr(found, name))
+            name: list(value.range()) if name == "_map" else value
             for name in kept
-            if hasattr(found, name)
+            if (value := getattr(found, name, None)) is not None
         }
 
 

@@ -184,14 +184,15 @@ class TaskState:
 
         self._transact(write)
 
-    def close(self) -> None:
-        """Completes a local commit that has begun, and syncs."""
+    def close(self, *, syncs: bool = True) -> None:
+        """Completes a local commit that has begun. State that is synced is trusted after a restart of the machine."""
         while not self.advance():
             pass
         self.reader.abort()
-        self.environment.sync(True)
+        if syncs:
+            self.environment.sync(True)
         self.environment.close()
-        _write_status(self._directory.path, is_clean=True)
+        _write_status(self._directory.path, is_clean=syncs)
         self._directory.release()
 
     def abandon(self) -> None:

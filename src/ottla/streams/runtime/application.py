@@ -161,6 +161,7 @@ class Application:
                 process_id=self._instance.process_id,
                 number=number,
                 instance_name=self.config.instance_name,
+                directory=str(self._instance.directory),
             )
             for number in range(self.config.workers)
         ]

@@ -11,6 +11,7 @@ from typing import Any
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.settings import TaskSettings
+from ottla.streams.state.specification import StoreType
 
 __all__ = ["ApplicationConfig"]
 
@@ -47,6 +48,9 @@ _OWN_KEYS = {
     "group.instance.id",
     "task.timeout.ms",
     "state.dir",
+    "state.cleanup.delay.ms",
+    "state.memory.max.bytes",
+    "default.dsl.store",
 }
 _CLIENT_KEYS = {
     "client.id",
@@ -82,6 +86,11 @@ class ApplicationConfig:
     # Workers append their numbers; empty: the id of the process.
     instance_name: str
     state_directory: str
+    # State directories that no worker has used for this time are removed.
+    cleanup_delay_ms: int
+    # Of all stores of a worker that are on disk.
+    state_memory_bytes: int
+    persists_stores: bool
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ApplicationConfig:
@@ -127,6 +136,9 @@ class ApplicationConfig:
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
             instance_name=str(properties.get("group.instance.id", "")),
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
+            cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
+            state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
+            persists_stores=_store_type(str(properties.get("default.dsl.store", StoreType.ROCKS_DB.value))),
         )
 
 
@@ -138,6 +150,12 @@ def _number(properties: Mapping[str, Any], key: str, default: int, *, least: int
     if value < least:
         raise StreamsError(f"{key}={value} is less than {least}.")
     return value
+
+
+def _store_type(name: str) -> bool:
+    if name not in (StoreType.ROCKS_DB.value, StoreType.IN_MEMORY.value):
+        raise StreamsError(f"default.dsl.store={name!r} is not rocksDB (stores on disk) or in_memory.")
+    return name == StoreType.ROCKS_DB.value
 
 
 def _reset(policy: str) -> str:

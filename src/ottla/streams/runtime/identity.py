@@ -30,6 +30,8 @@ class WorkerIdentity:
     number: int
     # group.instance.id of the user; workers append their numbers.
     instance_name: str = ""
+    # Of the instance: state is kept below it, on the machine that runs the worker.
+    directory: str = ""
 
     @property
     def transactional_id(self) -> str:

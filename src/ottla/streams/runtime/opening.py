@@ -15,6 +15,7 @@ from ottla.streams.runtime.assignment import task_places
 from ottla.streams.runtime.columns import column_task
 from ottla.streams.runtime.commit_metadata import decode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.restore import restore_stores
 from ottla.streams.runtime.task_table import ActiveTask
@@ -35,12 +36,14 @@ class TaskOpener:
         *,
         repartition_topics: Collection[str],
         global_stores: dict[str, Store],
+        local: LocalStates,
     ) -> None:
         self._repartition_topics = repartition_topics
         self._topology = topology
         self._config = config
         self._cluster = cluster
         self._global_stores = global_stores
+        self._local = local
         self.restored = 0
 
     async def open(self, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
@@ -51,7 +54,11 @@ class TaskOpener:
         found = await self._cluster.retry(lambda: Groups(self._cluster).offsets(group_id, places, stable=True))
         committed = {place: entry.offset for place, entry in found.items()}
         tasks = [(one, self._create(one, found)) for one in planned]
-        self.restored += await restore_stores(self._cluster, tasks, committed)
+        try:
+            self.restored += await restore_stores(self._cluster, tasks, committed, self._local)
+        except BaseException:
+            self._local.close([one.task_id for one in planned], is_committed=False)
+            raise
         starts = {**committed, **await self._starts([place for place in places if place not in committed])}
         is_guarded = self._config.tasks.handlers.catches_processing
         return [

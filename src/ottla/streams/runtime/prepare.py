@@ -18,6 +18,9 @@ __all__ = ["Prepared", "prepare", "remove_surplus_members"]
 class Prepared(NamedTuple):
     topology: Topology
     plan: TaskPlan
+    cluster_id: str
+    # Of the topics of the application: state on disk belongs to one topic, not to a name.
+    topic_ids: dict[str, str]
 
 
 async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
@@ -27,7 +30,13 @@ async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
         _resolve_patterns(topology, set(partitions))
         plan = plan_tasks(topology, config.tasks, partitions)
         await _create_topics(admin, plan, config, partitions)
-        return Prepared(topology, plan)
+        return Prepared(topology, plan, (await admin.cluster.describe()).cluster_id, await _topic_ids(admin, plan))
+
+
+async def _topic_ids(admin: AdminClient, plan: TaskPlan) -> dict[str, str]:
+    names = sorted({topic for task in plan.tasks for topic in task.changelogs.values()} | set(plan.global_topics))
+    found = await admin.topics.describe(names) if names else {}
+    return {name: str(topic.topic_id) for name, topic in found.items() if not isinstance(topic, KafkaError)}
 
 
 def _resolve_patterns(topology: Topology, names: set[str]) -> None:

@@ -1,64 +1,203 @@
-"""Restores stores from their changelogs, up to the last committed record."""
+"""Restores stores from their changelogs, up to the last committed record, by Arrow batches.
+
+A store with a table starts at the table's position. A long way from there is loaded into the table in large sorted
+parts, a short one is applied in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.model.ids import TopicPartition
 from ottla.streams.machine.task import StreamTask
+from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.table_rows import apply_rows, table_rows
 from ottla.streams.state.store import Store
 
-__all__ = ["restore_stores"]
+__all__ = ["RestoreProgress", "changelog_consumer", "restore_stores"]
 
 _FETCH_BYTES = 4 * 1024 * 1024
+# From so many records on, rows go straight into the table.
+_LOAD_RECORDS = 50_000
+_LOAD_BYTES = 96 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreProgress:
+    """What a `StateRestoreListener` hears: `event` is start, batch, end or suspended."""
+
+    event: str
+    store: str
+    topic: str
+    partition: int
+    # The first offset, the last offset restored so far, and the end.
+    start_offset: int
+    position: int
+    end_offset: int
+    # Restored with this event; at the end, in total.
+    records: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Restore:
+    """One store."""
+
+    planned: PlannedTask
+    store: Store
+    start: int
+    end: int
+    position: int
+    restored: int = 0
+    # Rows that are collected for the table; None if they are applied in memory.
+    waiting: list[pa.RecordBatch] | None = None
+    waiting_bytes: int = 0
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.planned.changelogs[self.store.name], self.planned.partition)
+
+
+@dataclass(slots=True)
+class _Restores:
+    local: LocalStates
+    tell: Callable[[RestoreProgress], None]
+    by_place: dict[TopicPartition, _Restore] = field(default_factory=dict)
+
+    def add(self, planned: PlannedTask, store: Store, first: int, end: int) -> None:
+        start = self.local.attach(planned, store, first=first, end=end)
+        one = _Restore(planned=planned, store=store, start=start, end=end, position=start)
+        if start >= end:
+            return
+        if store.row_form is not None and end - start >= _LOAD_RECORDS and self.local.has_table(planned, store):
+            one.waiting = []
+        self.by_place[one.place] = one
+        self._tell(one, "start", 0)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        one = self.by_place[TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())]
+        last = batch.column("offset")[-1].as_py()
+        if last >= one.end:
+            batch = batch.filter(pa.compute.less(batch.column("offset"), one.end))
+        if not batch.num_rows:
+            return
+        one.restored += batch.num_rows
+        one.position = min(last + 1, one.end)
+        if one.waiting is None:
+            apply_rows(one.store, batch)
+        else:
+            one.waiting.append(batch)
+            one.waiting_bytes += batch.nbytes
+            if one.waiting_bytes > _LOAD_BYTES:
+                self._load(one)
+        self._tell(one, "batch", batch.num_rows)
+
+    def finish(self, place: TopicPartition, position: int) -> None:
+        one = self.by_place.pop(place)
+        one.position = max(one.position, position)
+        self._load(one)
+        self.local.positions[place] = one.position
+        self._tell(one, "end", one.restored)
+
+    def suspend(self) -> None:
+        for one in self.by_place.values():
+            self._tell(one, "suspended", one.restored)
+
+    def _load(self, one: _Restore) -> None:
+        if not one.waiting:
+            return
+        assert one.store.row_form is not None
+        batches, one.waiting, one.waiting_bytes = one.waiting, [], 0
+        found = table_rows(batches, one.store.row_form)
+        if found is None:
+            for batch in batches:
+                apply_rows(one.store, batch)
+        else:
+            self.local.load(one.planned, one.store, *found, one.position)
+
+    def _tell(self, one: _Restore, event: str, records: int) -> None:
+        self.tell(
+            RestoreProgress(
+                event=event,
+                store=one.store.name,
+                topic=one.place.topic,
+                partition=one.place.partition,
+                start_offset=one.start,
+                position=one.position,
+                end_offset=one.end,
+                records=records,
+            )
+        )
 
 
 async def restore_stores(
-    cluster: Cluster, tasks: Iterable[tuple[PlannedTask, StreamTask]], committed: dict[TopicPartition, int]
+    cluster: Cluster,
+    tasks: Iterable[tuple[PlannedTask, StreamTask]],
+    committed: Mapping[TopicPartition, int],
+    local: LocalStates,
+    tell: Callable[[RestoreProgress], None] = lambda _: None,
 ) -> int:
     """The number of restored records. `committed` are the application's own offsets.
 
     A table whose changelog is its source topic is restored up to the committed offset: what follows is still to be
     processed.
     """
-    stores: dict[TopicPartition, Store] = {}
+    stores: dict[TopicPartition, tuple[PlannedTask, Store]] = {}
     sources: set[TopicPartition] = set()
     for planned, task in tasks:
-        for store, topic in planned.changelogs.items():
+        await local.open(planned, task.stores)
+        for name, topic in planned.changelogs.items():
             place = TopicPartition(topic, planned.partition)
-            stores[place] = task.stores[store]
+            stores[place] = (planned, task.stores[name])
             if topic in planned.topics:
                 sources.add(place)
     if not stores:
         return 0
-    settings = ConsumerSettings(
-        auto_offset_reset="earliest",
-        auto_commit=False,
-        read_committed=True,
-        partition_fetch_bytes=_FETCH_BYTES,
-        allow_auto_create=False,
-    )
-    restored = 0
-    async with Consumer(cluster, settings) as consumer:
+    async with changelog_consumer(cluster) as consumer:
         # The end of the log, not of its committed part: a transaction of an earlier worker whose offsets are committed
         # may still wait for its marker in the changelog. Records up to there are read when it is decided.
         ends = await Offsets(cluster).numbers(stores, LATEST)
         for place in sources:
             ends[place] = min(ends[place], committed.get(place, 0))
         first = await consumer.beginning_offsets(stores)
-        open_places = {place for place, end in ends.items() if end > first[place]}
-        await consumer.assign(open_places)
-        while open_places:
-            for batch in await consumer.raw_batches(1_000):
-                restore = stores[batch.partition].restore
-                end = ends[batch.partition]
-                for record in batch.records():
-                    if record.offset < end and record.key is not None:
-                        restore(record.key, record.value, record.timestamp)
-                        restored += 1
-            open_places = {place for place in open_places if consumer.position(place) < ends[place]}
-    return restored
+        restores = _Restores(local, tell)
+        for place, (planned, store) in stores.items():
+            restores.add(planned, store, first[place], ends[place])
+        try:
+            return await _follow(consumer, restores)
+        finally:
+            restores.suspend()
+
+
+def changelog_consumer(cluster: Cluster) -> Consumer:
+    return Consumer(
+        cluster,
+        ConsumerSettings(
+            auto_offset_reset="earliest",
+            auto_commit=False,
+            read_committed=True,
+            partition_fetch_bytes=_FETCH_BYTES,
+            allow_auto_create=False,
+        ),
+    )
+
+
+async def _follow(consumer: Consumer, restores: _Restores) -> int:
+    all_restores = list(restores.by_place.values())
+    await consumer.assign(restores.by_place)
+    for place, one in restores.by_place.items():
+        consumer.seek(place, one.start)
+    while restores.by_place:
+        for batch in await consumer.batches(1_000, headers=False):
+            if batch.num_rows:
+                restores.take(batch)
+        for place in [place for place, one in restores.by_place.items() if consumer.position(place) >= one.end]:
+            restores.finish(place, min(consumer.position(place), restores.by_place[place].end))
+            consumer.pause(place)
+    return sum(one.restored for one in all_restores)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.streams.disk import is_available
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import Control, ControlAddress
 from ottla.streams.runtime.identity import WorkerIdentity
+from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.prepare import Prepared
 from ottla.streams.runtime.worker import Worker
 
@@ -16,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 __all__ = ["run_on_spark", "run_worker"]
+
+_log = logging.getLogger(__name__)
 
 
 def run_worker(
@@ -27,13 +33,30 @@ def run_worker(
         control = Control(address)
         await control.open()
         try:
-            worker = Worker(prepared.topology, config, prepared.plan, identity)
+            worker = Worker(
+                prepared.topology, config, prepared.plan, identity, local_states(prepared, config, identity)
+            )
             return await worker.run(lambda: control.is_stopped, control.report)
         finally:
             await control.close()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work())
+
+
+def local_states(prepared: Prepared, config: ApplicationConfig, identity: WorkerIdentity) -> LocalStates:
+    """The state of a worker: below the directory of its instance, apart for every cluster."""
+    directory = Path(identity.directory) / prepared.cluster_id if identity.directory else None
+    if directory is not None and not is_available():
+        _log.warning("lmdb is not installed: all stores are in memory, and restored from their changelogs.")
+        directory = None
+    return LocalStates(
+        directory,
+        prepared.topic_ids,
+        persists=config.persists_stores,
+        memory_bytes=config.state_memory_bytes,
+        cleanup_delay_ms=config.cleanup_delay_ms,
+    )
 
 
 def run_on_spark(

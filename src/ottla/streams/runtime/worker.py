@@ -33,6 +33,7 @@ from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.departed import end_transactions_of_departed
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.identity import WorkerIdentity
+from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
@@ -56,18 +57,28 @@ class _NotMember(Exception):
 
 
 class Worker(RebalanceListener):
-    def __init__(self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, identity: WorkerIdentity) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        config: ApplicationConfig,
+        plan: TaskPlan,
+        identity: WorkerIdentity,
+        local: LocalStates,
+    ) -> None:
         self._topology = topology
         self._config = replace(config, tasks=replace(config.tasks, partitions=plan.partitions))
         self._plan = plan
         self._identity = identity
         self._planned = {place: task for task in plan.tasks for place in task_places(task)}
-        self._assignor = TaskAssignor(plan, identity)
+        self._local = local
+        self._assignor = TaskAssignor(plan, identity, held=local.held)
         self._tasks = TaskTable()
         # Tasks that are being opened.
         self._opening: dict[str, PlannedTask] = {}
         self._opener_task: asyncio.Task[list[ActiveTask]] | None = None
         self._is_open = False
+        # True if stores hold nothing that Kafka has not committed.
+        self._is_clean = True
         # False until the first assignment has come.
         self._is_assigned = False
         # True if uncommitted work must be forgotten before the next step.
@@ -123,6 +134,7 @@ class Worker(RebalanceListener):
             self._cluster,
             repartition_topics=self._plan.repartition_topics,
             global_stores=self._globals.stores,
+            local=self._local,
         )
         self._consumer = Consumer(
             self._cluster,
@@ -178,6 +190,7 @@ class Worker(RebalanceListener):
         self._is_closing = True
         await self._stop_opening()
         self._tasks.remove([active.task_id for active in self._tasks])
+        self._local.close_all(is_committed=self._is_clean)
         if self._consumer is not None:
             await self._consumer.close()
             if leaves_group:
@@ -221,7 +234,7 @@ class Worker(RebalanceListener):
         gone = self._task_ids(partitions)
         if any(task_id in self._tasks for task_id in gone):
             await self._commit()
-        await self._drop(gone)
+        await self._drop(gone, is_committed=self._is_clean)
 
     async def on_lost(self, partitions: list[TopicPartition]) -> None:
         """The tasks may run elsewhere already: what was not committed is forgotten."""
@@ -230,13 +243,15 @@ class Worker(RebalanceListener):
         _log.warning("%s was removed from its group; its tasks begin again.", self._identity.instance_id)
         self._is_assigned = False
         self._must_begin_again = True
-        await self._drop(self._task_ids(partitions))
+        await self._drop(self._task_ids(partitions), is_committed=False)
 
     def _task_ids(self, partitions: list[TopicPartition]) -> set[str]:
         return {self._planned[place].task_id for place in partitions if place in self._planned}
 
-    async def _drop(self, task_ids: set[str]) -> None:
+    async def _drop(self, task_ids: set[str], *, is_committed: bool) -> None:
+        running = [task_id for task_id in task_ids if task_id in self._tasks]
         self._tasks.remove(task_ids)
+        self._local.close(running, is_committed=is_committed)
         left = {task_id: task for task_id, task in self._opening.items() if task_id not in task_ids}
         if left != self._opening:
             await self._start_opening(left)
@@ -311,6 +326,8 @@ class Worker(RebalanceListener):
         await self._stop_opening()
         again = {active.task_id: active.planned for active in self._tasks} | opening
         self._tasks.remove(list(again))
+        self._local.close(list(again), is_committed=False)
+        self._is_clean = True
         for task in again.values():
             for place in task_places(task):
                 if place in self._consumer.assignment:
@@ -334,15 +351,20 @@ class Worker(RebalanceListener):
         if self._complete_due and loop.time() > self._complete_due:
             self._complete_due = 0.0
             self._consumer.enforce_rebalance()
+        was_clean, self._is_clean = self._is_clean, False
         self._tasks.feed(batches, self._consumer.position, self._writer)
         now_ms = _now_ms()
         self.statistics["records"] += self._tasks.run(now_ms, self._writer)
         if not self._writer.is_empty or self._tasks.has_progress:
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)
-            if loop.time() >= self._due or self._tasks.commit_requested:
+            is_full = self._local.is_full and not self._local.is_writing
+            if loop.time() >= self._due or self._tasks.commit_requested or is_full:
                 await self._commit()
                 self._told = ("", 0)
+        else:
+            self._is_clean = was_clean
+        self._local.advance()
         self._report_changes(report)
 
     def _begin(self, now: float) -> None:
@@ -386,9 +408,17 @@ class Worker(RebalanceListener):
                     raise
                 self._tasks.put_back(commits)
         self._is_open = False
+        self._is_clean = True
         self._trouble_since = None
+        self._after_commit({place: commit.offset for place, commit in commits.items()})
         self.statistics["commits"] += 1
         await self._purge({place: commit.offset for place, commit in commits.items()})
+
+    def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
+        # The changelog of a table may be its source topic.
+        sources = {place: offset for place, offset in offsets.items() if place in self._local.positions}
+        self._local.on_commit({**self._writer.positions, **sources}, asyncio.get_running_loop().time())
+        self._local.clean_up()
 
     async def _purge(self, ends: dict[TopicPartition, int]) -> None:
         """Deletes records of repartition topics that were processed."""

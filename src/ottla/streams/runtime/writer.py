@@ -35,7 +35,10 @@ class RecordWriter:
         self._changes: dict[tuple[str, int], dict[bytes, ChangelogRecord]] = {}
         self._versions: dict[tuple[str, int], list[ChangelogRecord]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
-        self._deliveries: list[asyncio.Future[tuple[int, int]]] = []
+        self._changelogs: set[str] = set()
+        self._deliveries: list[tuple[TopicPartition, int, asyncio.Future[tuple[int, int]]]] = []
+        # The offsets behind the records that were written last, of changelogs.
+        self.positions: dict[TopicPartition, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -53,6 +56,7 @@ class RecordWriter:
 
     def add_changes(self, topic: str, partition: int, changes: Iterable[ChangelogRecord]) -> None:
         """Of several changes of a key in one commit only the last is written."""
+        self._changelogs.add(topic)
         if topic in self._keeps_every_change:
             self._versions.setdefault((topic, partition), []).extend(changes)
             return
@@ -94,11 +98,15 @@ class RecordWriter:
     async def wait_delivered(self) -> None:
         """Raises the failure of a batch that was not acknowledged."""
         deliveries, self._deliveries = self._deliveries, []
-        await asyncio.gather(*deliveries)
+        offsets = await asyncio.gather(*(delivery for _, _, delivery in deliveries))
+        for (place, count, _), (offset, _) in zip(deliveries, offsets, strict=True):
+            if place.topic in self._changelogs:
+                self.positions[place] = max(self.positions.get(place, 0), offset + count)
 
     async def _send(self, topic: str, batch: EncodedBatch) -> None:
         place = TopicPartition(topic, batch.partition)
-        self._deliveries.append(await self._producer.send_encoded(place, batch.records))
+        delivery = await self._producer.send_encoded(place, batch.records)
+        self._deliveries.append((place, batch.records.record_count, delivery))
 
     async def _encode(self, topic: str, rows: pa.RecordBatch, now_ms: int) -> None:
         encoder = self._encoders.get(topic)

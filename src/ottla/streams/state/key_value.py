@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp
 from ottla.streams.state.mapped import MappedStore
+from ottla.streams.state.store import RowForm
 
 __all__ = ["KeyValueStore", "LruStore", "TimestampedKeyValueStore"]
 
@@ -61,6 +62,7 @@ class _KeyValueBase(MappedStore):
 class KeyValueStore(_KeyValueBase):
     """Values by key. The changelog holds the key and the value as they are."""
 
+    row_form = RowForm.VALUE
     _pack = staticmethod(bytes)
     _unpack = staticmethod(bytes)
 
@@ -92,6 +94,8 @@ class KeyValueStore(_KeyValueBase):
 
 class TimestampedKeyValueStore(_KeyValueBase):
     """Values with timestamps by key. The changelog holds the plain value; its record has the timestamp."""
+
+    row_form = RowForm.DATED
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         found = self._map.get(self._encode_key(key))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any, Protocol
 
 from ottla.streams.record import NO_TIMESTAMP, Headers, RecordMetadata
@@ -10,7 +11,14 @@ from ottla.streams.serdes import Serde
 from ottla.streams.state.specification import StoreSpecification
 from ottla.streams.state.table import StoreChanges, Table, pack_dated, unpack_dated
 
-__all__ = ["Store", "StoreOwner"]
+__all__ = ["RowForm", "Store", "StoreOwner"]
+
+
+class RowForm(Enum):
+    """The row of a record: its value, or its timestamp (8 bytes) and its value."""
+
+    VALUE = "value"
+    DATED = "dated"
 
 
 class StoreOwner(Protocol):
@@ -34,6 +42,9 @@ class StoreOwner(Protocol):
 class Store:
     """A store of one task. Keys and values are kept as bytes, so that callers can change what they read."""
 
+    # How rows of the table are made from records of the changelog, if they are made one from one.
+    row_form: RowForm | None = None
+
     def __init__(
         self, specification: StoreSpecification, owner: StoreOwner, topic: str, key_serde: Serde, value_serde: Serde
     ) -> None:
@@ -46,6 +57,10 @@ class Store:
         self._is_logged = specification.is_logged
         # Changes since the last local commit, if the store has a table: (value, timestamp) by changelog key.
         self._journal: dict[bytes, tuple[bytes | None, int]] | None = None
+
+    def adopt(self, owner: StoreOwner) -> None:
+        """Another task goes on with the store, for instance with that of a standby copy."""
+        self._owner = owner
 
     def disable_logging(self) -> None:
         """The changelog is written by another producer, for instance as the source topic of a table."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 from ottla.streams.state.mapped import MappedStore
+from ottla.streams.state.store import RowForm
 
 __all__ = ["SubscriptionStore"]
 
@@ -16,6 +17,8 @@ class SubscriptionStore(MappedStore):
 
     A key is the length of the foreign key (4 bytes), the foreign key and the primary key.
     """
+
+    row_form = RowForm.DATED
 
     def put(self, foreign: bytes, primary: bytes, subscription: bytes, timestamp: int) -> None:
         place = _prefix(foreign) + primary

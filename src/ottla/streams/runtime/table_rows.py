@@ -1,0 +1,55 @@
+"""Records of a changelog as Arrow columns: applied to a store, or turned into the rows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ottla.streams.disk.keys import KEY_PREFIX, SHORT_KEY_BYTES_MAX
+from ottla.streams.state.store import RowForm, Store
+
+__all__ = ["apply_rows", "table_rows"]
+
+
+def apply_rows(store: Store, batch: pa.RecordBatch) -> None:
+    times = (np.asarray(batch.column("timestamp").cast(pa.int64())) // 1000).tolist()
+    store.restore_many(batch.column("key").to_pylist(), batch.column("value").to_pylist(), times)
+
+
+def table_rows(
+    batches: Sequence[pa.RecordBatch], form: RowForm
+) -> tuple[list[tuple[bytes, bytes]], list[bytes]] | None:
+    """The last row of every key, in the order of stored keys, and the keys that were deleted.
+
+    None if a key is too long to be stored as it is.
+    """
+    table = pa.Table.from_batches([batch.select(["key", "value", "timestamp"]) for batch in batches]).combine_chunks()
+    table = table.filter(pc.is_valid(table.column("key")))
+    if not table.num_rows:
+        return [], []
+    keys = table.column("key").combine_chunks()
+    if pc.max(pc.binary_length(keys)).as_py() > SHORT_KEY_BYTES_MAX:
+        return None
+    # Sorting is stable: of equal keys the last one is the newest.
+    order = pc.sort_indices(keys)
+    keys = keys.take(order)
+    is_last: Any = np.ones(len(keys), bool)
+    is_last[:-1] = np.asarray(pc.not_equal(keys.slice(0, len(keys) - 1), keys.slice(1)))
+    kept = pa.array(is_last)
+    keys, order = keys.filter(kept), order.filter(kept)
+    values = table.column("value").combine_chunks().take(order)
+    stored = pc.binary_join_element_wise(pa.scalar(KEY_PREFIX, pa.binary()), keys, pa.scalar(b"", pa.binary()))
+    if form is RowForm.DATED:
+        times = np.asarray(table.column("timestamp").combine_chunks().take(order).cast(pa.int64())) // 1000
+        dates = pa.Array.from_buffers(pa.binary(8), len(times), [None, pa.py_buffer(times.astype(">i8").tobytes())])
+        # A deleted row stays null.
+        values = pc.binary_join_element_wise(dates.cast(pa.binary()), values, pa.scalar(b"", pa.binary()))
+    if not values.null_count:
+        return list(zip(stored.to_pylist(), values.to_pylist(), strict=True)), []
+    is_there = pc.is_valid(values)
+    rows = list(zip(stored.filter(is_there).to_pylist(), values.filter(is_there).to_pylist(), strict=True))
+    return rows, stored.filter(pc.invert(is_there)).to_pylist()

@@ -1,0 +1,175 @@
+"""State on disk of running applications: what a restart finds, and what it does not trust."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples.streams.word_count import build as word_count
+from ottla.streams import (
+    Application,
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    StreamsBuilder,
+    StreamsError,
+)
+from ottla.streams.runtime import local_states
+from ottla.testing import cluster
+from tests.streams.live import Live, eventually
+from tests.streams.test_application import assert_exact, expected, lines, total
+
+TEXT = Serdes.string()
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with cluster() as running:
+        found = Live(running.bootstrap)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def name(monkeypatch: pytest.MonkeyPatch) -> str:
+    # A local commit with every commit.
+    monkeypatch.setattr(local_states, "_INTERVAL_S", 0.0)
+    return f"state{next(_numbers)}"
+
+
+def start(live: Live, topology: Any, name: str, directory: Path, **properties: Any) -> Application:
+    settings = {
+        "application.id": name,
+        "bootstrap.servers": live.bootstrap,
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 20,
+        "state.dir": str(directory),
+        **properties,
+    }
+    application = Application(topology, settings, runs_on="threads")
+    application.start()
+    application.wait_running(60)
+    return application
+
+
+def restored(application: Application) -> int:
+    return sum(report["restored"] for report in application.statistics().values())
+
+
+def test_a_restart_reads_the_changelog_from_its_position_only(live: Live, name: str, tmp_path: Path) -> None:
+    """Two machines take turns: each brings its own older state up to date. A lost directory costs a full restore."""
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    written = []
+    found = []
+    machines = [tmp_path / "one", tmp_path / "two", tmp_path / "one", tmp_path / "one"]
+    for turn, machine in enumerate(machines):
+        if turn == 3:
+            shutil.rmtree(machine)
+        written.append([(None, f"turn{turn} all")])
+        live.write(f"{name}-in", written[-1])
+        application = start(live, word_count(f"{name}-in", f"{name}-out"), name, machine)
+        found.append(restored(application))
+        eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
+        assert application.close()
+    assert found == [0, 2, 2, 6]
+    assert_exact(live, f"{name}-out", expected(*written))
+
+
+class _Stumbling:
+    """A reducer that fails at a value, after the records before it have changed the store."""
+
+    def __init__(self, stumbles: bool) -> None:
+        self._stumbles = stumbles
+
+    def __call__(self, before: str, after: str) -> str:
+        if self._stumbles and after == "!":
+            raise ValueError("this value is not for me")
+        return before + after
+
+
+@pytest.mark.parametrize("is_cut_short", [False, True])
+def test_what_was_not_committed_is_not_in_the_state(live: Live, name: str, tmp_path: Path, is_cut_short: bool) -> None:
+    def build(*, stumbles: bool) -> Any:
+        builder = StreamsBuilder()
+        stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+        table = stream.reduce(_Stumbling(stumbles), Materialized.as_("texts").with_value_serde(TEXT))
+        table.to_stream().to(f"{name}-out", Produced.with_(TEXT, TEXT))
+        return builder.build()
+
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    application = start(live, build(stumbles=True), name, tmp_path)
+    live.write(f"{name}-in", [("k", "a"), ("k", "b")])
+    eventually(lambda: total(live, f"{name}-out") == 2)
+    live.write(f"{name}-in", [("k", "c"), ("other", "x"), ("k", "!"), ("k", "d")])
+    with pytest.raises((ValueError, StreamsError)):
+        application.wait(60)
+    if is_cut_short:
+        # As after a crash of the machine.
+        for status in tmp_path.rglob("status.json"):
+            status.write_text(status.read_text().replace('"is_clean": true', '"is_clean": false, "boot_id": "?"'))
+    application = start(live, build(stumbles=False), name, tmp_path)
+    eventually(lambda: total(live, f"{name}-out") >= 6)
+    assert application.close()
+    assert [value for key, value in live.read(f"{name}-out") if key == "k"] == ["a", "ab", "abc", "abc!", "abc!d"]
+
+
+def test_state_of_a_topic_that_was_created_again_is_discarded(live: Live, name: str, tmp_path: Path) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    live.write(f"{name}-in", [(None, "a b c")])
+    topology = word_count(f"{name}-in", f"{name}-out")
+    application = start(live, topology, name, tmp_path)
+    eventually(lambda: total(live, f"{name}-out") == 3)
+    assert application.close()
+    changelog = f"{name}-CountStore-changelog"
+    live.admin.call(lambda admin: admin.topics.delete([changelog]))
+    eventually(lambda: changelog not in live.topics())
+    live.write(f"{name}-in", [(None, "a b c")])
+    application = start(live, topology, name, tmp_path)
+    eventually(lambda: total(live, f"{name}-out") == 6)
+    assert application.close()
+    # An empty changelog is an empty store.
+    assert [value for _, value in live.read(f"{name}-out")] == ["1"] * 6
+
+
+def test_memory_is_bounded_and_large_commits_come_early(live: Live, name: str, tmp_path: Path) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+    stream.count().to_stream().map_values(str).to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    rows = [(f"w{number % 700}", "x") for number in range(2_000)]
+    limits = {"state.memory.max.bytes": 100_000, "commit.interval.ms": 3_600_000}
+    application = start(live, builder.build(), name, tmp_path, **limits)
+    live.write(f"{name}-in", rows)
+    # Without the bound nothing is committed for an hour.
+    eventually(lambda: total(live, f"{name}-out") > 1_000)
+    assert application.close()
+    assert_exact(live, f"{name}-out", dict(Counter(key for key, _ in rows)))
+
+
+def test_a_directory_in_use_is_named(live: Live, name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    with pytest.raises(StreamsError, match=r"state\.dir"):
+        start(live, word_count(f"{name}-in", f"{name}-out"), name, tmp_path / "file")
+
+
+def test_many_words_survive_restarts(live: Live, name: str, tmp_path: Path) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=2)
+    written = []
+    for turn in range(3):
+        written.append(lines(200, turn))
+        live.write(f"{name}-in", written[-1])
+        application = start(live, word_count(f"{name}-in", f"{name}-out"), name, tmp_path)
+        assert restored(application) == 0
+        eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
+        assert application.close()
+    assert_exact(live, f"{name}-out", expected(*written))
