@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ottla.broker.authentication.bearer_tokens import BearerRules, SignedTokens, UnsecuredTokens
-from ottla.broker.authentication.key_set import KeySet
 from ottla.model.config.keys import ConfigError
+from ottla.sasl.bearer_tokens import BearerRules, SignedTokens, UnsecuredTokens
+from ottla.sasl.key_set import KeySet
 
 if TYPE_CHECKING:
     from ottla.broker.authentication.checkers import FetchDocument

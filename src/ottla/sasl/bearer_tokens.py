@@ -13,8 +13,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.broker.authentication.key_set import ALGORITHMS, KeySet, PublicKey
 from ottla.model.deferred import Deferred
+from ottla.sasl.key_set import ALGORITHMS, KeySet, PublicKey
 from ottla.sasl.oauthbearer import BearerToken, TokenRefused
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 import jwt
 import pytest
 
-from ottla.broker.authentication.bearer_tokens import BearerRules, SignedTokens, UnsecuredTokens
-from ottla.broker.authentication.key_set import UNKNOWN_KEY_SECONDS, KeySet, parse_keys
 from ottla.model.deferred import Deferred
+from ottla.sasl.bearer_tokens import BearerRules, SignedTokens, UnsecuredTokens
+from ottla.sasl.key_set import UNKNOWN_KEY_SECONDS, KeySet, parse_keys
 from ottla.sasl.oauthbearer import BearerToken, TokenRefused
 from tests.support.identity_provider import AUDIENCE, ISSUER, IdentityProvider
 from tests.support.virtual_world import VirtualWorld
