@@ -20,7 +20,7 @@ def test_passwords(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> Non
     with registry_process(shared_cluster.bootstrap, "--users", str(users)) as registry:
         assert registry.code("GET", "/subjects") == (401, 401)
         for wrong in (RegistryClient(registry.url, user="ada"), RegistryClient(registry.url, token="x")):
-            with pytest.raises(RegistryClientError, match="password is wrong"):
+            with pytest.raises(RegistryClientError, match="Unauthorized: the user, the password or the token is wrong"):
                 wrong.call("GET", "/subjects")
             wrong.close()
         with SchemaRegistryClient({"url": registry.url, "basic.auth.user.info": "ada:secret"}) as client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sys
@@ -15,6 +16,7 @@ from ottla.cli.registry_child import missing_libraries
 from ottla.cli.session import Session, cluster_options, read_properties, run_async
 
 if TYPE_CHECKING:
+    from ottla.registry.node.guard import Guard
     from ottla.registry.node.security import TlsFiles
 
 __all__ = ["registry"]
@@ -22,6 +24,7 @@ __all__ = ["registry"]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Errors of the TLS library have numbers of their own above those of the operating system.
 _SSL_ERRORS = 200
+_TLS_OPTIONS = ("tls_certificate", "tls_key", "tls_authorities", "tls_clients")
 
 
 @click.command(
@@ -51,7 +54,35 @@ _SSL_ERRORS = 200
     help="Authorities of the certificates of clients and other instances.",
 )
 @click.option("--tls-clients", is_flag=True, help="Accept only clients with a certificate of --tls-authorities.")
-@click.option("--users", type=_FILE, metavar="FILE", help="Accept only these users: a line NAME=PASSWORD for each.")
+@click.option(
+    "--tls-principal-rules",
+    default="DEFAULT",
+    metavar="RULES",
+    help="Names of clients, made of their certificates (ssl.principal.mapping.rules).  [default: the whole subject]",
+)
+@click.option(
+    "--users",
+    type=_FILE,
+    metavar="FILE",
+    help="Accept these users: a line NAME=PASSWORD for each, in clear text or from 'ottla schemas hash-password'.",
+)
+@click.option(
+    "--token-keys", metavar="URL", help="Accept bearer tokens signed with these keys (JWKS; https: or file:)."
+)
+@click.option("--token-issuer", metavar="TEXT", help="The issuer that tokens must have.")
+@click.option("--token-audience", multiple=True, metavar="TEXT", help="An audience that tokens may have; repeatable.")
+@click.option(
+    "--token-user-claim", default="sub", metavar="CLAIM", help="The claim that names the user.  [default: sub]"
+)
+@click.option(
+    "--acls", type=_FILE, metavar="FILE", help="Who may do what with which subject; read again when it changes."
+)
+@click.option(
+    "--audit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Append changes and refusals to this file.",
+)
 @click.option("--ready-word", default="ready", hidden=True)
 @cluster_options
 def registry(
@@ -63,19 +94,22 @@ def registry(
     group: str,
     replicas: int | None,
     follower: bool,
-    users: Path | None,
     ready_word: str,
-    **tls: Any,
+    audit: Path | None,
+    **security: Any,
 ) -> int:
     if missing := missing_libraries():
         raise Failure(f"The registry needs {', '.join(missing)}: run `pip install '.[registry]'` in a checkout.")
     from ottla.registry.node.process import RegistryInstance, run_registry
-    from ottla.registry.node.security import Passwords
     from ottla.registry.node.service import ServiceSettings
 
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _open_audit(audit)
     settings = ServiceSettings(topic=topic, group_id=group, replicas=replicas, is_eligible=not follower)
+
+    tls = _tls_files(**{name: security.pop(name) for name in _TLS_OPTIONS})
+    guard = _guard(tls, **security)
 
     async def run() -> None:
         instance = RegistryInstance(
@@ -84,18 +118,79 @@ def registry(
             port=port,
             advertised_host=advertise,
             settings=settings,
-            passwords=None if users is None else Passwords(read_properties(str(users))),
-            tls=_tls_files(**tls),
+            tls=tls,
+            guard=guard,
         )
         lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
         await run_registry(instance, on_ready=lambda url: click.echo(f"{ready_word} {url}"), lifeline=lifeline)
 
     try:
         run_async(run())
+    except ValueError as error:
+        raise Failure(f"{error}") from error
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno and error.errno < _SSL_ERRORS else str(error)
         raise Failure(f"Cannot listen on {host}:{port}: {reason}.") from error
     return 0
+
+
+def _guard(
+    tls: TlsFiles | None,
+    *,
+    users: Path | None,
+    acls: Path | None,
+    tls_principal_rules: str,
+    token_keys: str | None,
+    token_issuer: str | None,
+    token_audience: tuple[str, ...],
+    token_user_claim: str,
+) -> Guard:
+    from ottla.registry.node.guard import Guard, own_principals
+    from ottla.registry.node.passwords import Passwords
+    from ottla.tls.errors import TlsError
+    from ottla.tls.principals import PrincipalRules
+
+    tokens = None
+    if token_keys is not None:
+        if not token_issuer or not token_audience:
+            raise click.UsageError("--token-keys needs --token-issuer and --token-audience: no other token is trusted.")
+        from ottla.registry.node.tokens import BearerRules, BearerTokens
+
+        rules = BearerRules(issuer=token_issuer, audiences=token_audience, user_claim=token_user_claim)
+        tokens = BearerTokens(token_keys, rules)
+    elif token_issuer or token_audience:
+        raise click.UsageError("--token-issuer and --token-audience need --token-keys.")
+    try:
+        names = PrincipalRules(tls_principal_rules)
+        return Guard(
+            passwords=None if users is None else Passwords(read_properties(str(users))),
+            tokens=tokens,
+            rules_file=acls,
+            principal_rules=names,
+            own_principals=frozenset() if tls is None else own_principals(tls.certificate, names),
+        )
+    except (TlsError, ValueError, OSError) as error:
+        raise Failure(str(error)) from error
+
+
+def _open_audit(path: Path | None) -> None:
+    """Lines are written by a thread: a slow disk must not stop requests."""
+    import queue
+    from logging.handlers import QueueHandler, QueueListener
+
+    logger = logging.getLogger("ottla.registry.audit")
+    if path is None:
+        logger.setLevel(logging.WARNING)
+        return
+    lines: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    logger.addHandler(QueueHandler(lines))
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    listener = QueueListener(lines, handler)
+    listener.start()
+    atexit.register(listener.stop)
 
 
 def _tls_files(

@@ -126,6 +126,16 @@ def check(
     return 0 if found["is_compatible"] else 1
 
 
+@schemas.command("hash-password", help="Print a line for 'ottla registry --users'; the password is asked for.")
+@click.argument("name")
+@click.password_option(help="Better left out: other users of the machine see options of commands.")
+def hash_password(name: str, password: str) -> int:
+    from ottla.registry.node.passwords import hashed_password
+
+    click.echo(f"{name}={hashed_password(password)}")
+    return 0
+
+
 @schemas.command(help="Delete a subject, or one version of it; it stays readable by its id unless --permanent.")
 @click.argument("subject")
 @click.option("--version", metavar="N", help="Only this version.")

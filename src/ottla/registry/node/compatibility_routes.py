@@ -10,6 +10,7 @@ from aiohttp import web
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.requests import schema_request
 from ottla.registry.node.answers import answer, body_of, flag, subject_of
+from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["compatibility_routes"]
@@ -22,9 +23,11 @@ def compatibility_routes(service: RegistryService) -> list[tuple[str, str, Handl
         subject = service.registry.resolve_alias(subject_of(request))
         is_verbose = flag(request, "verbose")
         try:
+            given = schema_request(await body_of(request), subject)
+            ensure_references(request, given)
             problems = service.registry.compatibility(
                 subject,
-                schema_request(await body_of(request), subject),
+                given,
                 request.match_info.get("version"),
                 normalize=flag(request, "normalize"),
             )

@@ -7,9 +7,11 @@ from typing import Any
 
 from aiohttp import web
 
+from ottla.registry.core.access import Operation
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.keys import decide_delete, decide_new_dek, decide_new_kek, decide_restore, decide_update
 from ottla.registry.node.answers import answer, body_of, flag, page
+from ottla.registry.node.guard import ensure_allowed, is_allowed
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["key_routes"]
@@ -50,10 +52,12 @@ class _Routes:
         self._state = service.keys
 
     async def list_keks(self, request: web.Request) -> web.Response:
-        return answer(page(request, self._state.kek_names(with_deleted=flag(request, "deleted"))))
+        names = self._state.kek_names(with_deleted=flag(request, "deleted"))
+        return answer(page(request, [name for name in names if is_allowed(request, Operation.KEY_READ, name)]))
 
     async def create_kek(self, request: web.Request) -> web.Response:
         body = await body_of(request)
+        ensure_allowed(request, Operation.KEY_WRITE, str(body.get("name")))
         return _key(await self._service.write_keys(lambda: decide_new_kek(self._state, body)))
 
     async def get_kek(self, request: web.Request) -> web.Response:

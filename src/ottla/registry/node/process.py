@@ -10,7 +10,8 @@ from typing import Self
 
 from ottla.client.settings import ClientSettings
 from ottla.registry.node.election import Identity
-from ottla.registry.node.security import Passwords, TlsFiles
+from ottla.registry.node.guard import Guard
+from ottla.registry.node.security import TlsFiles
 from ottla.registry.node.server import RegistryServer
 from ottla.registry.node.service import RegistryService, ServiceSettings
 
@@ -30,14 +31,14 @@ class RegistryInstance:
         port: int = 8081,
         advertised_host: str | None = None,
         settings: ServiceSettings | None = None,
-        passwords: Passwords | None = None,
+        guard: Guard | None = None,
         tls: TlsFiles | None = None,
     ) -> None:
         self._scheme = "http" if tls is None else "https"
         self._settings = settings or ServiceSettings()
         self._advertised_host = advertised_host or (socket.gethostname() if host in _WILDCARDS else host)
         self.service = RegistryService(client, self._settings)
-        self._server = RegistryServer(host, port, self.service, passwords=passwords, tls=tls)
+        self._server = RegistryServer(host, port, self.service, guard=guard, tls=tls)
         self.url = ""
 
     async def __aenter__(self) -> Self:

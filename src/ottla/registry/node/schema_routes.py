@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiohttp import web
 
 from ottla import __version__
-from ottla.registry.core.contexts import DEFAULT
+from ottla.registry.core.access import Operation
+from ottla.registry.core.contexts import DEFAULT, context_of
 from ottla.registry.core.deletion import decide_delete_context
 from ottla.registry.core.errors import RegistryError
-from ottla.registry.core.values import SchemaContent
+from ottla.registry.core.values import SchemaContent, StoredVersion
 from ottla.registry.formats import TYPES
 from ottla.registry.node.answers import answer, flag, page
+from ottla.registry.node.guard import is_allowed
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["schema_routes"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_READ = Operation.SUBJECT_READ
 _SCHEMAS_MAX = 1_000
 _DIGITS_MAX = 20
 _ALL_CONTEXTS = ":*:"
@@ -62,7 +65,8 @@ class _Routes:
             latest_only=flag(request, "latestOnly"),
             rule_type=request.query.get("ruleType", ""),
         )
-        return answer([version.as_json() for version in page(request, versions, limit_max=_SCHEMAS_MAX)])
+        readable = _readable(request, versions)
+        return answer([version.as_json() for version in page(request, readable, limit_max=_SCHEMAS_MAX)])
 
     async def types(self, request: web.Request) -> web.Response:
         del request
@@ -84,13 +88,14 @@ class _Routes:
         versions = self._registry.versions_by_id(
             _id(request), request.query.get("subject", ""), with_deleted=flag(request, "deleted")
         )
-        return answer(page(request, sorted({version.subject for version in versions})))
+        return answer(page(request, sorted({version.subject for version in _readable(request, versions)})))
 
     async def versions_by_id(self, request: web.Request) -> web.Response:
         versions = self._registry.versions_by_id(
             _id(request), request.query.get("subject", ""), with_deleted=flag(request, "deleted")
         )
-        found = [{"subject": version.subject, "version": version.version} for version in versions]
+        readable = _readable(request, versions)
+        found = [{"subject": version.subject, "version": version.version} for version in readable]
         return answer(page(request, found))
 
     async def by_guid(self, request: web.Request) -> web.Response:
@@ -102,8 +107,17 @@ class _Routes:
 
     async def contexts(self, request: web.Request) -> web.Response:
         prefix = request.query.get("contextPrefix", "")
-        found = [context for context in self._registry.state.contexts() if context.startswith(prefix)]
+        found = [context for context in self._contexts(request) if context.startswith(prefix)]
         return answer(page(request, found))
+
+    def _contexts(self, request: web.Request) -> Sequence[str]:
+        """The default context, and those with a subject that the client may read."""
+        state = self._registry.state
+        subjects = [name for name in state.subjects(with_deleted=True) if is_allowed(request, _READ, name)]
+        owners = {context_of(name) for name in subjects} | {DEFAULT}
+        return [
+            context for context in state.contexts() if context in owners or is_allowed(request, _READ, f":{context}:")
+        ]
 
     async def delete_context(self, request: web.Request) -> web.Response:
         context = request.match_info["context"].strip(":") or DEFAULT
@@ -124,6 +138,10 @@ class _Routes:
 
     def _content(self, content: SchemaContent, request: web.Request) -> dict[str, Any]:
         return content.as_json() | {"schema": self._registry.formatted(content, request.query.get("format", ""))}
+
+
+def _readable(request: web.Request, versions: Sequence[StoredVersion]) -> Sequence[StoredVersion]:
+    return [version for version in versions if is_allowed(request, _READ, version.subject)]
 
 
 def _text(text: str) -> web.Response:

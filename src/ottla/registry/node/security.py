@@ -1,38 +1,12 @@
-"""Who may use the registry: passwords, and certificates of servers and clients."""
+"""Certificates of servers and clients."""
 
 from __future__ import annotations
 
-import base64
-import hmac
 import ssl
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Passwords", "TlsFiles"]
-
-
-class Passwords:
-    """Users of Basic authentication. Without any, every request is accepted."""
-
-    def __init__(self, users: Mapping[str, str] | None = None) -> None:
-        self._users = dict(users or {})
-
-    def accepts(self, authorization: str | None) -> bool:
-        if not self._users:
-            return True
-        scheme, _, encoded = (authorization or "").partition(" ")
-        if scheme.lower() != "basic":
-            return False
-        try:
-            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except ValueError:
-            # Not ASCII, not base64 or not UTF-8.
-            return False
-        expected = self._users.get(user)
-        # The comparison takes the same time for users that do not exist.
-        is_right = hmac.compare_digest(password.encode(), (expected or "").encode())
-        return is_right and expected is not None
+__all__ = ["TlsFiles"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 
 from aiohttp import ClientError as HttpClientError
@@ -18,9 +19,11 @@ from ottla.registry.core.errors import RegistryError
 from ottla.registry.node.answers import CONTENT_TYPE, error_answer
 from ottla.registry.node.compatibility_routes import compatibility_routes
 from ottla.registry.node.context_paths import in_context
+from ottla.registry.node.guard import FORWARDED, FORWARDED_PRINCIPAL, Guard, principal_of
 from ottla.registry.node.key_routes import key_routes
+from ottla.registry.node.permissions import permitted
 from ottla.registry.node.schema_routes import schema_routes
-from ottla.registry.node.security import Passwords, TlsFiles
+from ottla.registry.node.security import TlsFiles
 from ottla.registry.node.service import Elsewhere, RegistryService
 from ottla.registry.node.settings_routes import settings_routes
 from ottla.registry.node.subject_routes import subject_routes
@@ -33,7 +36,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _BODY_BYTES_MAX = 16 * 1024 * 1024
 _FORWARD_SECONDS = 60
-_FORWARDED = "X-Forward"
 _FORWARDED_HEADERS = ("Content-Type", "Accept", "Authorization")
 
 
@@ -44,16 +46,17 @@ class RegistryServer:
         port: int,
         service: RegistryService,
         *,
-        passwords: Passwords | None = None,
+        guard: Guard | None = None,
         tls: TlsFiles | None = None,
     ) -> None:
         self._host = host
         self._port = port
         self._service = service
-        self._passwords = passwords or Passwords()
+        self._guard = guard or Guard()
         self._tls = tls
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
+        self._outgoing: ssl.SSLContext | bool = True
         self.port = 0
 
     async def start(self) -> None:
@@ -61,14 +64,19 @@ class RegistryServer:
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
         for make in (schema_routes, subject_routes, settings_routes, compatibility_routes, key_routes):
             for method, path, handler in make(self._service):
+                guarded = permitted(self._service, path, handler)
                 for each in {path, path.rstrip("/") + "/"}:
-                    app.router.add_route(method, each, handler)
+                    app.router.add_route(method, each, guarded)
                     if method == "GET":
-                        app.router.add_route("HEAD", each, handler)
+                        app.router.add_route("HEAD", each, guarded)
+        await self._guard.start()
         app.router.add_route("*", "/contexts/{context}/{rest:.+}", in_context)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
-        context = None if self._tls is None else self._tls.server_context()
+        context = None if self._tls is None else await asyncio.to_thread(self._tls.server_context)
+        if self._tls is not None:
+            # Once: reading files for every forwarded request would stop the loop.
+            self._outgoing = await asyncio.to_thread(self._tls.client_context)
         await web.TCPSite(self._runner, self._host or None, self._port, ssl_context=context).start()
         self.port = self._runner.addresses[0][1]
         self._session = ClientSession(timeout=ClientTimeout(total=_FORWARD_SECONDS))
@@ -78,13 +86,21 @@ class RegistryServer:
             await self._session.close()
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._guard.stop()
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._passwords.accepts(request.headers.get("Authorization")):
-            refused = error_answer(RegistryError(401, "The user or the password is wrong."))
-            refused.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
-            return refused
+        try:
+            await self._guard.admit(request)
+        except RegistryError as error:
+            found: web.StreamResponse = error_answer(error)
+            found.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
+        else:
+            found = await self._handled(request, handler)
+        self._guard.audit(request, found.status)
+        return found
+
+    async def _handled(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self._service.is_ready:
             return error_answer(RegistryError(50302, "The registry is reading its schemas. Try again."))
         try:
@@ -100,7 +116,7 @@ class RegistryServer:
             return error_answer(RegistryError(50001, "Error in the backend data store or an internal error"))
 
     async def _forward(self, request: web.Request, url: str) -> web.StreamResponse:
-        if _FORWARDED in request.headers:
+        if FORWARDED in request.headers:
             return error_answer(RegistryError(50003, f"Error while forwarding the request: the writer is {url} now."))
         asking = asyncio.ensure_future(self._ask_writer(request, url))
         replaced = asyncio.ensure_future(self._service.wait_for_another_writer(url))
@@ -128,8 +144,8 @@ class RegistryServer:
             # The raw path, because a subject may contain a slash.
             URL(url + request.rel_url.raw_path_qs, encoded=True),
             data=await request.read(),
-            headers={**headers, _FORWARDED: "true"},
-            ssl=True if self._tls is None else self._tls.client_context(),
+            headers={**headers, FORWARDED: "true", FORWARDED_PRINCIPAL: principal_of(request)},
+            ssl=self._outgoing,
         ) as answer:
             body = await answer.read()
             return web.Response(status=answer.status, body=body, headers={"Content-Type": CONTENT_TYPE})

@@ -7,12 +7,15 @@ from typing import Any
 
 from aiohttp import web
 
+from ottla.registry.core.access import Operation
 from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.registration import decide_register
 from ottla.registry.core.requests import schema_request
 from ottla.registry.core.values import StoredVersion
 from ottla.registry.node.answers import CONTENT_TYPE, answer, body_of, flag, page, subject_of
+from ottla.registry.node.guard import is_allowed
+from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["subject_routes"]
@@ -51,13 +54,16 @@ class _Routes:
             with_deleted=flag(request, "deleted"),
             deleted_only=flag(request, "deletedOnly"),
         )
-        return answer(page(request, names))
+        readable = [name for name in names if is_allowed(request, Operation.SUBJECT_READ, name)]
+        return answer(page(request, readable))
 
     async def lookup(self, request: web.Request) -> web.Response:
         subject = self._registry.resolve_alias(subject_of(request))
+        given = schema_request(await body_of(request), subject)
+        ensure_references(request, given)
         found = self._registry.lookup(
             subject,
-            schema_request(await body_of(request), subject),
+            given,
             normalize=flag(request, "normalize"),
             with_deleted=flag(request, "deleted"),
         )
@@ -94,6 +100,7 @@ class _Routes:
     async def register(self, request: web.Request) -> web.Response:
         subject, normalize = subject_of(request), flag(request, "normalize")
         given = schema_request(await body_of(request), subject)
+        ensure_references(request, given)
         registry = self._registry
         # A schema that is there needs no writer.
         registered = await self._service.write(

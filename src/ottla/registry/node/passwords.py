@@ -1,0 +1,78 @@
+"""Users of Basic authentication, with passwords in clear text or hashed.
+
+A hashed password is `pbkdf2-sha256$ITERATIONS$SALT$HASH`. Checking one takes a tenth of a second on purpose, so it is
+done on a thread, once for each user and password: afterwards a fast keyed hash of what was accepted is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import os
+from collections.abc import Mapping
+
+__all__ = ["Passwords", "hashed_password"]
+
+_FORM = "pbkdf2-sha256"
+_ITERATIONS = 200_000
+_ITERATIONS_MAX = 10_000_000
+_SALT_BYTES = 16
+_ACCEPTED_MAX = 10_000
+
+
+def hashed_password(password: str) -> str:
+    salt = os.urandom(_SALT_BYTES)
+    found = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    return f"{_FORM}${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(found).decode()}"
+
+
+class Passwords:
+    """Raises ValueError for a hashed password that cannot be read."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = dict(users)
+        self._key = os.urandom(32)
+        self._accepted: set[bytes] = set()
+        for user, password in self._users.items():
+            if password.startswith(f"{_FORM}$"):
+                try:
+                    _parts(password)
+                except ValueError:
+                    raise ValueError(f"The hashed password of {user} cannot be read.") from None
+
+    async def user_of(self, encoded: str) -> str | None:
+        """The user of Basic credentials, or None if they are wrong."""
+        try:
+            user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+        except ValueError:
+            # Not ASCII, not base64 or not UTF-8.
+            return None
+        mark = hmac.digest(self._key, encoded.encode(), "sha256")
+        if mark in self._accepted:
+            return user
+        expected = self._users.get(user)
+        if expected is not None and expected.startswith(f"{_FORM}$"):
+            is_right = await asyncio.to_thread(_matches, password, expected)
+        else:
+            # The comparison takes the same time for users that do not exist.
+            is_right = hmac.compare_digest(password.encode(), (expected or "").encode())
+        if not is_right or expected is None:
+            return None
+        if len(self._accepted) >= _ACCEPTED_MAX:
+            self._accepted.clear()
+        self._accepted.add(mark)
+        return user
+
+
+def _matches(password: str, expected: str) -> bool:
+    iterations, salt, wanted = _parts(expected)
+    return hmac.compare_digest(hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations), wanted)
+
+
+def _parts(expected: str) -> tuple[int, bytes, bytes]:
+    _, iterations, salt, wanted = expected.split("$")
+    if not 0 < int(iterations) <= _ITERATIONS_MAX:
+        raise ValueError("iterations")
+    return int(iterations), base64.b64decode(salt, validate=True), base64.b64decode(wanted, validate=True)

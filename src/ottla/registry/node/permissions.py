@@ -1,0 +1,90 @@
+"""The operation that each route needs. Lists are not here: their handlers show what the client may read."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiohttp import web
+
+from ottla.registry.core.access import Operation
+from ottla.registry.core.errors import RegistryError
+from ottla.registry.core.requests import SchemaRequest
+from ottla.registry.core.values import StoredVersion
+from ottla.registry.node.answers import subject_of
+from ottla.registry.node.guard import ensure_allowed, is_allowed
+from ottla.registry.node.service import RegistryService
+
+__all__ = ["ensure_references", "permitted"]
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_DIGITS_MAX = 20
+_BY_METHOD = {"PUT": "WRITE", "POST": "WRITE", "DELETE": "DELETE"}
+
+
+def permitted(service: RegistryService, path: str, handler: Handler) -> Handler:
+    """The handler of a route, behind the check of its permission."""
+
+    async def check_and_handle(request: web.Request) -> web.StreamResponse:
+        _ensure(service, request, path)
+        return await handler(request)
+
+    return check_and_handle
+
+
+def ensure_references(request: web.Request, given: SchemaRequest) -> None:
+    """A schema may only refer to what its author may read: errors could tell what is in it."""
+    for reference in given.references:
+        ensure_allowed(request, Operation.SUBJECT_READ, reference.subject)
+
+
+def _ensure(service: RegistryService, request: web.Request, path: str) -> None:
+    """Raises RegistryError 40301."""
+    if path.startswith(("/config", "/mode")):
+        _ensure_settings(request)
+    elif path.startswith("/schemas/ids/"):
+        _ensure_id(service, request)
+    elif path.startswith("/schemas/guids/"):
+        _ensure_guid(service, request)
+    elif path.startswith("/contexts/{context}"):
+        name = request.match_info["context"].strip(":")
+        ensure_allowed(request, Operation.SUBJECT_DELETE, "" if name in ("", ".") else f":{name}:")
+    elif path.startswith("/dek-registry/v1/keks/{kek}"):
+        word = _BY_METHOD.get(request.method, "READ")
+        ensure_allowed(request, Operation(f"KEY_{word}"), request.match_info["kek"])
+    elif "{subject}" in path:
+        is_registration = path == "/subjects/{subject}/versions" and request.method == "POST"
+        word = "DELETE" if request.method == "DELETE" else "WRITE" if is_registration else "READ"
+        subject = subject_of(request)
+        for name in {subject, service.registry.resolve_alias(subject)}:
+            ensure_allowed(request, Operation(f"SUBJECT_{word}"), name)
+
+
+def _ensure_settings(request: web.Request) -> None:
+    word = "READ" if request.method in ("GET", "HEAD") else "WRITE"
+    subject = subject_of(request) if "subject" in request.match_info else ""
+    scope = "SUBJECT" if subject else "GLOBAL"
+    ensure_allowed(request, Operation(f"{scope}_COMPATIBILITY_{word}"), subject)
+
+
+def _ensure_id(service: RegistryService, request: web.Request) -> None:
+    text = request.match_info["id"]
+    if not text.isdecimal() or len(text) > _DIGITS_MAX:
+        return
+    try:
+        _, _, context = service.registry.content_by_id(int(text), request.query.get("subject", ""))
+    except RegistryError:
+        # The handler says that there is none.
+        return
+    _ensure_one(request, service.registry.state.with_id(context, int(text)))
+
+
+def _ensure_guid(service: RegistryService, request: web.Request) -> None:
+    state, guid = service.registry.state, request.match_info["guid"].lower()
+    _ensure_one(request, [each for place in state.with_guid(guid) for each in state.with_id(*place)])
+
+
+def _ensure_one(request: web.Request, holders: Sequence[StoredVersion]) -> None:
+    """One of the subjects that have the schema must be readable."""
+    subjects = {version.subject for version in holders}
+    if subjects and not any(is_allowed(request, Operation.SUBJECT_READ, name) for name in subjects):
+        ensure_allowed(request, Operation.SUBJECT_READ, min(subjects))
