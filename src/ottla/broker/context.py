@@ -40,6 +40,8 @@ class Principal(NamedTuple):
 
     type: str
     name: str
+    # The groups that the certificate or the token of the login names. ACLs of `Group:<name>` hold for their members.
+    groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
@@ -288,6 +290,7 @@ class RequestContext:
             caller=Caller(
                 principal_type=connection.principal.type,
                 principal_name=connection.principal.name,
+                groups=connection.principal.groups,
                 is_token_authenticated=connection.is_token_authenticated,
                 address=address_bytes(connection.client_host) or bytes(4),
                 client_id=self.client_id,

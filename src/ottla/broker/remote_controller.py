@@ -17,7 +17,7 @@ from ottla.wire.codec import MalformedMessage, decode, encode
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
-from ottla.wire.messages.principal import DefaultPrincipalData
+from ottla.wire.messages.principal import PrincipalWithGroupsData
 
 if TYPE_CHECKING:
     from ottla.metadata.controller import Caller, ControllerContext
@@ -173,16 +173,23 @@ class _Forwarded:
         return True
 
 
-def encode_principal(principal_type: str, principal_name: str, *, is_token_authenticated: bool = False) -> bytes:
-    data = DefaultPrincipalData(type=principal_type, name=principal_name, token_authenticated=is_token_authenticated)
+def encode_principal(
+    principal_type: str, principal_name: str, *, is_token_authenticated: bool = False, groups: tuple[str, ...] = ()
+) -> bytes:
+    data = PrincipalWithGroupsData(
+        type=principal_type,
+        name=principal_name,
+        token_authenticated=is_token_authenticated,
+        groups=list(groups),
+    )
     return PRINCIPAL_VERSION.to_bytes(2, "big") + encode(data, PRINCIPAL_VERSION)
 
 
-def decode_principal(data: memoryview) -> DefaultPrincipalData:
+def decode_principal(data: memoryview) -> PrincipalWithGroupsData:
     """Raises MalformedMessage."""
     if len(data) < 2 or int.from_bytes(data[:2], "big") != PRINCIPAL_VERSION:
         raise MalformedMessage("the principal has an unknown version")
-    principal, _ = decode(DefaultPrincipalData, data, PRINCIPAL_VERSION, 2)
+    principal, _ = decode(PrincipalWithGroupsData, data, PRINCIPAL_VERSION, 2)
     return principal
 
 
@@ -193,7 +200,10 @@ def _envelope(request: Message, api_version: int, caller: Caller) -> EnvelopeReq
         # Without the size prefix of the frame.
         request_data=frame[4:],
         request_principal=encode_principal(
-            caller.principal_type, caller.principal_name, is_token_authenticated=caller.is_token_authenticated
+            caller.principal_type,
+            caller.principal_name,
+            is_token_authenticated=caller.is_token_authenticated,
+            groups=caller.groups,
         ),
         client_host_address=caller.address,
     )

@@ -26,7 +26,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "    --resource-pattern-type prefixed",
     ),
     "roles delete": ("ottla roles delete order-writer --yes",),
-    "roles bind": ("ottla roles bind order-writer --principal User:alice --principal User:bob",),
+    "roles bind": (
+        "ottla roles bind order-writer --principal User:alice --principal User:bob",
+        "ottla roles bind order-writer --group sales",
+    ),
     "roles unbind": ("ottla roles unbind order-writer --principal User:bob",),
     "roles apply": ("ottla roles apply",),
     "audit": (

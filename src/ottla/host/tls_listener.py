@@ -20,7 +20,7 @@ from ottla.tls.certificates import Certificate, DerError, parse_certificate
 from ottla.tls.ciphers import is_allowed
 from ottla.tls.contexts import server_context
 from ottla.tls.errors import TlsError
-from ottla.tls.names import canonical_name, subject_name
+from ottla.tls.names import canonical_name, subject_name, subject_values
 from ottla.tls.principals import NoMatchingRule, PrincipalRules
 from ottla.tls.settings import TlsSettings
 from ottla.tls.stores import certificates_in_pem, read_key
@@ -57,6 +57,7 @@ class TlsListener:
         self._rules = PrincipalRules(
             listener_properties(config, listener_name).get("ssl.principal.mapping.rules", "DEFAULT")
         )
+        self._groups_attribute = config.ottla_groups_certificate_attribute
         self._handshakes = Handshakes(loop)
 
     def load(self, config: BrokerConfig) -> LoadedTls:
@@ -136,7 +137,9 @@ class TlsListener:
         if shown is None:
             return ANONYMOUS
         try:
-            return Principal("User", self._rules.name_of(subject_name(parse_certificate(shown))))
+            certificate = parse_certificate(shown)
+            groups = subject_values(certificate, self._groups_attribute) if self._groups_attribute else ()
+            return Principal("User", self._rules.name_of(subject_name(certificate)), groups)
         except (NoMatchingRule, DerError) as error:
             raise _Refused(str(error)) from None
 

@@ -24,6 +24,8 @@ __all__ = ["BearerRules", "SignedTokens", "UnsecuredTokens"]
 
 _KNOWN_ALGORITHMS = frozenset(name for names in ALGORITHMS.values() for name in names)
 USER_CHARACTERS_MAX = 1_000
+# A token with more groups is refused: a group that is left out might be one that an ACL denies something.
+GROUPS_MAX = 1_000
 # Strangers send tokens, too, and a long one takes long to decode.
 TOKEN_CHARACTERS_MAX = 32_768
 HEADER_CHARACTERS_MAX = 4_096
@@ -37,6 +39,8 @@ class BearerRules(NamedTuple):
     skew_seconds: int = 30
     user_claim: str = "sub"
     scope_claim: str = "scope"
+    # The claim that lists the groups of the user; empty if groups are not read.
+    groups_claim: str = ""
 
 
 class SignedTokens:
@@ -133,11 +137,28 @@ def _checked_claims(
     user = claims.get(rules.user_claim)
     if not isinstance(user, str) or not user.strip() or len(user) > USER_CHARACTERS_MAX:
         raise TokenRefused(f"The token has no claim {rules.user_claim} that names its user.")
-    # JSON can express halves of characters, which no other node and no file could be told of.
-    if any("\ud800" <= character <= "\udfff" for character in user):
-        raise TokenRefused(f"The claim {rules.user_claim} of the token is no Unicode text.")
+    _ensure_unicode(user, rules.user_claim)
     _scopes(claims, rules.scope_claim)
-    return BearerToken(user, expires_ms)
+    return BearerToken(user, expires_ms, _groups(claims, rules.groups_claim) if rules.groups_claim else ())
+
+
+def _ensure_unicode(text: str, claim: str) -> None:
+    """JSON can express halves of characters, which no other node and no file could be told of."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise TokenRefused(f"The claim {claim} of the token is no Unicode text.")
+
+
+def _groups(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
+    """The names of groups: a list, or the name of the only one. A user without the claim is in no group."""
+    value = claims.get(claim, [])
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise TokenRefused(f"The claim {claim} of the token is no list of groups.")
+    if len(names) > GROUPS_MAX or any(len(name) > USER_CHARACTERS_MAX for name in names):
+        raise TokenRefused(f"The claim {claim} of the token has too many groups, or a name that is too long.")
+    for name in names:
+        _ensure_unicode(name, claim)
+    return tuple(dict.fromkeys(names))
 
 
 def _time_ms(claims: Mapping[str, Any], name: str) -> int | None:

@@ -17,6 +17,8 @@ class ServerExchange(Protocol):
     # True once the client has proven who it is. Only then are the other attributes valid.
     is_complete: bool
     user: str
+    # The groups of the user, where the credential names them.
+    groups: tuple[str, ...]
     # When the credential expires, in milliseconds since 1970; None for a credential that does not expire.
     expires_ms: int | None
     # True if the client has logged in with a delegation token of the user.

@@ -30,6 +30,7 @@ class GssapiServer:
     """`credentials` are those of the service; `short_name` makes a user of a Kerberos principal, or None."""
 
     has_token = False
+    groups: tuple[str, ...] = ()
 
     def __init__(self, credentials: Any, short_name: Callable[[str], str | None], run: RunStep) -> None:
         self._credentials = credentials

@@ -33,6 +33,7 @@ class BearerToken(NamedTuple):
 
     user: str
     expires_ms: int
+    groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"a token of {self.user}"
@@ -53,6 +54,7 @@ class OAuthBearerServer:
         self._is_begun = False
         self.is_complete = False
         self.user = ""
+        self.groups: tuple[str, ...] = ()
         self.expires_ms: int | None = None
 
     def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
@@ -77,7 +79,8 @@ class OAuthBearerServer:
                 "Authentication failed: Client requested an authorization id that is different from the token's "
                 "principal name"
             )
-        self.user, self.expires_ms, self.is_complete = checked.user, checked.expires_ms, True
+        self.user, self.groups, self.expires_ms = checked.user, checked.groups, checked.expires_ms
+        self.is_complete = True
         return b""
 
     def _refuse(self, error: TokenRefused) -> bytes:

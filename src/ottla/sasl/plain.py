@@ -14,6 +14,7 @@ class PlainServer:
     """`check` tells for a user and a password whether they belong together, at once or later."""
 
     has_token = False
+    groups: tuple[str, ...] = ()
 
     def __init__(self, check: Callable[[str, str], bool | Deferred[bool]]) -> None:
         self._check = check

@@ -93,6 +93,8 @@ class ScramServer:
     `nonce` is for tests.
     """
 
+    groups: tuple[str, ...] = ()
+
     def __init__(
         self,
         mechanism: str,

@@ -79,9 +79,13 @@ class Authority:
         subject = _name(("CN", common_name or names[0]))
         return self.issue(subject, names=names, servers=True, valid=_valid(days))
 
-    def for_client(self, common_name: str, *, days: float = CERTIFICATE_DAYS) -> KeyPair:
-        """A certificate of a client; its principal is `User:CN=<common_name>`."""
-        return self.issue(_name(("CN", common_name)), valid=_valid(days))
+    def for_client(self, common_name: str, *, groups: Sequence[str] = (), days: float = CERTIFICATE_DAYS) -> KeyPair:
+        """A certificate of a client, with its groups as organizational units.
+
+        The principal is `User:CN=<common_name>`, or `User:CN=<common_name>,OU=<group>` with a group.
+        """
+        units = [("OU", group) for group in reversed(groups)]
+        return self.issue(_name(*units, ("CN", common_name)), valid=_valid(days))
 
     def issue(
         self,
@@ -151,7 +155,7 @@ def _valid(days: float) -> tuple[datetime.datetime, datetime.datetime]:
 
 
 def _name(*attributes: tuple[str, str]) -> x509.Name:
-    oids = {"CN": NameOID.COMMON_NAME}
+    oids = {"CN": NameOID.COMMON_NAME, "OU": NameOID.ORGANIZATIONAL_UNIT_NAME}
     return x509.Name([x509.NameAttribute(oids[name], value) for name, value in attributes])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ottla.tls.certificates import Attribute, Certificate
 
-__all__ = ["canonical_name", "subject_name"]
+__all__ = ["canonical_name", "subject_name", "subject_values"]
 
 _NAMES: Final = {
     "2.5.4.3": "CN",
@@ -32,6 +32,12 @@ _ESCAPED: Final = frozenset(',=+<>#;"\\')
 def subject_name(certificate: Certificate) -> str:
     """The subject as Java's `X500Principal.getName()` prints it: the most significant part comes last."""
     return ",".join("+".join(map(_printed, attributes)) for attributes in reversed(certificate.subject))
+
+
+def subject_values(certificate: Certificate, name: str) -> tuple[str, ...]:
+    """The values of an attribute such as OU in the subject, in the order of the certificate, without escapes."""
+    found = [_text(each) for part in certificate.subject for each in part if _NAMES.get(each.oid) == name]
+    return tuple(dict.fromkeys(value for value in found if value.strip()))
 
 
 def canonical_name(certificate: Certificate) -> tuple[frozenset[tuple[str, str]], ...]:

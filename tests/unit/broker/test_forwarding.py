@@ -30,6 +30,7 @@ from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsReques
 from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.wire.messages.metadata import MetadataRequest
+from ottla.wire.messages.principal import DefaultPrincipalData
 from ottla.wire.peers import Endpoint, PeerUnreachable
 from tests.unit.metadata.harness import CLUSTER_ID, ControllerHarness
 
@@ -52,9 +53,12 @@ class Watching(AllowAll):
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []
         self.denied: set[Operation] = set()
+        # Of the last principal that asked.
+        self.groups: tuple[str, ...] = ()
 
     def authorize(self, context: RequestContext, operation: Operation, resource_type: Any, resource_name: str) -> bool:
         self.asked.append((str(context.principal), context.connection.client_host, operation.name))
+        self.groups = context.principal.groups
         return operation not in self.denied
 
 
@@ -199,9 +203,13 @@ def test_an_answer_that_waits_for_the_commit_is_waited_for(node: ControllerNode)
         listener=listener(is_controller=True), client_host="h", client_port=5, authorizer=node.authorizer
     )
     request = EnvelopeRequest(
-        request_data=frame, request_principal=encode_principal("User", "bob"), client_host_address=bytes(4)
+        request_data=frame,
+        request_principal=encode_principal("User", "bob", groups=("staff",)),
+        client_host_address=bytes(4),
     )
     answer = envelope.handle(request, RequestContext(58, 0, 1, None, connection, 0), node.broker)
+    # The rights of the client's groups hold on the controller, too.
+    assert node.authorizer.groups == ("staff",)
     assert isinstance(answer, Deferred)
     assert not answer.done
     workers.run_all()
@@ -279,6 +287,16 @@ def test_principals_come_back_as_they_went() -> None:
     principal = decode_principal(memoryview(encode_principal("User", "jörg")))
     assert (principal.type, principal.name, principal.token_authenticated) == ("User", "jörg", False)
     assert decode_principal(memoryview(encode_principal("User", "x", is_token_authenticated=True))).token_authenticated
+
+
+def test_groups_travel_in_a_form_that_apache_kafka_reads() -> None:
+    """Without groups the bytes are Kafka's own; with groups Kafka skips a tagged field."""
+    theirs = DefaultPrincipalData(type="User", name="x")
+    assert encode_principal("User", "x") == bytes(2) + encode(theirs, 0)
+    data = memoryview(encode_principal("User", "x", groups=("staff", "ops")))
+    assert decode_principal(data).groups == ["staff", "ops"]
+    read, end = decode(DefaultPrincipalData, data, 0, 2)
+    assert (read.type, read.name, end) == ("User", "x", len(data))
     with pytest.raises(MalformedMessage):
         decode_principal(memoryview(b"\0"))
 

@@ -46,6 +46,22 @@ def test_the_claim_of_the_user_can_be_chosen() -> None:
     assert validated(token, rules=RULES._replace(user_claim="preferred_username")).user == "al"
 
 
+def test_a_claim_may_list_groups() -> None:
+    rules = RULES._replace(groups_claim="groups")
+    assert validated(PROVIDER.token(groups=["staff", "ops", "staff"]), rules=rules).groups == ("staff", "ops")
+    assert validated(PROVIDER.token(groups="staff"), rules=rules).groups == ("staff",)
+    assert validated(PROVIDER.token(), rules=rules).groups == ()
+    # Without the setting no claim makes groups.
+    assert validated(PROVIDER.token(groups=["staff"])).groups == ()
+
+
+@pytest.mark.parametrize("groups", [7, {"a": "b"}, ["staff", 7], ["staff", ""], ["x" * 1001], ["x"] * 1001, ["\ud800"]])
+def test_groups_that_cannot_be_read_refuse_the_token(groups: Any) -> None:
+    """A group that was left out could be one that an ACL denies something."""
+    with pytest.raises(TokenRefused, match="The claim groups"):
+        validated(PROVIDER.token(groups=groups), rules=RULES._replace(groups_claim="groups"))
+
+
 # A test may run long after this module was imported.
 NOW, HOUR = int(time.time()), 3600
 REFUSED: dict[str, Any] = {

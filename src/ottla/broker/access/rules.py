@@ -11,13 +11,12 @@ DESCRIBE, and an ALLOW of ALTER_CONFIGS implies DESCRIBE_CONFIGS. A DENY implies
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from ottla.metadata.image import AclEntry
 from ottla.model.access import (
     WILDCARD,
-    WILDCARD_PRINCIPAL,
     Operation,
     PatternType,
     Permission,
@@ -83,8 +82,11 @@ class AclIndex:
             if not lengths[length]:
                 del lengths[length]
 
-    def decide(self, principal: str, host: str, operation: int, resource_type: int, resource_name: str) -> Verdict:
-        principals, hosts = (principal, WILDCARD_PRINCIPAL), (WILDCARD, _host(host))
+    def decide(
+        self, principals: Collection[str], host: str, operation: int, resource_type: int, resource_name: str
+    ) -> Verdict:
+        """`principals` are the client's own, those of its groups, and the wildcard."""
+        hosts = (WILDCARD, _host(host))
         implying = _IMPLYING.get(operation, (operation,))
         allowing: AclEntry | None = None
         has_rules = False
@@ -100,14 +102,14 @@ class AclIndex:
                     allowing = entry
         return Verdict(allowing, has_rules)
 
-    def allows_any(self, principal: str, host: str, operation: int, resource_type: int) -> bool:
+    def allows_any(self, principals: Collection[str], host: str, operation: int, resource_type: int) -> bool:
         """True if there is a name for which the operation is allowed (KIP-679).
 
         Operations imply no others here. Names that are not the subject of an ACL are left out.
         """
         allowed: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
         denied: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
-        principals, hosts = (principal, WILDCARD_PRINCIPAL), (WILDCARD, _host(host))
+        hosts = (WILDCARD, _host(host))
         for table in (self._literal, self._prefixed):
             for (kind, name), entries in table.items():
                 if kind != resource_type:

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.access.rules import AclIndex
 from ottla.metadata.image import AclEntry, AclsImage
-from ottla.model.access import SUPPORTED_OPERATIONS, Operation, PatternType, Permission, ResourceType
+from ottla.model.access import (
+    SUPPORTED_OPERATIONS,
+    WILDCARD_PRINCIPAL,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 from ottla.model.config.keys import ConfigError
 
 if TYPE_CHECKING:
-    from ottla.broker.context import RequestContext
+    from ottla.broker.context import Principal, RequestContext
     from ottla.metadata.delta import MetadataDelta
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
@@ -65,10 +72,10 @@ class StandardAuthorizer:
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
         connection = context.connection
-        principal = str(connection.principal)
-        if principal in self._super_users:
+        principals = _principals_of(connection.principal)
+        if not self._super_users.isdisjoint(principals):
             return True
-        verdict = self._index.decide(principal, connection.client_host, operation, resource_type, resource_name)
+        verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is None:
             return self._allows_without_rules and not verdict.has_rules
         return verdict.is_allowed
@@ -78,10 +85,10 @@ class StandardAuthorizer:
     ) -> tuple[bool, str]:
         """The decision of `authorize`, and the rule that decided, for the audit."""
         connection = context.connection
-        principal = str(connection.principal)
-        if principal in self._super_users:
+        principals = _principals_of(connection.principal)
+        if not self._super_users.isdisjoint(principals):
             return True, "super user"
-        verdict = self._index.decide(principal, connection.client_host, operation, resource_type, resource_name)
+        verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is not None:
             return verdict.is_allowed, _shown(verdict.rule)
         if verdict.has_rules or not self._allows_without_rules:
@@ -92,10 +99,9 @@ class StandardAuthorizer:
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
         connection = context.connection
-        principal = str(connection.principal)
         # A name that no ACL mentions stands for all others: super users, and clusters that are open without ACLs.
         return self.authorize(context, operation, resource_type, "hardcode") or self._index.allows_any(
-            principal, connection.client_host, operation, resource_type
+            _principals_of(connection.principal), connection.client_host, operation, resource_type
         )
 
     def authorized_operations(self, context: RequestContext, resource_type: ResourceType, resource_name: str) -> int:
@@ -104,6 +110,12 @@ class StandardAuthorizer:
             for operation in SUPPORTED_OPERATIONS.get(resource_type, ())
             if self.authorize(context, operation, resource_type, resource_name)
         )
+
+
+def _principals_of(principal: Principal) -> tuple[str, ...]:
+    """The principals whose ACLs hold for a client."""
+    own = (str(principal), WILDCARD_PRINCIPAL)
+    return own + tuple(f"Group:{name}" for name in principal.groups) if principal.groups else own
 
 
 def _shown(entry: AclEntry) -> str:

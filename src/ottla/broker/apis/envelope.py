@@ -57,7 +57,7 @@ def handle(
         client_host=_host(memoryview(request.client_host_address)),
         client_port=0,
         connection_id=outer.connection_id,
-        principal=Principal(principal.type, principal.name),
+        principal=Principal(principal.type, principal.name, tuple(principal.groups)),
         authorizer=outer.authorizer,
         quota=outer.quota,
     )

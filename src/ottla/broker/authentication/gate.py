@@ -232,8 +232,8 @@ class SaslGate:
         assert exchange is not None
         if not exchange.is_complete:
             return reply.accepted(token, session_ms=0)
-        principal, earlier = Principal("User", exchange.user), self._session
-        if earlier is not None and earlier.principal != principal:
+        principal, earlier = Principal("User", exchange.user, exchange.groups), self._session
+        if earlier is not None and earlier.principal.name != principal.name:
             raise SaslError(f"Cannot change principals during re-authentication from {earlier.principal}: {principal}")
         now, session_ms = self._clock.monotonic(), self._session_ms(exchange)
         ends = None if session_ms is None else now + session_ms / 1000

@@ -42,6 +42,7 @@ def signed_tokens(settings: ListenerSettings, world: World, fetch: FetchDocument
         skew_seconds=_number(settings, "sasl.oauthbearer.clock.skew.seconds"),
         user_claim=_required(settings, "sasl.oauthbearer.sub.claim.name", "the claim of the user"),
         scope_claim=_required(settings, "sasl.oauthbearer.scope.claim.name", "the claim of scopes"),
+        groups_claim=_groups_claim(settings),
     )
     _ensure_allowed(settings, url)
     timeout_ms = settings.get("sasl.login.read.timeout.ms", OAUTHBEARER)
@@ -72,6 +73,7 @@ def unsecured_tokens(options: Mapping[str, str], settings: ListenerSettings, wor
         skew_seconds=int(skew) // 1000,
         user_claim=options.get("unsecuredValidatorPrincipalClaimName") or "sub",
         scope_claim=options.get("unsecuredValidatorScopeClaimName") or "scope",
+        groups_claim=_groups_claim(settings),
     )
     scopes = tuple(options.get("unsecuredValidatorRequiredScope", "").split())
     return UnsecuredTokens(rules, world.clock, required_scopes=scopes)
@@ -97,6 +99,10 @@ def _audiences(settings: ListenerSettings) -> tuple[str, ...]:
             key=key,
         )
     return value
+
+
+def _groups_claim(settings: ListenerSettings) -> str:
+    return str(settings.node_value("ottla.groups.claim")).strip()
 
 
 def _number(settings: ListenerSettings, name: str) -> int:

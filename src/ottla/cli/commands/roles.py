@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,9 +26,25 @@ __all__ = ["roles"]
 
 TOPIC = "__roles"
 POLL_MS = 500
-_PRINCIPALS = click.option(
-    "--principal", "principals", multiple=True, required=True, metavar="User:NAME", help="May be repeated."
-)
+# The type of the principals that stand for groups.
+GROUP = "Group"
+
+
+def _member_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """--principal and --group, together as `members`."""
+
+    @click.option("--principal", "principals", multiple=True, metavar="User:NAME", help="May be repeated.")
+    @click.option(
+        "--group", "groups", multiple=True, metavar="NAME", help="Of certificates or tokens. May be repeated."
+    )
+    @functools.wraps(command)
+    def with_members(*arguments: Any, principals: tuple[str, ...], groups: tuple[str, ...], **options: Any) -> Any:
+        members = _checked((*principals, *(f"{GROUP}:{name}" for name in groups)))
+        if not members:
+            raise click.UsageError("Missing member: add --principal User:NAME or --group NAME.")
+        return command(*arguments, members=members, **options)
+
+    return with_members
 
 
 @click.group(cls=VerbGroup, default="list", help="Name sets of access rules, and bind them to principals.")
@@ -104,33 +121,29 @@ def delete(session: Session, name: str, yes: bool) -> int:
     return _change(session, name, change)
 
 
-@roles.command("bind", help="Give a role to principals.")
+@roles.command("bind", help="Give a role to principals, or to groups that certificates or tokens name.")
 @click.argument("name")
-@_PRINCIPALS
+@_member_options
 @cluster_options
-def bind(session: Session, name: str, principals: tuple[str, ...]) -> int:
-    wanted = _checked(principals)
-
+def bind(session: Session, name: str, members: tuple[str, ...]) -> int:
     def change(known: dict[str, Role]) -> Role:
         role = _find(known, name)
-        return role._replace(members=tuple(dict.fromkeys((*role.members, *wanted))))
+        return role._replace(members=tuple(dict.fromkeys((*role.members, *members))))
 
     return _change(session, name, change)
 
 
-@roles.command("unbind", help="Remove a role from principals, with the ACLs that it gave them.")
+@roles.command("unbind", help="Remove a role from principals or groups, with the ACLs that it gave them.")
 @click.argument("name")
-@_PRINCIPALS
+@_member_options
 @cluster_options
-def unbind(session: Session, name: str, principals: tuple[str, ...]) -> int:
-    gone = _checked(principals)
-
+def unbind(session: Session, name: str, members: tuple[str, ...]) -> int:
     def change(known: dict[str, Role]) -> Role:
         role = _find(known, name)
-        strangers = [principal for principal in gone if principal not in role.members]
+        strangers = [principal for principal in members if principal not in role.members]
         if strangers:
             raise Failure(f"The role {name!r} is not bound to {', '.join(strangers)}.")
-        return role._replace(members=tuple(member for member in role.members if member not in gone))
+        return role._replace(members=tuple(member for member in role.members if member not in members))
 
     return _change(session, name, change)
 

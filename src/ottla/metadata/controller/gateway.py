@@ -29,6 +29,7 @@ class Caller(NamedTuple):
     client_id: str | None
     # True if the client has logged in with a delegation token.
     is_token_authenticated: bool = False
+    groups: tuple[str, ...] = ()
 
 
 class ControllerContext(NamedTuple):

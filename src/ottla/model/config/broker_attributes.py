@@ -220,6 +220,8 @@ class BrokerAttributes:
     ottla_audit_file_count: int
     ottla_audit_read_sample: int
     ottla_audit_topic: bool
+    ottla_groups_certificate_attribute: str
+    ottla_groups_claim: str
     ottla_log_format: str
     ottla_log_scrub_bytes_per_second: int
     ottla_log_scrub_interval_ms: int

@@ -43,6 +43,13 @@ OWN_KEYS: Final = {
                   "Files of each stream of the audit that are kept."),
         ConfigKey("ottla.audit.read.sample", INT, 100, at_least(1), LOW, READ_ONLY, HONOURED,
                   "One of so many allowed reads is written to the audit (ottla.audit.authorization=all)."),
+        ConfigKey("ottla.groups.certificate.attribute", STRING, "", OneOf("", "CN", "O", "OU", "DC", "UID"),
+                  MEDIUM, READ_ONLY, HONOURED,
+                  "Part of a client certificate's subject that names the groups of the client, for example OU; empty "
+                  "means none. ACLs and roles of Group:<name> hold for the members of a group."),
+        ConfigKey("ottla.groups.claim", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Claim of OAUTHBEARER tokens that lists the groups of the client, for example groups; empty means "
+                  "none."),
         ConfigKey("super.users", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Principals that may do everything, separated by semicolons: User:alice;User:bob."),
         ConfigKey("allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,

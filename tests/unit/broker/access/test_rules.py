@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.access.rules import AclIndex
 from ottla.metadata.image import AclEntry
-from ottla.model.access import Operation, PatternType, Permission, ResourceType
+from ottla.model.access import WILDCARD_PRINCIPAL, Operation, PatternType, Permission, ResourceType
 
 ALICE, BOB = "User:alice", "User:bob"
 
@@ -30,7 +30,7 @@ def allows(*rules: AclEntry, principal: str = ALICE, host: str = "10.0.0.1", ope
     index = AclIndex()
     for each in rules:
         index.add(each)
-    return index.decide(principal, host, operation, ResourceType.TOPIC, name).is_allowed
+    return index.decide((principal, WILDCARD_PRINCIPAL), host, operation, ResourceType.TOPIC, name).is_allowed
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_any_resource_of_a_type(rules: list[AclEntry], expected: bool) -> None:
     index = AclIndex()
     for each in rules:
         index.add(each)
-    assert index.allows_any(ALICE, "10.0.0.1", Operation.READ, ResourceType.TOPIC) is expected
+    assert index.allows_any((ALICE, WILDCARD_PRINCIPAL), "10.0.0.1", Operation.READ, ResourceType.TOPIC) is expected
 
 
 def test_the_index_decides_as_a_look_at_every_rule_does() -> None:
@@ -120,7 +120,7 @@ def test_the_index_decides_as_a_look_at_every_rule_does() -> None:
             principal, host = random.choice((ALICE, BOB)), random.choice(("10.0.0.1", "10.0.0.2"))
             operation = random.choice(list(Operation)[3:])
             kind = random.choice((ResourceType.TOPIC, ResourceType.GROUP))
-            verdict = index.decide(principal, host, operation, kind, name)
+            verdict = index.decide((principal, WILDCARD_PRINCIPAL), host, operation, kind, name)
             assert (verdict.is_allowed, verdict.has_rules) == model(rules, principal, host, operation, kind, name)
 
 

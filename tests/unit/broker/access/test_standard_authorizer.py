@@ -185,3 +185,31 @@ def test_the_removal_of_an_acl_leaves_its_neighbours() -> None:
     restarted.start(replayed_at_once)
     for authorizer in (following, restarted):
         assert [may_read(authorizer, user, "t") for user in ("alice", "bob", "carol")] == [True, False, True]
+
+
+def test_acls_of_groups_hold_for_their_members() -> None:
+    authorizer = StandardAuthorizer(config(super_users="User:root;Group:owners"))
+    rule, denial = allowing(1, "orders", "x"), allowing(2, "orders", "x")
+    rule.principal, denial.principal, denial.permission_type = "Group:staff", "Group:interns", 2
+    _, image = replayed(MetadataImage(cluster_id="c"), rule, denial)
+    authorizer.start(image)
+
+    def may(*groups: str, topic: str = "orders") -> bool:
+        asking = context("alice", authorizer)
+        asking.connection.identify(Principal("User", "alice", groups))
+        is_allowed = authorizer.authorize(asking, Operation.READ, ResourceType.TOPIC, topic)
+        assert authorizer.explain(asking, Operation.READ, ResourceType.TOPIC, topic)[0] is is_allowed
+        assert authorizer.authorize_by_resource_type(asking, Operation.READ, ResourceType.TOPIC) is (
+            is_allowed or (topic == "secrets" and "staff" in groups)
+        )
+        return is_allowed
+
+    assert may("staff", "others")
+    assert not may()
+    assert not may("others")
+    assert not may("staff", topic="secrets")
+    # A denial of one group wins over the right of another.
+    assert not may("staff", "interns")
+    assert may("owners", topic="secrets")
+    # A user of the same name is not a group.
+    assert not authorizer.authorize(context("staff", authorizer), Operation.READ, ResourceType.TOPIC, "orders")

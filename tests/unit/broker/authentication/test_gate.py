@@ -62,6 +62,7 @@ class FakeExchange:
 
     def __init__(self) -> None:
         self.is_complete, self.user, self.expires_ms, self.has_token = False, "", None, False
+        self.groups: tuple[str, ...] = ()
 
     def evaluate(self, token: bytes) -> Any:
         user, _, expires = token.decode().partition(" until ")
