@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.model.ids import TopicPartition, Uuid
@@ -42,6 +42,8 @@ class SimClient:
         self._epochs: dict[tuple[Uuid, int], int] = {}
         self._coordinators: dict[str, Endpoint] = {}
         self._bootstrap = cluster.endpoints
+        # Called with every request and its answer.
+        self.on_answer: Callable[[Message, Message], object] | None = None
 
     async def ask(
         self,
@@ -58,6 +60,8 @@ class SimClient:
             self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms, version_max=version_max)
         )
         assert isinstance(response, answer)
+        if self.on_answer is not None:
+            self.on_answer(request, response)
         return response
 
     async def ask_any(self, request: Message, answer: type[M]) -> M:

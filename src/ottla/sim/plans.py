@@ -40,7 +40,8 @@ class Plan:
     pipelines: int = 0
     # Clients that send what no honest client sends.
     hostiles: int = 0
-    # Clients without rights. With any of them the cluster has an authorizer.
+    # Clients without rights. With any of them the cluster has an authorizer, honest clients are users with ACLs, and
+    # the rights of guests change.
     intruders: int = 0
     churns_topics: bool = True
     groups: int = 1

@@ -37,13 +37,14 @@ from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
 from ottla.sim.workloads.hostile import Hostile
-from ottla.sim.workloads.intrude import SETTINGS as INTRUDERS_SETTINGS
 from ottla.sim.workloads.intrude import Intrude
 from ottla.sim.workloads.moves import Moves
 from ottla.sim.workloads.offsets import CommitOffsets
 from ottla.sim.workloads.pipelines import Pipelines
 from ottla.sim.workloads.produce import Produce
 from ottla.sim.workloads.read_committed import ReadCommitted
+from ottla.sim.workloads.rights import GUARDED, ChangeRights, GiveRights, Guest, report_refusals
+from ottla.sim.workloads.rights import SETTINGS as RIGHTS_SETTINGS
 from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
 from ottla.sim.workloads.transactions import Transact
 from ottla.sim.workloads.workload import Stage, Workload
@@ -106,7 +107,7 @@ def run_plan(
     # Set for the whole cluster, so that it holds for coordinator topics and short-lived topics too.
     settings = {"min.insync.replicas": str(plan.min_insync_replicas), **plan.settings}
     if plan.intruders:
-        settings |= INTRUDERS_SETTINGS
+        settings |= RIGHTS_SETTINGS
     layout = ClusterLayout(
         nodes=plan.nodes,
         controllers=plan.controllers,
@@ -174,14 +175,19 @@ class _Scenario:
         if not self._wait(START_SECONDS_MAX, lambda: cluster.all_serve):
             cluster.report("liveness", f"the cluster did not start: {unhealed_part(cluster)}")
             return False
+        if plan.intruders and not self._prepare(GiveRights(self._stage, "rights"), "rights could not be given"):
+            return False
+        topics = {**plan.topics, GUARDED.topic: 1} if plan.intruders else plan.topics
         configs = (("min.insync.replicas", str(plan.min_insync_replicas)), *plan.topic_configs)
-        create = CreateTopics(
-            self._stage, "admin", plan.topics, replication_factor=plan.replication_factor, configs=configs
-        )
-        self._workloads.append(create)
-        create.start()
-        if not self._wait(TOPICS_SECONDS_MAX, lambda: create.is_done):
-            cluster.report("liveness", "the topics could not be created")
+        create = CreateTopics(self._stage, "admin", topics, replication_factor=plan.replication_factor, configs=configs)
+        return self._prepare(create, "the topics could not be created")
+
+    def _prepare(self, workload: Workload, complaint: str) -> bool:
+        """Runs the workload to its end, before the trouble begins."""
+        self._workloads.append(workload)
+        workload.start()
+        if not self._wait(TOPICS_SECONDS_MAX, lambda: workload.is_done):
+            self._cluster.report("liveness", complaint)
             return False
         return True
 
@@ -190,6 +196,8 @@ class _Scenario:
         workloads = self._make_workloads()
         self._workloads += workloads
         for workload in workloads:
+            if plan.intruders and workload.network == Workload.network:
+                report_refusals(workload.client, self._history)
             workload.start()
         schedule = FaultSchedule(
             self._cluster, self._kernel.random_for("faults"), plan.faults, pause_seconds=plan.fault_pause_seconds
@@ -322,7 +330,15 @@ class _Scenario:
             Intrude(self._stage, f"intruder-{number}", random.choice(self._stage.partitions))
             for number in range(self._plan.intruders)
         ]
-        return [*hostiles, *intruders]
+        return [*hostiles, *intruders, *self._make_guests()]
+
+    def _make_guests(self) -> list[Workload]:
+        if not self._plan.intruders:
+            return []
+        random = self._kernel.random_for("scenario, rights")
+        administrator = ChangeRights(self._stage, "administrator", pause_seconds=random.choice((0.2, 1.0)))
+        guests = [Guest(self._stage, f"guest-{number}", administrator) for number in range(random.choice((1, 2)))]
+        return [administrator, *guests]
 
     def _make_pipelines(self) -> list[Workload]:
         random = self._kernel.random_for("scenario, pipelines")

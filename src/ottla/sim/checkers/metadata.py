@@ -87,7 +87,7 @@ class _Publisher:
 
 
 def fingerprint(image: MetadataImage) -> int:
-    """A hash of the image's partitions and brokers; equal images have equal fingerprints."""
+    """A hash of the image's partitions, brokers and rights; equal images have equal fingerprints."""
     topics = tuple(
         sorted(
             (topic.topic_id.bytes, tuple(sorted((index, tuple(row)) for index, row in topic.partitions.items())))
@@ -98,4 +98,5 @@ def fingerprint(image: MetadataImage) -> int:
         (broker_id, broker.broker_epoch, broker.fenced, broker.in_controlled_shutdown)
         for broker_id, broker in sorted(image.brokers.items())
     )
-    return hash((image.epoch, topics, brokers, image.producer_ids.next_producer_id))
+    rights = (tuple(sorted(image.acls.ids)), tuple(sorted(image.scram)))
+    return hash((image.epoch, topics, brokers, rights, image.producer_ids.next_producer_id))

@@ -1,18 +1,18 @@
 """A client without rights: it asks for records, groups and topics, and writes, in a cluster with ACLs.
 
-Nodes and honest clients are a super user. Connections from the network of intruders have a principal that no ACL names,
-so every answer to them has to be a refusal, also while nodes are killed.
+Connections from the network of intruders have a principal that no ACL names (`rights`), so every answer to them has to
+be a refusal, also while nodes are killed.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.broker.context import ConnectionContext, Principal
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.sim.tasks import sleep
+from ottla.sim.workloads.rights import INTRUDERS_NETWORK
 from ottla.sim.workloads.workload import Stage, Workload
 from ottla.wire.message import Message, Structure
 from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -28,22 +28,11 @@ from ottla.wire.peers import PeerUnreachable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["INTRUDERS_NETWORK", "SETTINGS", "Intrude", "by_network"]
+__all__ = ["Intrude"]
 
-INTRUDERS_NETWORK = "10.0.9."
 RULE = "nothing without rights"
-SETTINGS = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-    "principal.builder.class": "ottla.sim.workloads.intrude.by_network",
-}
 # Records by topic names have no place in newer versions.
 _NAMES_VERSION_MAX = 12
-
-
-def by_network(connection: ConnectionContext, principal: Principal) -> Principal:
-    is_intruder = connection.client_host.startswith(INTRUDERS_NETWORK)
-    return Principal("User", "intruder") if is_intruder else principal
 
 
 class Intrude(Workload):
