@@ -30,6 +30,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.kafka.passwords import PlainUsers
 from tests.support import jars
 from tests.support.brokers import CLUSTER_ID, free_ports
 from tests.support.java import java_command
@@ -47,6 +48,8 @@ PLUG_INS = {
     "kafka.api.GroupEndToEndAuthorizationTest$GroupPrincipalBuilder": "tests.kafka.principals.groups",
     "kafka.api.PlaintextEndToEndAuthorizationTest$TestClientPrincipalBuilder": "tests.kafka.principals.client",
     "kafka.api.PlaintextEndToEndAuthorizationTest$TestServerPrincipalBuilder": "tests.kafka.principals.server",
+    "kafka.api.SaslPlainSslEndToEndAuthorizationTest$TestPrincipalBuilder": "tests.kafka.principals.plain_users",
+    "kafka.api.SaslPlainSslEndToEndAuthorizationTest$TestServerCallbackHandler": "tests.kafka.passwords.PlainUsers",
     "kafka.api.SslAdminIntegrationTest$TestPrincipalBuilder": "tests.kafka.principals.admin_by_certificate",
     "kafka.api.SslAdminIntegrationTest$TestableStandardAuthorizer": STANDARD_AUTHORIZER,
     "kafka.api.SslEndToEndAuthorizationTest$TestPrincipalBuilder": "tests.kafka.principals.by_certificate",
@@ -191,7 +194,12 @@ def listeners_of(directory: Path) -> dict[str, str]:
 def with_own_plug_in(line: str) -> str:
     """A Java class cannot run inside our node: its part is played by one of Python."""
     key, _, name = line.strip().partition("=")
-    is_plug_in = key.endswith(("principal.builder.class", "authorizer.class.name"))
+    if key == "sasl.client.callback.handler.class":
+        return ""
+    if 'username="plain-admin" password=""' in line:
+        # The class would give it.
+        return line.replace('password=""', f'password="{PlainUsers.PASSWORDS["plain-admin"]}"')
+    is_plug_in = key.endswith(("principal.builder.class", "authorizer.class.name", "server.callback.handler.class"))
     return f"{key}={PLUG_INS.get(name, name)}\n" if is_plug_in else line
 
 

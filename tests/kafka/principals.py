@@ -14,6 +14,7 @@ __all__ = [
     "client",
     "group_by_listener",
     "groups",
+    "plain_users",
     "server",
     "unauthorized",
 ]
@@ -53,6 +54,12 @@ def groups(connection: ConnectionContext, principal: Principal) -> Principal:
     if principal == ANONYMOUS:
         return principal
     return Principal("Group", "testGroup" if principal.name == "scram-user" else principal.name)
+
+
+def plain_users(connection: ConnectionContext, principal: Principal) -> Principal:
+    del connection
+    names = {"plain-admin": "admin", "plain-user": "user"}
+    return Principal("User", names[principal.name]) if principal.name in names else ANONYMOUS
 
 
 def group_by_listener(connection: ConnectionContext, principal: Principal) -> Principal:

@@ -105,7 +105,8 @@ public final class NamedListeners {
         KafkaConfig config = brokers.values().iterator().next();
         Map<String, Object> settings = new LinkedHashMap<>();
         config.originals().forEach((key, value) -> {
-            if (key.startsWith("ssl.") && !key.equals("ssl.client.auth")) settings.put(key, value);
+            boolean isClients = key.startsWith("ssl.") && !key.equals("ssl.client.auth");
+            if (isClients || key.equals("sasl.client.callback.handler.class")) settings.put(key, value);
         });
         settings.put("security.protocol", config.interBrokerSecurityProtocol().name);
         if (config.interBrokerSecurityProtocol().name.startsWith("SASL_")) {

@@ -72,6 +72,7 @@ public final class Shells {
         Mockito.when(broker.authorizerPlugin()).thenAnswer(i -> plugin(config));
         kafka.server.KafkaApis apis = Mockito.mock(kafka.server.KafkaApis.class, Mockito.withSettings().stubOnly());
         Mockito.when(apis.authorizerPlugin()).thenAnswer(i -> plugin(config));
+        Mockito.when(apis.metadataCache()).thenReturn(cache);
         Mockito.when(broker.dataPlaneRequestProcessor()).thenReturn(apis);
         Credentials credentials = new Credentials(admin);
         var tokens = credentials.tokens();
