@@ -8,7 +8,7 @@ depend on rights (offsets, times, sizes, sentences) is blanked out.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from ottla.model.access import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, Pa
 from ottla.model.ids import Uuid
 from ottla.records.build import build_batch
 from ottla.records.record import Record
-from ottla.wire.api import API_SPECS
+from ottla.wire.api import API_SPECS, ApiSpec
 from ottla.wire.message import Structure
 from ottla.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -39,7 +39,7 @@ from tests.support.authorization_of_switched_off import switched_off_questions
 from tests.support.authorization_requests import ABSENT_ID, Question, questions
 from tests.support.raw_client import ConnectionClosed, RawClient
 
-__all__ = ["LISTENERS", "SETTINGS", "Places", "play"]
+__all__ = ["LISTENERS", "SETTINGS", "Places", "play", "play_forwarded"]
 
 CLIENT = "User:client"
 LISTENERS = ("NODES", "CLIENTS", "CONTROLLER", "CONTROLLERFORCLIENTS")
@@ -146,6 +146,19 @@ def play(places: Places) -> dict[str, Any]:
         player.close()
 
 
+def play_forwarded(places: Places, apis: Collection[int]) -> dict[str, Any]:
+    """The same for questions to a broker that forwards the requests of these APIs."""
+    player = _Player(places)
+    try:
+        player.make_topics()
+        player.play_questions(
+            lambda question: not question.at_controller and _spec(question).key in apis,
+        )
+        return player.answers
+    finally:
+        player.close()
+
+
 class _Player:
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -166,13 +179,16 @@ class _Player:
 
     def play(self) -> dict[str, Any]:
         self.prepare()
+        self.play_questions(lambda question: True)
+        return {label: {"answers": kept["answers"], "sets": kept["sets"]} for label, kept in self.answers.items()}
+
+    def play_questions(self, is_wanted: Callable[[Question], bool]) -> None:
         for name, rules in _sets():
             self.give(rules)
             by_id = [*(self.ids[topic] for topic in ("topic", "other")), ABSENT_ID]
             for question in chain(switched_off_questions(by_id), questions(self.ids, self.records, self.transactional)):
-                if question.only is None or name in question.only:
+                if is_wanted(question) and (question.only is None or name in question.only):
                     self.ask(name, question)
-        return {label: {"answers": kept["answers"], "sets": kept["sets"]} for label, kept in self.answers.items()}
 
     def close(self) -> None:
         for client in (self.node, *self.clients.values()):
@@ -264,7 +280,7 @@ class _Player:
     # -- questions -------------------------------------------------------------------------------------------------
 
     def ask(self, name: str, question: Question) -> None:
-        spec = next(spec for spec in API_SPECS.values() if spec.name == question.api)
+        spec = _spec(question)
         last = min(question.last, _LAST_OF_4_3.get(spec.key, spec.request_max_version), spec.request_max_version)
         versions = range(question.first, last + 1) if name in ("nothing", "everything") else (last,)
         for version in versions:
@@ -312,6 +328,10 @@ class _Player:
         if name in _SAID:
             return "said" if value else value
         return value
+
+
+def _spec(question: Question) -> ApiSpec:
+    return next(spec for spec in API_SPECS.values() if spec.name == question.api)
 
 
 def _codes(response: Any) -> list[int]:

@@ -25,9 +25,11 @@ class ConnectionClosed(Exception):
 class RawClient:
     """Speaks to one broker over one connection, blocking."""
 
-    def __init__(self, bootstrap: str, *, client_id: str | None = "raw", timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self, bootstrap: str, *, client_id: str | None = "raw", timeout_seconds: float = 30.0, source: str = ""
+    ) -> None:
         host, _, port = bootstrap.split(",")[0].rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds)
+        self.socket = socket.create_connection((host, int(port)), timeout=timeout_seconds, source_address=(source, 0))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._client_id = client_id
         self._correlation_id = 0
