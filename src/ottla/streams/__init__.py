@@ -52,7 +52,7 @@ from ottla.streams.state import Stores, StoreSpecification, StoreType
 from ottla.streams.topology import Topology
 
 if TYPE_CHECKING:
-    from ottla.streams.runtime import Application, State
+    from ottla.streams.runtime import Application, State, UncaughtExceptionResponse
 
 __all__ = [
     "Application",
@@ -112,6 +112,7 @@ __all__ = [
     "Topology",
     "TopologyError",
     "TopologyTestDriver",
+    "UncaughtExceptionResponse",
     "UnlimitedWindows",
     "ValueAndTimestamp",
     "Window",
@@ -122,7 +123,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Running applications need Arrow; topologies and their tests do not."""
-    if name in ("Application", "State"):
+    if name in ("Application", "State", "UncaughtExceptionResponse"):
         from ottla.streams import runtime
 
         return getattr(runtime, name)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-__all__ = ["FailedProcessingError", "MissingSourceTopicError", "StoreNotFoundError", "StreamsError", "TopologyError"]
+__all__ = [
+    "FailedProcessingError",
+    "MissingSourceTopicError",
+    "ShutdownRequestedError",
+    "StoreNotFoundError",
+    "StreamsError",
+    "TopologyError",
+]
 
 
 class StreamsError(Exception):
@@ -11,6 +18,10 @@ class StreamsError(Exception):
 
 class FailedProcessingError(StreamsError):
     """A record could not be read, processed or written, and its exception handler chose to fail."""
+
+
+class ShutdownRequestedError(StreamsError):
+    """Another instance of the application has asked all of them to end."""
 
 
 class MissingSourceTopicError(StreamsError):

@@ -1,5 +1,5 @@
 """Applications: topologies that run on Spark. See README.md."""
 
-from ottla.streams.runtime.application import Application, State
+from ottla.streams.runtime.application import Application, State, UncaughtExceptionResponse
 
-__all__ = ["Application", "State"]
+__all__ = ["Application", "State", "UncaughtExceptionResponse"]

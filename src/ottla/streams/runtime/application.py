@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Self
 
-from ottla.streams.errors import StreamsError
+from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.control import ControlServer
+from ottla.streams.runtime.control import ControlServer, error_of_report
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
 from ottla.streams.runtime.prepare import Prepared, prepare, remove_surplus_members
+from ottla.streams.runtime.shutdown import announce_shutdown
 from ottla.streams.runtime.spark_job import run_on_spark, run_worker
 from ottla.streams.topology.topology import Topology
 
-__all__ = ["Application", "State"]
+__all__ = ["Application", "State", "UncaughtExceptionResponse"]
+
+_log = logging.getLogger(__name__)
 
 
 class State(Enum):
@@ -27,8 +31,23 @@ class State(Enum):
     REBALANCING = "REBALANCING"
     RUNNING = "RUNNING"
     PENDING_SHUTDOWN = "PENDING_SHUTDOWN"
+    PENDING_ERROR = "PENDING_ERROR"
     NOT_RUNNING = "NOT_RUNNING"
     ERROR = "ERROR"
+
+
+class UncaughtExceptionResponse(Enum):
+    """What follows from an error of a worker (`StreamThreadExceptionResponse` of Kafka Streams)."""
+
+    # The worker begins again.
+    REPLACE_THREAD = "REPLACE_THREAD"
+    # This instance ends; the others take its tasks.
+    SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
+    # All instances end.
+    SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
+
+
+UncaughtExceptionHandler = Callable[[BaseException], UncaughtExceptionResponse]
 
 
 _ENDED = (State.NOT_RUNNING, State.ERROR)
@@ -67,6 +86,9 @@ class Application:
         self._context: Any = None
         self._thread: threading.Thread | None = None
         self._instance: Instance | None = None
+        self._handler: UncaughtExceptionHandler = lambda _: UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        self._asks_shutdown = False
+        self._is_paused = False
 
     @property
     def state(self) -> State:
@@ -75,6 +97,25 @@ class Application:
     def set_state_listener(self, listener: Callable[[State, State], None]) -> None:
         """Called with the new and the old state, from threads of the application."""
         self._listener = listener
+
+    def set_uncaught_exception_handler(self, handler: UncaughtExceptionHandler) -> None:
+        """Called with the error of a worker that failed; without a handler this instance ends."""
+        self._handler = handler
+
+    def pause(self) -> None:
+        """Workers stop reading; they keep their tasks and stay in the group. Also before `start`."""
+        self._is_paused = True
+        if self._control is not None:
+            self._control.pause_workers()
+
+    def resume(self) -> None:
+        self._is_paused = False
+        if self._control is not None:
+            self._control.resume_workers()
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
 
     def start(self) -> None:
         if self._state is not State.CREATED:
@@ -91,7 +132,8 @@ class Application:
     def wait_running(self, timeout: float | None = None) -> None:
         """Waits until all workers process records. Raises StreamsError if the application ends instead."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._state not in (State.CREATED, State.REBALANCING), timeout):
+            waiting = (State.CREATED, State.REBALANCING, State.PENDING_ERROR)
+            if not self._changed.wait_for(lambda: self._state not in waiting, timeout):
                 raise StreamsError(f"The application is still {self._state.value} after {timeout} s.")
         self._raise_failure()
 
@@ -102,13 +144,17 @@ class Application:
         self._raise_failure()
         return ended
 
-    def close(self, timeout: float | None = 60.0) -> bool:
-        """Lets workers commit and stop; after the time-out their Spark tasks are cancelled. True if all stopped."""
+    def close(self, timeout: float | None = 60.0, *, leave_group: bool = True) -> bool:
+        """Lets workers commit and stop; after the time-out their Spark tasks are cancelled. True if all stopped.
+
+        With `leave_group=False` the group keeps their tasks for them until `session.timeout.ms`: a restart of this
+        instance moves no task.
+        """
         if self._state in (State.CREATED, *_ENDED):
             return True
         self._set_state(State.PENDING_SHUTDOWN)
         if self._control is not None:
-            self._control.stop_workers()
+            self._control.stop_workers(leave_group=leave_group)
         assert self._thread is not None
         self._thread.join(timeout)
         stopped = not self._thread.is_alive()
@@ -135,6 +181,8 @@ class Application:
             self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
             asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
             self._control = ControlServer(self._on_report, self._control_host)
+            if self._is_paused:
+                self._control.pause_workers()
             if self._state is State.PENDING_SHUTDOWN:
                 return
             results = self._on_threads(prepared) if self._runs_on == "threads" else self._on_spark(prepared)
@@ -143,8 +191,10 @@ class Application:
                     f"Another instance of {self.config.application_id} has the same group.instance.id, or a copy of "
                     "the same state directory; every instance needs its own."
                 )
+            if self._asks_shutdown:
+                asyncio.run(announce_shutdown(self.config, prepared.plan, self._identities()[0]))
         except BaseException as error:  # noqa: BLE001
-            if self._state is not State.PENDING_SHUTDOWN:
+            if self._state is not State.PENDING_SHUTDOWN and self._failure is None:
                 self._failure = error
         finally:
             if self._control is not None:
@@ -199,7 +249,9 @@ class Application:
             raise failures[0]
         return results
 
-    def _on_report(self, report: dict[str, Any]) -> None:
+    def _on_report(self, report: dict[str, Any]) -> str | None:
+        if report["state"] == "failed":
+            return self._on_failure(report)
         with self._changed:
             self._reports[report["worker"]] = report
             all_run = len(self._reports) == self.config.workers and all(
@@ -209,6 +261,27 @@ class Application:
             self._set_state(State.RUNNING)
         elif not all_run and self._state is State.RUNNING:
             self._set_state(State.REBALANCING)
+        return None
+
+    def _on_failure(self, report: dict[str, Any]) -> str:
+        """The order for a worker that failed."""
+        error = error_of_report(report)
+        response = UncaughtExceptionResponse.SHUTDOWN_CLIENT
+        if not isinstance(error, ShutdownRequestedError):
+            try:
+                response = self._handler(error)
+            except Exception as failure:  # noqa: BLE001
+                error = failure
+        _log.error("Worker %s has failed (%s): %r", report["worker"], response.value, error, exc_info=error)
+        if response is UncaughtExceptionResponse.REPLACE_THREAD:
+            return "replace"
+        if self._state is not State.PENDING_SHUTDOWN:
+            self._failure = self._failure or error
+            self._asks_shutdown = self._asks_shutdown or response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION
+            self._set_state(State.PENDING_ERROR)
+        assert self._control is not None
+        self._control.stop_workers()
+        return "end"
 
     def _set_state(self, state: State) -> None:
         with self._changed:

@@ -33,6 +33,8 @@ class MemberNote:
     fingerprint: str
     # Tasks whose state the member has on its disk or keeps as standby.
     held: tuple[str, ...] = ()
+    # True if all instances are to end.
+    asks_shutdown: bool = False
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -41,6 +43,7 @@ class MemberNote:
                 "transactional.id": self.transactional_id,
                 "fingerprint": self.fingerprint,
                 "held": self.held,
+                "shutdown": self.asks_shutdown,
             }
         ).encode()
 
@@ -52,6 +55,7 @@ class MemberNote:
             transactional_id=str(content.get("transactional.id", "")),
             fingerprint=str(content.get("fingerprint", "")),
             held=tuple(content.get("held", ())),
+            asks_shutdown=bool(content.get("shutdown", False)),
         )
 
 
@@ -67,6 +71,8 @@ class AssignmentNote:
     is_complete: bool = True
     # Why the member gets no tasks.
     refusal: str = ""
+    # True if an instance has asked all of them to end.
+    is_shutdown: bool = False
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -75,6 +81,7 @@ class AssignmentNote:
                 "alive": sorted(self.alive),
                 "complete": self.is_complete,
                 "refusal": self.refusal,
+                "shutdown": self.is_shutdown,
             }
         ).encode()
 
@@ -86,6 +93,7 @@ class AssignmentNote:
             alive=frozenset(content.get("alive", ())),
             is_complete=bool(content.get("complete", True)),
             refusal=str(content.get("refusal", "")),
+            is_shutdown=bool(content.get("shutdown", False)),
         )
 
 
@@ -110,7 +118,9 @@ class TaskAssignor:
         *,
         standbys: int = 0,
         held: Callable[[], Iterable[str]] = tuple,
+        asks_shutdown: bool = False,
     ) -> None:
+        self._asks_shutdown = asks_shutdown
         self._plan = plan
         self._identity = identity
         self._standbys = standbys
@@ -126,6 +136,7 @@ class TaskAssignor:
             transactional_id=self._identity.transactional_id,
             fingerprint=self._fingerprint,
             held=tuple(self._held()),
+            asks_shutdown=self._asks_shutdown,
         ).encode()
 
     def on_assignment(self, _partitions: Sequence[TopicPartition], data: bytes, _generation: int) -> None:
@@ -161,6 +172,7 @@ class TaskAssignor:
                 alive=alive,
                 is_complete=is_complete,
                 refusal="" if member in given else _REFUSAL,
+                is_shutdown=any(note.asks_shutdown for note in notes.values()),
             )
             for member in members
         }

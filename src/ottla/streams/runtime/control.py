@@ -1,21 +1,27 @@
-"""The line between an application and its workers: workers report, the application tells them to stop.
+"""The line between an application and its workers: workers report, the application tells them what to do.
 
-A worker whose application is gone sees the end of the connection, commits, and stops.
+A worker whose application is gone sees the end of the connection, commits, and stops. A worker that failed reports its
+error and waits for the decision of the application: to begin again, or to end.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import json
+import pickle
 import secrets
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Control", "ControlAddress", "ControlServer"]
+from ottla.streams.errors import StreamsError
+
+__all__ = ["Control", "ControlAddress", "ControlServer", "error_of_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +33,27 @@ class ControlAddress:
 
 
 class ControlServer:
-    """In the process of the application. `on_report` is called from threads of the server."""
+    """In the process of the application. `on_report` is called from threads of the server; it may return an order."""
 
-    def __init__(self, on_report: Callable[[dict[str, Any]], None], host: str = "127.0.0.1") -> None:
+    def __init__(self, on_report: Callable[[dict[str, Any]], str | None], host: str = "127.0.0.1") -> None:
         self._on_report = on_report
         self._socket = socket.create_server((host, 0))
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        self._is_stopping = False
+        # What workers that connect later are told: "stop" or "stay", "pause".
+        self._orders: list[str] = []
         self.address = ControlAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         threading.Thread(target=self._accept, name="streams-control", daemon=True).start()
 
-    def stop_workers(self) -> None:
-        with self._lock:
-            self._is_stopping = True
-            for connection in self._connections:
-                with contextlib.suppress(OSError):
-                    connection.sendall(b"stop\n")
+    def stop_workers(self, *, leave_group: bool = True) -> None:
+        """Workers commit and end. Those that do not leave the group keep their tasks until their session ends."""
+        self._tell("stop" if leave_group else "stay", replaces=())
+
+    def pause_workers(self) -> None:
+        self._tell("pause", replaces=("resume",))
+
+    def resume_workers(self) -> None:
+        self._tell("resume", replaces=("pause",))
 
     def close(self) -> None:
         with self._lock:
@@ -51,6 +61,13 @@ class ControlServer:
             for connection in self._connections:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
+
+    def _tell(self, order: str, *, replaces: tuple[str, ...]) -> None:
+        with self._lock:
+            self._orders = [one for one in self._orders if one not in replaces] + [order]
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.sendall(f"{order}\n".encode())
 
     def _accept(self) -> None:
         while True:
@@ -66,11 +83,13 @@ class ControlServer:
                 return
             with self._lock:
                 self._connections.add(connection)
-                if self._is_stopping:
-                    connection.sendall(b"stop\n")
+                for order in self._orders:
+                    connection.sendall(f"{order}\n".encode())
             try:
                 for line in lines:
-                    self._on_report(json.loads(line))
+                    answer = self._on_report(json.loads(line))
+                    if answer is not None:
+                        connection.sendall(f"{answer}\n".encode())
             except (OSError, ValueError):
                 return
             finally:
@@ -83,7 +102,11 @@ class Control:
 
     def __init__(self, address: ControlAddress) -> None:
         self._address = address
+        self._decisions: asyncio.Queue[str] = asyncio.Queue()
         self.is_stopped = False
+        self.is_paused = False
+        # False if the worker is to stay a member of its group when it stops, because it is started again soon.
+        self.leaves_group = True
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(self._address.host, self._address.port)
@@ -94,6 +117,17 @@ class Control:
         if not self._writer.is_closing():
             self._writer.write(f"{json.dumps(content)}\n".encode())
 
+    async def is_to_begin_again(self, worker: int, error: Exception) -> bool:
+        """Reports the failure of a worker; True if the application wants it to begin again."""
+        try:
+            content = base64.b64encode(pickle.dumps(error)).decode()
+        except Exception:  # noqa: BLE001
+            # The exception holds what cannot be sent; its text is enough.
+            content = ""
+        text = "".join(traceback.format_exception(error))
+        self.report({"worker": worker, "state": "failed", "error": content, "text": text})
+        return await self._decisions.get() == "replace"
+
     async def close(self) -> None:
         self._listening.cancel()
         with contextlib.suppress(OSError):
@@ -102,5 +136,29 @@ class Control:
 
     async def _listen(self) -> None:
         with contextlib.suppress(OSError):
-            await self._reader.readline()
+            while line := await self._reader.readline():
+                self._obey(line.strip().decode())
         self.is_stopped = True
+        self._decisions.put_nowait("end")
+
+    def _obey(self, order: str) -> None:
+        if order in ("pause", "resume"):
+            self.is_paused = order == "pause"
+        elif order in ("stop", "stay"):
+            self.is_stopped = True
+            self.leaves_group = order == "stop"
+        else:
+            self._decisions.put_nowait(order)
+
+
+def error_of_report(report: dict[str, Any]) -> BaseException:
+    """The error of a worker that failed, as it was raised there if it could be sent."""
+    text = str(report.get("text", ""))
+    try:
+        error = pickle.loads(base64.b64decode(report["error"]))
+    except Exception:  # noqa: BLE001
+        return StreamsError(f"A worker has failed:\n{text}")
+    if isinstance(error, BaseException):
+        error.add_note(f"In worker {report['worker']}:\n{text}")
+        return error
+    return StreamsError(f"A worker has failed:\n{text}")

@@ -33,10 +33,14 @@ def run_worker(
         control = Control(address)
         await control.open()
         try:
-            worker = Worker(
-                prepared.topology, config, prepared.plan, identity, local_states(prepared, config, identity)
-            )
-            return await worker.run(lambda: control.is_stopped, control.report)
+            while True:
+                states = local_states(prepared, config, identity)
+                worker = Worker(prepared.topology, config, prepared.plan, identity, states)
+                try:
+                    return await worker.run(control)
+                except Exception as error:  # noqa: BLE001
+                    if not await control.is_to_begin_again(identity.number, error):
+                        return {**worker.statistics, "state": "failed"}
         finally:
             await control.close()
 

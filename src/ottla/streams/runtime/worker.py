@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
@@ -27,7 +27,7 @@ from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.producer.transaction_errors import ErrorClass, error_class
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.streams.errors import StreamsError
+from ottla.streams.errors import MissingSourceTopicError, ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.departed import end_transactions_of_departed
@@ -41,7 +41,7 @@ from ottla.streams.runtime.writer import RecordWriter
 from ottla.streams.state.specification import StoreKind
 from ottla.streams.topology.topology import Topology
 
-__all__ = ["Worker"]
+__all__ = ["Worker", "WorkerControl"]
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +50,22 @@ _BUFFER_BYTES = 128 * 1024 * 1024
 # An assignment in which tasks wait for their old workers is asked for again after this time.
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
+_SOURCES_SECONDS = 10.0
+
+
+class WorkerControl(Protocol):
+    """What a worker hears from its application, and how it reports."""
+
+    @property
+    def is_stopped(self) -> bool: ...
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    @property
+    def leaves_group(self) -> bool: ...
+
+    def report(self, content: dict[str, Any]) -> None: ...
 
 
 class _NotMember(Exception):
@@ -84,9 +100,13 @@ class Worker(RebalanceListener):
         # True if uncommitted work must be forgotten before the next step.
         self._must_begin_again = False
         self._is_closing = False
+        self._is_paused = False
         self._due = 0.0
         self._purge_due = 0.0
         self._complete_due = 0.0
+        self._sources_due = 0.0
+        # Topics that were missing at the last look.
+        self._gone: set[str] = set()
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
         self._told: tuple[str, int] = ("", 0)
@@ -99,16 +119,17 @@ class Worker(RebalanceListener):
             "state": "starting",
         }
 
-    async def run(self, should_stop: Callable[[], bool], report: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    async def run(self, control: WorkerControl) -> dict[str, Any]:
         """Works until it is stopped, or until another worker has its identity."""
         self._cluster = Cluster(self._config.client)
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
-        is_fenced = False
+        report, is_fenced = control.report, False
         try:
             await self._open()
             self._report(report, "rebalancing")
-            while not should_stop():
+            while not control.is_stopped:
+                self._set_paused(control.is_paused)
                 await self._guarded_step(report)
             await self._leave()
             self._report(report, "stopped")
@@ -118,7 +139,7 @@ class Worker(RebalanceListener):
             is_fenced = True
             self._report(report, "fenced")
         finally:
-            await self._close(leaves_group=not is_fenced)
+            await self._close(leaves_group=control.leaves_group and not is_fenced)
         return dict(self.statistics)
 
     # Start and end.
@@ -218,6 +239,10 @@ class Worker(RebalanceListener):
         note = self._assignor.note
         if note.refusal:
             raise StreamsError(note.refusal)
+        if note.is_shutdown:
+            raise ShutdownRequestedError(
+                f"An instance of {self._config.application_id} has failed and asked all instances to end."
+            )
         now = asyncio.get_running_loop().time()
         self._complete_due = 0.0 if note.is_complete else now + _COMPLETE_SECONDS
         for place in partitions:
@@ -296,10 +321,20 @@ class Worker(RebalanceListener):
             self._tasks.add(active)
             for place, offset in active.starts.items():
                 self._consumer.seek(place, offset)
-                self._consumer.resume(place)
+                if not self._is_paused:
+                    self._consumer.resume(place)
         self.statistics["restored"] = self._opener.restored
 
     # The loop.
+
+    def _set_paused(self, is_paused: bool) -> None:
+        """A paused worker stays a member of its group and keeps its tasks, but reads and punctuates nothing."""
+        if is_paused == self._is_paused:
+            return
+        self._is_paused = is_paused
+        assert self._consumer is not None
+        places = [place for active in self._tasks for place in task_places(active.planned)]
+        (self._consumer.pause if is_paused else self._consumer.resume)(*places)
 
     async def _guarded_step(self, report: Callable[[dict[str, Any]], None]) -> None:
         """A step. After a failure of the cluster or of the membership the tasks begin again from the last commit."""
@@ -312,6 +347,8 @@ class Worker(RebalanceListener):
                 raise
             if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
                 raise
+            if isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                await self._check_sources()
             now = asyncio.get_running_loop().time()
             self._trouble_since = self._trouble_since or now
             if (now - self._trouble_since) * 1000 > self._config.task_timeout_ms:
@@ -319,6 +356,28 @@ class Worker(RebalanceListener):
             _log.warning("%s begins again from its last commit: %s", self._identity.instance_id, error)
             self._must_begin_again = True
             await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _check_sources(self) -> None:
+        """Raises MissingSourceTopicError if a topic that the tasks read was deleted."""
+        topics = sorted({place.topic for place in self._planned})
+        try:
+            known = (await self._cluster.refresh(topics)).topics
+        except (KafkaError, ClientError):
+            return
+        gone = [
+            topic
+            for topic in topics
+            if topic not in known
+            or ((error := known[topic].error) is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        ]
+        missing = [topic for topic in gone if topic in self._gone]
+        # A broker that has just started may not know a topic yet, so it has to be missing twice.
+        self._gone = set(gone)
+        if missing:
+            raise MissingSourceTopicError(
+                f"Topic {missing[0]} was deleted while the application reads it. Create it again and reset the "
+                "application, or change the topology."
+            )
 
     async def _begin_again(self) -> None:
         assert self._consumer is not None
@@ -351,10 +410,15 @@ class Worker(RebalanceListener):
         if self._complete_due and loop.time() > self._complete_due:
             self._complete_due = 0.0
             self._consumer.enforce_rebalance()
+        if loop.time() > self._sources_due:
+            await self._check_sources()
+            interval = min(_SOURCES_SECONDS, self._config.client.metadata_age_max_ms / 1000)
+            self._sources_due = loop.time() + (_RETRY_SECONDS if self._gone else interval)
         was_clean, self._is_clean = self._is_clean, False
         self._tasks.feed(batches, self._consumer.position, self._writer)
         now_ms = _now_ms()
-        self.statistics["records"] += self._tasks.run(now_ms, self._writer)
+        if not self._is_paused or batches:
+            self.statistics["records"] += self._tasks.run(now_ms, self._writer)
         if not self._writer.is_empty or self._tasks.has_progress:
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)

@@ -1,0 +1,202 @@
+"""The life of an application: failures of workers, pause and resume, deleted topics, shutdown of all instances."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ottla.streams import (
+    Application,
+    Consumed,
+    LogAndContinueExceptionHandler,
+    LogAndContinueProcessingExceptionHandler,
+    MissingSourceTopicError,
+    Produced,
+    Serdes,
+    State,
+    StreamsBuilder,
+    StreamsError,
+    Topology,
+    UncaughtExceptionResponse,
+)
+from ottla.testing import cluster
+from tests.streams.live import Live, eventually
+
+TEXT, NUMBER = Serdes.string(), Serdes.integer()
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[Live]:
+    with cluster() as running:
+        found = Live(running.bootstrap)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def name() -> str:
+    return f"life{next(_numbers)}"
+
+
+def application_of(live: Live, topology: Topology, name: str, **properties: Any) -> Application:
+    settings = {
+        "application.id": name,
+        "bootstrap.servers": live.bootstrap,
+        "processing.guarantee": "exactly_once_v2",
+        "commit.interval.ms": 20,
+        "heartbeat.interval.ms": 100,
+        "state.dir": live.state_directory,
+        **{key.replace("_", "."): value for key, value in properties.items()},
+    }
+    return Application(topology, settings, runs_on="threads")
+
+
+def started(live: Live, topology: Topology, name: str, **properties: Any) -> Application:
+    application = application_of(live, topology, name, **properties)
+    application.start()
+    application.wait_running(60)
+    return application
+
+
+def mapping(name: str, function: Any) -> Topology:
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT))
+    stream.map_values(function).to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    return builder.build()
+
+
+class Fragile:
+    """Fails at the word `bad`, for the first `times`."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.lock = threading.Lock()
+
+    def __call__(self, value: str) -> str:
+        with self.lock:
+            if value == "bad" and self.times:
+                self.times -= 1
+                raise ValueError("a bad word")
+        return value.upper()
+
+
+def values(live: Live, topic: str) -> list[str | None]:
+    return sorted(value or "" for _, value in live.read(topic))
+
+
+def test_an_error_ends_the_instance_and_says_where(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    states: list[State] = []
+    application = application_of(live, mapping(name, Fragile(9)), name, num_stream_threads=2)
+    application.set_state_listener(lambda new, _: states.append(new))
+    application.start()
+    application.wait_running(60)
+    live.write(f"{name}-in", [("k", "good"), ("k", "bad")])
+    with pytest.raises(ValueError, match="a bad word") as caught:
+        application.wait(60)
+    assert any(f"{name}-in-0 at offset 1" in note for note in caught.value.__notes__)
+    eventually(lambda: application.state is State.ERROR)
+    assert states[-2:] == [State.PENDING_ERROR, State.ERROR]
+    # What was not committed is not seen, and the group is empty for the next instance.
+    assert live.admin.call(lambda admin: admin.groups.describe([name]))[name].members == ()
+
+
+def test_a_worker_can_be_replaced(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    seen: list[BaseException] = []
+
+    def handler(error: BaseException) -> UncaughtExceptionResponse:
+        seen.append(error)
+        return UncaughtExceptionResponse.REPLACE_THREAD
+
+    application = application_of(live, mapping(name, Fragile(2)), name)
+    application.set_uncaught_exception_handler(handler)
+    application.start()
+    live.write(f"{name}-in", [("k", "good"), ("k", "bad"), ("k", "last")])
+    eventually(lambda: values(live, f"{name}-out") == ["BAD", "GOOD", "LAST"])
+    assert [str(error) for error in seen] == ["a bad word"] * 2
+    assert application.close()
+
+
+def test_one_instance_can_end_all_of_them(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=2)
+    fragile, sound = mapping(name, Fragile(1)), mapping(name, Fragile(0))
+    first, second = started(live, fragile, name), started(live, sound, name)
+    for one in (first, second):
+        one.set_uncaught_exception_handler(lambda _: UncaughtExceptionResponse.SHUTDOWN_APPLICATION)
+    # Enough keys for a record in the partition of the fragile instance.
+    live.write(f"{name}-in", [(f"k{number}", "bad") for number in range(16)])
+    failures = []
+    for one in (first, second):
+        with pytest.raises((ValueError, StreamsError)) as caught:
+            one.wait(60)
+        failures.append(str(caught.value))
+        eventually(lambda one=one: one.state is State.ERROR)
+    assert any("asked all instances to end" in text for text in failures)
+    assert "a bad word" in failures
+
+
+def test_pause_and_resume(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=2)
+    application = application_of(live, mapping(name, str.upper), name)
+    application.pause()
+    application.start()
+    application.wait_running(60)
+    live.write(f"{name}-in", [("k", "a")])
+    assert application.is_paused
+    # A second instance gets no record of the tasks that the paused one keeps.
+    eventually(lambda: len(application.statistics()[0]["tasks"]) == 2)
+    assert live.read(f"{name}-out") == []
+    application.resume()
+    eventually(lambda: values(live, f"{name}-out") == ["A"])
+    application.pause()
+    application.resume()
+    live.write(f"{name}-in", [("k", "b")])
+    eventually(lambda: values(live, f"{name}-out") == ["A", "B"])
+    assert application.close()
+
+
+def test_a_deleted_source_topic_ends_the_application(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    application = started(live, mapping(name, str.upper), name, metadata_max_age_ms=300)
+    live.admin.call(lambda admin: admin.topics.delete([f"{name}-in"]))
+    with pytest.raises(MissingSourceTopicError, match=f"Topic {name}-in was deleted"):
+        application.wait(60)
+
+
+def test_an_instance_that_stays_in_its_group_has_its_tasks_again(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=2)
+    topology = mapping(name, str.upper)
+    first = started(live, topology, name)
+    assert first.close(leave_group=False)
+    group = live.admin.call(lambda admin: admin.groups.describe([name]))[name]
+    assert [len(member.assignment) for member in group.members] == [2]
+    second = started(live, topology, name)
+    live.write(f"{name}-in", [("k", "a")])
+    eventually(lambda: values(live, f"{name}-out") == ["A"])
+    assert second.close()
+
+
+def test_dead_letters_arrive_exactly_once(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", f"{name}-letters", partitions=1)
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT))
+    stream.map_values(lambda value: str(100 // int(value))).to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    application = started(
+        live,
+        builder.build(),
+        name,
+        deserialization_exception_handler=LogAndContinueExceptionHandler,
+        processing_exception_handler=LogAndContinueProcessingExceptionHandler,
+        errors_dead_letter_queue_topic_name=f"{name}-letters",
+    )
+    live.write(f"{name}-in", [("k", "5"), ("k", "0"), ("k", "4"), ("k", "x")])
+    eventually(lambda: len(live.read(f"{name}-letters")) == 2)
+    assert live.read(f"{name}-out") == [("k", "20"), ("k", "25")]
+    assert live.read(f"{name}-letters") == [("k", "0"), ("k", "x")]
+    assert application.close()
