@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from examples.streams.word_count import build as word_count
+from ottla.client.config.consumer import CONSUMER_KEYS
+from ottla.client.config.producer import PRODUCER_KEYS
 from ottla.model.ids import TopicPartition
 from ottla.streams import (
     Application,
@@ -35,6 +37,8 @@ from ottla.streams import (
     TopologyError,
 )
 from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.keys import HONOURED, INERT
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -332,8 +336,15 @@ def test_missing_topics_and_unequal_partitions_are_explained(live: Live, name: s
         ({"statestore.cache.max.bytes": 10}, "must be 0"),
         ({"processing.guarantee": "twice"}, "is not at_least_once"),
         ({"num.stream.threads": "many"}, "is not a number"),
-        ({"num.standby.replicas": 1}, "num.standby.replicas is not supported"),
-        ({"auto.offset.reset": "soon"}, "is not earliest"),
+        ({"rocksdb.config.setter": "x.Y"}, "do not use RocksDB"),
+        ({"auto.offset.reset": "soon"}, "must be earliest"),
+        ({"group.protocol": "streams"}, "are not used"),
+        ({"consumer.enable.auto.commit": "true"}, "sets enable.auto.commit of its clients itself"),
+        ({"transactional.id": "mine"}, "sets transactional.id of its clients itself"),
+        ({"producer.lingr.ms": 1}, "did you mean linger.ms"),
+        ({"restore.consumer.fetch.max.bytes": 1}, "take the settings with the prefix consumer"),
+        ({"num.stream.thread": 1}, "did you mean num.stream.threads"),
+        ({"producer.batch.size": "large"}, "batch.size"),
     ],
 )
 def test_settings_are_honoured_or_refused(properties: dict[str, Any], message: str) -> None:
@@ -342,6 +353,34 @@ def test_settings_are_honoured_or_refused(properties: dict[str, Any], message: s
     settings = {"application.id": "x", "bootstrap.servers": "localhost:1", **properties}
     with pytest.raises(StreamsError, match=message):
         Application(builder.build(), settings)
+
+
+def test_keys_of_clients_and_internal_topics_are_honoured() -> None:
+    config = ApplicationConfig.from_properties(
+        {
+            "application.id": "x",
+            "bootstrap.servers": "localhost:1",
+            "session.timeout.ms": 9_000,
+            "consumer.session.timeout.ms": 8_000,
+            "main.consumer.session.timeout.ms": 7_000,
+            "consumer.fetch.max.bytes": 5_000,
+            "producer.compression.type": "lz4",
+            "topic.segment.bytes": 1_000_000,
+            "max.poll.interval.ms": 60_000,
+            # Kafka's default of a key that has no meaning here.
+            "rack.aware.assignment.strategy": "none",
+        }
+    )
+    assert (config.consumer.session_timeout_ms, config.consumer.fetch_max_bytes) == (7_000, 5_000)
+    assert (config.consumer.max_poll_interval_ms, config.producer.compression.name) == (60_000, "LZ4")
+    assert config.topic_configs == {"segment.bytes": "1000000"}
+
+
+def test_every_key_of_kafka_streams_is_known() -> None:
+    """The keys of Kafka Streams 4.3.1, as its StreamsConfig lists them."""
+    listed = (ROOT / "tests" / "streams" / "kafka-4.3-streams-keys.txt").read_text().split()
+    known = HONOURED | set(INERT) | set(CONSUMER_KEYS) | set(PRODUCER_KEYS)
+    assert [key for key in listed if key not in known] == []
 
 
 def test_commit_metadata_is_that_of_kafka_streams() -> None:

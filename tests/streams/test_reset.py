@@ -44,6 +44,8 @@ def test_an_application_begins_anew(live: Live, capsys: pytest.CaptureFixture[st
     live.write("lines", [(None, "a b a")] * 10)
     application = start(live)
     eventually(lambda: len(live.read("counts")) >= 30)
+    assert ottla(live, "streams", "reset", "words", "--input-topics", "lines", "--yes") == 1
+    assert "is still active" in capsys.readouterr().err
     assert application.close()
     assert ottla(live, "streams", "reset", "words", "--input-topics", "lines", "--dry-run") == 0
     assert "Would delete topic words-CountStore-changelog." in capsys.readouterr().out

@@ -4,72 +4,35 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
+from ottla.client.config.consumer import read_consumer
+from ottla.client.config.producer import read_producer
+from ottla.client.consumer.settings import ConsumerSettings
+from ottla.client.errors import ClientError
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.settings import ClientSettings
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.settings import TaskSettings
+from ottla.streams.runtime.keys import sort_keys
 from ottla.streams.state.specification import StoreType
 
 __all__ = ["ApplicationConfig"]
 
+_BUFFER_BYTES = 128 * 1024 * 1024
 _EXACTLY_ONCE = ("exactly_once", "exactly_once_v2", "exactly_once_beta")
-# Keys that tasks and topologies read.
-_TASK_KEYS = {
-    "application.id",
-    "bootstrap.servers",
-    "default.key.serde",
-    "default.value.serde",
-    "topology.optimization",
-    "deserialization.exception.handler",
-    "default.deserialization.exception.handler",
-    "processing.exception.handler",
-    "processing.exception.handler.global.enabled",
-    "production.exception.handler",
-    "default.production.exception.handler",
-    "errors.dead.letter.queue.topic.name",
-    "__emit.interval.ms.kstreams.windowed.aggregation__",
-    "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__",
-}
-_OWN_KEYS = {
-    "processing.guarantee",
-    "commit.interval.ms",
-    "num.stream.threads",
-    "auto.offset.reset",
-    "replication.factor",
-    "repartition.purge.interval.ms",
-    "statestore.cache.max.bytes",
-    "transaction.timeout.ms",
-    "session.timeout.ms",
-    "heartbeat.interval.ms",
-    "max.poll.interval.ms",
-    "group.instance.id",
-    "task.timeout.ms",
-    "state.dir",
-    "state.cleanup.delay.ms",
-    "state.memory.max.bytes",
-    "default.dsl.store",
-}
-_CLIENT_KEYS = {
-    "client.id",
-    "request.timeout.ms",
-    "default.api.timeout.ms",
-    "max.block.ms",
-    "retry.backoff.ms",
-    "retry.backoff.max.ms",
-    "metadata.max.age.ms",
-    "socket.connection.setup.timeout.max.ms",
-    "security.protocol",
-}
-_CLIENT_PREFIXES = ("sasl.", "ssl.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationConfig:
     application_id: str
     client: ClientSettings
+    # Of the workers as members of the group; they add group, identity and assignor.
+    consumer: ConsumerSettings
+    # Of the workers; they add the transactional id.
+    producer: ProducerSettings
     tasks: TaskSettings
     is_exactly_once: bool
     commit_interval_ms: int
@@ -78,9 +41,12 @@ class ApplicationConfig:
     replication_factor: int
     purge_interval_ms: int
     transaction_timeout_ms: int
-    session_timeout_ms: int
-    heartbeat_interval_ms: int
-    max_poll_interval_ms: int
+    # Of internal topics, beside Kafka Streams' own.
+    topic_configs: Mapping[str, str]
+    # The longest wait for records.
+    poll_ms: int
+    # What changelogs of windows keep beyond the retention of their store.
+    additional_retention_ms: int
     # Failures of the cluster are survived for this time.
     task_timeout_ms: int
     # Workers append their numbers; empty: the id of the process.
@@ -98,9 +64,7 @@ class ApplicationConfig:
         for key in ("application.id", "bootstrap.servers"):
             if not properties.get(key):
                 raise StreamsError(f"{key} is missing; every streams application needs it.")
-        for key in properties:
-            if key not in _TASK_KEYS | _OWN_KEYS | _CLIENT_KEYS and not key.startswith(_CLIENT_PREFIXES):
-                raise StreamsError(f"{key} is not supported; remove it, or see docs/streams.md for what is.")
+        clients = sort_keys(properties)
         if int(properties.get("statestore.cache.max.bytes", 0)):
             raise StreamsError(
                 "statestore.cache.max.bytes must be 0: every update is forwarded, no cache holds updates back. "
@@ -110,31 +74,39 @@ class ApplicationConfig:
         if guarantee not in (*_EXACTLY_ONCE, "at_least_once"):
             raise StreamsError(f"processing.guarantee={guarantee!r} is not at_least_once or exactly_once_v2.")
         is_exactly_once = guarantee in _EXACTLY_ONCE
-        client = ClientSettings(
-            bootstrap_servers=parse_bootstrap(str(properties["bootstrap.servers"]), option="bootstrap.servers"),
-            client_id=str(properties.get("client.id", properties["application.id"])),
-        )
         connection = {
-            key: str(value)
-            for key, value in properties.items()
-            if key in _CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES)
+            "bootstrap.servers": properties["bootstrap.servers"],
+            "client.id": properties.get("client.id", properties["application.id"]),
         }
+        try:
+            client, consumer = read_consumer(
+                {"auto.offset.reset": "earliest", **connection, **clients.consumer, "group.protocol": "classic"}
+            )
+            _, producer = read_producer(
+                {"linger.ms": 0, "buffer.memory": _BUFFER_BYTES, **connection, **clients.producer}
+            )
+        except ClientError as error:
+            raise StreamsError(str(error)) from error
         return cls(
             application_id=str(properties["application.id"]),
-            client=settings_from_properties(client, connection),
+            client=client,
+            consumer=replace(consumer, auto_commit=False, read_committed=True, allow_auto_create=False),
+            producer=producer,
             tasks=TaskSettings.from_properties(properties),
             is_exactly_once=is_exactly_once,
             commit_interval_ms=_number(properties, "commit.interval.ms", 100 if is_exactly_once else 30_000),
             workers=_number(properties, "num.stream.threads", 1, least=1),
-            offset_reset=_reset(str(properties.get("auto.offset.reset", "earliest"))),
+            offset_reset=consumer.auto_offset_reset,
             replication_factor=_number(properties, "replication.factor", -1, least=-1),
             purge_interval_ms=_number(properties, "repartition.purge.interval.ms", 30_000),
             transaction_timeout_ms=_number(properties, "transaction.timeout.ms", 10_000, least=1),
-            session_timeout_ms=_number(properties, "session.timeout.ms", 45_000, least=1),
-            heartbeat_interval_ms=_number(properties, "heartbeat.interval.ms", 3_000, least=1),
-            max_poll_interval_ms=_number(properties, "max.poll.interval.ms", 300_000, least=1),
+            topic_configs=clients.topic,
+            poll_ms=_number(properties, "poll.ms", 100, least=1),
+            additional_retention_ms=_number(
+                properties, "windowstore.changelog.additional.retention.ms", 24 * 60 * 60 * 1000
+            ),
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
-            instance_name=str(properties.get("group.instance.id", "")),
+            instance_name=consumer.group_instance_id or "",
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
@@ -156,9 +128,3 @@ def _store_type(name: str) -> bool:
     if name not in (StoreType.ROCKS_DB.value, StoreType.IN_MEMORY.value):
         raise StreamsError(f"default.dsl.store={name!r} is not rocksDB (stores on disk) or in_memory.")
     return name == StoreType.ROCKS_DB.value
-
-
-def _reset(policy: str) -> str:
-    if policy not in ("earliest", "latest", "none"):
-        raise StreamsError(f"auto.offset.reset={policy!r} is not earliest, latest or none.")
-    return policy

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from ottla.streams.errors import TopologyError
 from ottla.streams.machine.settings import TaskSettings
@@ -57,7 +58,14 @@ class TaskPlan:
     partitions: Mapping[str, int]
 
 
-def plan_tasks(topology: Topology, settings: TaskSettings, partitions: Mapping[str, int]) -> TaskPlan:
+def plan_tasks(
+    topology: Topology,
+    settings: TaskSettings,
+    partitions: Mapping[str, int],
+    *,
+    topic_configs: Mapping[str, str] = MappingProxyType({}),
+    additional_retention_ms: int = _DAY_MS,
+) -> TaskPlan:
     """`partitions` are those of the topics that users made. Raises TopologyError for missing or unequal topics."""
     missing = [topic for topic in topology.source_topics() if topic not in topology.internal_topics | partitions.keys()]
     if missing:
@@ -76,14 +84,17 @@ def plan_tasks(topology: Topology, settings: TaskSettings, partitions: Mapping[s
             name = topology.store_source_topics.get(store.name)
             if name is None and store.is_logged:
                 name = settings.changelog(store.name)
-                topics[name] = PlannedTopic(name=name, partitions=number, configs=changelog_config(store))
+                configs = changelog_config(store, topic_configs, additional_retention_ms)
+                topics[name] = PlannedTopic(name=name, partitions=number, configs=configs)
             if name is not None:
                 changelogs[store.name] = name
         for topic in read:
             if topic in topology.internal_topics:
                 full = settings.internal_topic(topic)
                 repartitions.add(full)
-                topics[full] = PlannedTopic(name=full, partitions=counts[topic], configs=dict(_REPARTITION_CONFIG))
+                topics[full] = PlannedTopic(
+                    name=full, partitions=counts[topic], configs={**_REPARTITION_CONFIG, **topic_configs}
+                )
         for partition in range(number):
             mine = tuple(
                 settings.internal_topic(topic) if topic in topology.internal_topics else topic
@@ -106,15 +117,19 @@ def plan_tasks(topology: Topology, settings: TaskSettings, partitions: Mapping[s
     )
 
 
-def changelog_config(store: StoreSpecification) -> dict[str, str]:
+def changelog_config(
+    store: StoreSpecification,
+    topic_configs: Mapping[str, str] = MappingProxyType({}),
+    additional_retention_ms: int = _DAY_MS,
+) -> dict[str, str]:
     """Kafka Streams' settings of the changelog of a store; those of the user win."""
     config = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     if store.is_windowed:
         config["cleanup.policy"] = "compact,delete"
-        config["retention.ms"] = str(store.retention_ms + _DAY_MS)
+        config["retention.ms"] = str(store.retention_ms + additional_retention_ms)
     elif store.kind is StoreKind.VERSIONED:
         config["min.compaction.lag.ms"] = str(store.retention_ms + _DAY_MS)
-    return {**config, **store.log_config}
+    return {**config, **topic_configs, **store.log_config}
 
 
 def _stores(topology: Topology, names: list[str]) -> list[StoreSpecification]:

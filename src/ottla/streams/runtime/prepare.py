@@ -28,7 +28,13 @@ async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
         found = await admin.topics.all()
         partitions = {name: len(info.partitions) for name, info in found.items() if info.partitions}
         _resolve_patterns(topology, set(partitions))
-        plan = plan_tasks(topology, config.tasks, partitions)
+        plan = plan_tasks(
+            topology,
+            config.tasks,
+            partitions,
+            topic_configs=config.topic_configs,
+            additional_retention_ms=config.additional_retention_ms,
+        )
         await _create_topics(admin, plan, config, partitions)
         return Prepared(topology, plan, (await admin.cluster.describe()).cluster_id, await _topic_ids(admin, plan))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ottla.client.admin.groups import Groups
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
@@ -22,15 +23,11 @@ _ANNOUNCE_SECONDS = 10.0
 
 async def announce_shutdown(config: ApplicationConfig, plan: TaskPlan, identity: WorkerIdentity) -> None:
     """Joins the group with the request, and stays until all other members have left."""
-    settings = ConsumerSettings(
+    settings = replace(
+        config.consumer,
         group_id=config.application_id,
-        group_protocol="classic",
         group_instance_id=identity.instance_id,
         assignors=(TaskAssignor(plan, identity, asks_shutdown=True),),
-        session_timeout_ms=config.session_timeout_ms,
-        heartbeat_interval_ms=config.heartbeat_interval_ms,
-        auto_commit=False,
-        allow_auto_create=False,
     )
     cluster = Cluster(config.client)
     loop = asyncio.get_running_loop()
@@ -39,7 +36,7 @@ async def announce_shutdown(config: ApplicationConfig, plan: TaskPlan, identity:
         async with Consumer(cluster, settings) as consumer:
             await consumer.subscribe(sorted({place.topic for task in plan.tasks for place in task_places(task)}))
             while loop.time() < end:
-                await consumer.raw_batches(config.heartbeat_interval_ms)
+                await consumer.raw_batches(settings.heartbeat_interval_ms)
                 consumer.pause(*consumer.assignment)
                 group = (await Groups(cluster).describe([config.application_id]))[config.application_id]
                 if isinstance(group, KafkaError) or {one.instance_id for one in group.members} == {

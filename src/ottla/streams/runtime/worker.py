@@ -20,10 +20,10 @@ from typing import Any, Protocol
 from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import Consumer
 from ottla.client.consumer.listeners import RebalanceListener
 from ottla.client.errors import ClientError
-from ottla.client.producer import Producer, ProducerSettings
+from ottla.client.producer import Producer
 from ottla.client.producer.transaction_errors import ErrorClass, error_class
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -45,8 +45,6 @@ __all__ = ["Worker", "WorkerControl"]
 
 _log = logging.getLogger(__name__)
 
-_IDLE_MS = 100
-_BUFFER_BYTES = 128 * 1024 * 1024
 # An assignment in which tasks wait for their old workers is asked for again after this time.
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
@@ -159,18 +157,11 @@ class Worker(RebalanceListener):
         )
         self._consumer = Consumer(
             self._cluster,
-            ConsumerSettings(
+            replace(
+                config.consumer,
                 group_id=config.application_id,
-                group_protocol="classic",
                 group_instance_id=self._identity.instance_id,
                 assignors=(self._assignor,),
-                session_timeout_ms=config.session_timeout_ms,
-                heartbeat_interval_ms=config.heartbeat_interval_ms,
-                max_poll_interval_ms=config.max_poll_interval_ms,
-                auto_offset_reset=config.offset_reset,
-                auto_commit=False,
-                read_committed=True,
-                allow_auto_create=False,
             ),
         )
         topics = sorted({place.topic for place in self._planned})
@@ -183,11 +174,10 @@ class Worker(RebalanceListener):
             await earlier.close(flush=False)
         self._producer = Producer(
             self._cluster,
-            ProducerSettings(
+            replace(
+                config.producer,
                 transactional_id=self._identity.transactional_id if config.is_exactly_once else None,
                 transaction_timeout_ms=config.transaction_timeout_ms,
-                linger_ms=0,
-                buffer_bytes=_BUFFER_BYTES,
             ),
         )
         versioned = [
@@ -399,9 +389,9 @@ class Worker(RebalanceListener):
     async def _step(self, report: Callable[[dict[str, Any]], None]) -> None:
         assert self._consumer is not None
         loop = asyncio.get_running_loop()
-        wait_ms = _IDLE_MS
+        wait_ms = self._config.poll_ms
         if self._is_open:
-            wait_ms = max(1, min(_IDLE_MS, int((self._due - loop.time()) * 1000)))
+            wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
         batches = await self._consumer.raw_batches(wait_ms)
         if self._must_begin_again:
