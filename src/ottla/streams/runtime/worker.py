@@ -27,7 +27,7 @@ from ottla.client.producer import Producer
 from ottla.client.producer.transaction_errors import ErrorClass, error_class
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.streams.errors import MissingSourceTopicError, ShutdownRequestedError, StreamsError
+from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.departed import end_transactions_of_departed
@@ -36,6 +36,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
 from ottla.streams.runtime.writer import RecordWriter
 from ottla.streams.state.specification import StoreKind
@@ -48,7 +49,6 @@ _log = logging.getLogger(__name__)
 # An assignment in which tasks wait for their old workers is asked for again after this time.
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
-_SOURCES_SECONDS = 10.0
 
 
 class WorkerControl(Protocol):
@@ -102,9 +102,6 @@ class Worker(RebalanceListener):
         self._due = 0.0
         self._purge_due = 0.0
         self._complete_due = 0.0
-        self._sources_due = 0.0
-        # Topics that were missing at the last look.
-        self._gone: set[str] = set()
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
         self._told: tuple[str, int] = ("", 0)
@@ -164,8 +161,9 @@ class Worker(RebalanceListener):
                 assignors=(self._assignor,),
             ),
         )
-        topics = sorted({place.topic for place in self._planned})
-        await self._consumer.subscribe(topics, listener=self)
+        topics = {place.topic for place in self._planned}
+        self._sources = SourceWatch(self._cluster, topics)
+        await self._consumer.subscribe(sorted(topics), listener=self)
 
     async def _renew_producer(self) -> None:
         """A producer with a new epoch: the transaction that an earlier one left open is aborted."""
@@ -338,7 +336,7 @@ class Worker(RebalanceListener):
             if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
                 raise
             if isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                await self._check_sources()
+                await self._sources.look()
             now = asyncio.get_running_loop().time()
             self._trouble_since = self._trouble_since or now
             if (now - self._trouble_since) * 1000 > self._config.task_timeout_ms:
@@ -346,28 +344,6 @@ class Worker(RebalanceListener):
             _log.warning("%s begins again from its last commit: %s", self._identity.instance_id, error)
             self._must_begin_again = True
             await asyncio.sleep(_RETRY_SECONDS)
-
-    async def _check_sources(self) -> None:
-        """Raises MissingSourceTopicError if a topic that the tasks read was deleted."""
-        topics = sorted({place.topic for place in self._planned})
-        try:
-            known = (await self._cluster.refresh(topics)).topics
-        except (KafkaError, ClientError):
-            return
-        gone = [
-            topic
-            for topic in topics
-            if topic not in known
-            or ((error := known[topic].error) is not None and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        ]
-        missing = [topic for topic in gone if topic in self._gone]
-        # A broker that has just started may not know a topic yet, so it has to be missing twice.
-        self._gone = set(gone)
-        if missing:
-            raise MissingSourceTopicError(
-                f"Topic {missing[0]} was deleted while the application reads it. Create it again and reset the "
-                "application, or change the topology."
-            )
 
     async def _begin_again(self) -> None:
         assert self._consumer is not None
@@ -400,10 +376,7 @@ class Worker(RebalanceListener):
         if self._complete_due and loop.time() > self._complete_due:
             self._complete_due = 0.0
             self._consumer.enforce_rebalance()
-        if loop.time() > self._sources_due:
-            await self._check_sources()
-            interval = min(_SOURCES_SECONDS, self._config.client.metadata_age_max_ms / 1000)
-            self._sources_due = loop.time() + (_RETRY_SECONDS if self._gone else interval)
+        await self._sources.look_when_due()
         was_clean, self._is_clean = self._is_clean, False
         self._tasks.feed(batches, self._consumer.position, self._writer)
         now_ms = _now_ms()
