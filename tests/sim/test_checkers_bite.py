@@ -1,4 +1,4 @@
-"""Every checker finds the node that breaks its rule, within a few seeds."""
+"""Every checker finds the node or client that breaks its rule, within a few seeds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from ottla.sim.faults.steps import Step
 from ottla.sim.plans import Plan
 from ottla.sim.scenario import run_plan
-from tests.sim import broken_data_path, broken_groups, broken_metadata, broken_transactions
+from tests.sim import broken_clients, broken_data_path, broken_groups, broken_metadata, broken_transactions
 
 # Usually the first one or two do. More are tried where they do not: what a seed leads to depends on the order of hashes
 # too, which is another in every process.
@@ -190,6 +190,26 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
         broken_groups.offsets_live_in_memory,
         {"committed offsets stay"},
         {"group_kinds": ("commits",), "groups": 2, "producers": 0, "faults": ("kill", "restart")},
+    ),
+    (
+        broken_clients.a_retry_gets_new_sequence_numbers,
+        {"idempotent writes"},
+        {"applications": 1, "producers": 0, "seconds": 5.0, "faults": ("connection resets",)},
+    ),
+    (
+        broken_clients.the_last_record_of_a_batch_is_skipped,
+        {"consumers skip nothing"},
+        {"applications": 3, "producers": 0, "seconds": 3.0},
+    ),
+    (
+        broken_clients.aborted_records_are_handed_out,
+        {"transactions"},
+        {"applications": 4, "producers": 0, "seconds": 3.0},
+    ),
+    (
+        broken_clients.a_transaction_ends_before_its_records_are_sent,
+        {"transactions"},
+        {"applications": 4, "producers": 0, "seconds": 3.0},
     ),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +26,18 @@ def test_a_seed_runs_the_same_way_twice() -> None:
     digests = [re.findall(r"digest ([0-9a-f]{16})", run_simulator(*arguments)) for _ in range(2)]
     assert len(digests[0]) == 1
     assert digests[0] == digests[1]
+
+
+def test_clients_on_the_simulated_event_loop_run_the_same_way_twice(tmp_path: Path) -> None:
+    plan = Plan(seed=6, seconds=2.0, producers=0, readers=0, groups=0, applications=6, faults=("connection resets",))
+    path = tmp_path / "plan.json"
+    path.write_text(plan_to_json(plan))
+    outputs = [run_simulator("--plan", str(path)) for _ in range(2)]
+    digests = [re.findall(r"digest ([0-9a-f]{16})", output) for output in outputs]
+    assert len(digests[0]) == 1
+    assert digests[0] == digests[1]
+    for seen in ("record acknowledged", "record consumed", "transaction committed", "record copied", "assignment"):
+        assert f"client: {seen}" in outputs[0], outputs[0]
 
 
 def test_another_seed_is_another_run() -> None:

@@ -28,6 +28,7 @@ FOUND_ONCE = {
     "assignment-of-a-coordinator-just-loaded": "an assignment was told that the next coordinator did not know",
     "hole-behind-a-rotten-offset": "a batch whose offset had rotted was cut, and the log went on as if it were there",
     "older-epoch-asked-about-for-ever": "a batch of an older epoch was asked about again and again, without a pause",
+    "batches-behind-an-expired-one": "a flush of `ottla.client` waited for ever behind a batch that had expired",
 }
 
 

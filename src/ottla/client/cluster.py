@@ -64,7 +64,13 @@ class Cluster:
     GROUP = GROUP
     TRANSACTION = TRANSACTION
 
-    def __init__(self, settings: ClientSettings, *, connector: Connector | None = None) -> None:
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        connector: Connector | None = None,
+        generator: random.Random | None = None,
+    ) -> None:
         self.settings = settings
         self.metadata = MetadataCache()
         self.measures = RequestMeasures()
@@ -77,7 +83,8 @@ class Cluster:
         self._calls = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._random = random.Random()
+        # The source of randomness of this client; in simulations its seed determines everything.
+        self.random = generator or random.Random()
         # Called with every new connection.
         self.on_connected: Callable[[Connection], object] | None = None
 
@@ -181,7 +188,7 @@ class Cluster:
                 connection = task.result()
                 if not self._is_stale(connection) and (not known or key[0] in known):
                     return connection
-        self._random.shuffle(known)
+        self.random.shuffle(known)
         reasons = []
         bootstrap = self.settings.bootstrap_servers if self._asks_bootstrap_servers(known) else ()
         # Nodes that have just failed come last.
@@ -303,7 +310,7 @@ class Cluster:
                 raise TimedOut(
                     f"The cluster at {where} did not answer in time. Look at its health, or allow more with --timeout."
                 ) from None
-            pause = backoff_ms / 1000 * self._random.uniform(0.8, 1.2)
+            pause = backoff_ms / 1000 * self.random.uniform(0.8, 1.2)
             if now() + pause >= end or attempts > self.settings.retries:
                 raise last
             await asyncio.sleep(pause)

@@ -115,6 +115,10 @@ class History:
     transactions: list[Transaction] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     copies: list[Copies] = field(default_factory=list)
+    # The offsets that a consumer without a group, or all members of a group together, received.
+    consumed: dict[tuple[str, TopicPartition], list[int]] = field(default_factory=dict)
+    # Consumers without a group by name; True if they read committed records only.
+    readers: dict[str, bool] = field(default_factory=dict)
     # Every record that a `read_committed` consumer received.
     read_committed: list[tuple[TopicPartition, bytes]] = field(default_factory=list)
     # Violations that a workload saw in its own answers, as (rule, sentence). The scenario turns them into findings.

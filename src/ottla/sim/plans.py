@@ -43,6 +43,8 @@ class Plan:
     # Clients without rights. With any of them the cluster has an authorizer, honest clients are users with ACLs, and
     # the rights of guests change.
     intruders: int = 0
+    # Programs with `ottla.client`.
+    applications: int = 0
     churns_topics: bool = True
     groups: int = 1
     # The kinds of groups to draw from: clients that only commit offsets, or members of one of the two protocols.
@@ -117,6 +119,7 @@ def plan_of(
         # From a stream of its own, so that runs without these clients stay what they were.
         hostiles=int(Random(f"{seed}/hostiles").random() < 0.2),
         intruders=int(Random(f"{seed}/intruders").random() < 0.2),
+        applications=Random(f"{seed}/applications").choice((0, 0, 4, 6)),
     )
     return _with_damaged_segments(plan) if faults is None else plan
 

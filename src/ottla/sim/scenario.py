@@ -16,6 +16,7 @@ from random import Random
 from ottla.model.ids import TopicPartition
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.checkers.connections import ConnectionOrder
+from ottla.sim.checkers.consumed import ConsumedRecords
 from ottla.sim.checkers.coordinators import CoordinatorInvariants
 from ottla.sim.checkers.delivery import Delivery, ReadRecordsStay
 from ottla.sim.checkers.groups import CommittedOffsets, OneOwner
@@ -33,6 +34,7 @@ from ottla.sim.faults.steps import StepSchedule, Watch
 from ottla.sim.history import Copies, History
 from ottla.sim.kernel import SECOND_US, Kernel, TimeStandsStill
 from ottla.sim.plans import Plan
+from ottla.sim.workloads.application_plans import make_applications
 from ottla.sim.workloads.consume import Consume
 from ottla.sim.workloads.copies import Copy
 from ottla.sim.workloads.groups import ClassicMember, ConsumerMember
@@ -65,6 +67,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     ReadRecordsStay,
     OneOwner,
     CommittedOffsets,
+    ConsumedRecords,
     Transactions,
     ConnectionOrder,
 )
@@ -193,7 +196,10 @@ class _Scenario:
 
     def _trouble(self) -> None:
         plan = self._plan
-        workloads = self._make_workloads()
+        applications = make_applications(
+            self._stage, self._kernel.random_for("scenario, applications"), plan.applications
+        )
+        workloads = [*self._make_workloads(), *applications]
         self._workloads += workloads
         for workload in workloads:
             if plan.intruders and workload.network == Workload.network:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -41,6 +42,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
+        self.random = Random(1)
         self.metadata = MetadataCache()
         partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(2)}
         self.metadata.topics["t"] = TopicInfo("t", TOPIC_ID, False, partitions, None)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, TimedOut
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import Delivery, ProducerBatch
@@ -140,6 +140,24 @@ def test_what_may_pass_is_told_only_when_all_retries_are_spent() -> None:
         assert await failure(sending.send(b"x")) == ErrorCode.NOT_ENOUGH_REPLICAS
 
     assert len(run(lambda *_: ErrorCode.NOT_ENOUGH_REPLICAS, work, retries=3).requests) == 4
+
+
+def test_batches_behind_an_expired_one_expire_as_well() -> None:
+    async def work(sending: Sending) -> None:
+        # The answer to the first batch wakes the sender once, and nothing wakes it again.
+        sending.cluster.connection.answering.clear()
+        first = sending.send(bytes(500))
+        await until(lambda: bool(sending.cluster.connection.requests))
+        later = [sending.send(bytes(500)) for _ in range(3)]
+        for batch in (*sending.batches.queues[TopicPartition("t", 0)].closed, later[-1].batch):
+            batch.created -= 1_000
+        sending.cluster.connection.answering.set()
+        await first
+        for delivery in later:
+            with pytest.raises(TimedOut):
+                await delivery
+
+    run(accepts, work, batch_size=500, in_flight_max=1)
 
 
 def test_what_has_passed_is_not_told() -> None:

@@ -44,7 +44,7 @@ class ConsumerMembership(Membership):
         self, cluster: Cluster, settings: ConsumerSettings, subscription: Subscription, on_rebalance: Rebalance
     ) -> None:
         super().__init__(cluster, settings, subscription, on_rebalance)
-        self._member_id = str(uuid.uuid4())
+        self._member_id = str(uuid.UUID(int=cluster.random.getrandbits(128), version=4))
         self._epoch = 0
         self._target: list[TopicPartition] | None = None
         self._now = asyncio.Event()

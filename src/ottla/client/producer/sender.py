@@ -153,6 +153,8 @@ class Sender:
             if first.created + self._settings.delivery_timeout_ms / 1000 < now:
                 queue.closed.popleft()
                 self._finish(first, TimedOut(first.complaint))
+                # The batches behind it are looked at in the next turn, which nothing else may begin.
+                self._batches.wake.set()
                 continue
             if first.retry_at > now:
                 pause = first.retry_at - now if pause is None else min(pause, first.retry_at - now)
