@@ -34,13 +34,13 @@ class reducing:  # noqa: N801
     """A reducer as an aggregator and as a merger of sessions: the first value is the aggregate."""
 
     def __init__(self, reducer: Any) -> None:
-        self._reducer = reducer
+        self.reducer = reducer
 
     def __call__(self, key: Any, value: Any, aggregate: Any) -> Any:  # noqa: ARG002
-        return value if aggregate is None else self._reducer(aggregate, value)
+        return value if aggregate is None else self.reducer(aggregate, value)
 
     def merge(self, key: Any, aggregate: Any, other: Any) -> Any:  # noqa: ARG002
-        return other if aggregate is None else self._reducer(aggregate, other)
+        return other if aggregate is None else self.reducer(aggregate, other)
 
 
 def nothing() -> None:

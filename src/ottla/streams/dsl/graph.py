@@ -6,6 +6,7 @@ Kafka Streams', because names of stores, of internal topics and of sub-topologie
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
@@ -87,7 +88,7 @@ class RepartitionNode(GraphNode):
 
     def write(self, topology: Topology) -> None:
         topology.add_internal_topic(self.topic)
-        supplier: Callable[[], Any] = _KeyFilter() if self.drops_null_keys else PassThrough
+        supplier: Callable[[], Any] = functools.partial(Filter, has_key) if self.drops_null_keys else PassThrough
         topology.add_processor(self.filter_name, supplier, *[parent.name for parent in self.parents])
         topology.add_sink(
             self.sink,
@@ -98,11 +99,6 @@ class RepartitionNode(GraphNode):
             partitioner=self.partitioner,
         )
         topology.add_source(self.name, self.topic.name, key_serde=self.key_serde, value_serde=self.value_serde)
-
-
-class _KeyFilter:
-    def __call__(self) -> Filter:
-        return Filter(has_key)
 
 
 def has_key(key: Any, value: Any) -> bool:  # noqa: ARG001

@@ -155,6 +155,7 @@ class ProcessorContext:
     def current_system_time_ms(self) -> int:
         return self._task.now_ms
 
-    def drop(self, reason: str) -> None:
-        """Counts a record that an operator skips, for instance because of a null key."""
-        self._task.dropped[f"{self.node_name}: {reason}"] = self._task.dropped.get(f"{self.node_name}: {reason}", 0) + 1
+    def drop(self, reason: str, count: int = 1) -> None:
+        """Counts records that an operator skips, for instance because of a null key."""
+        name = f"{self.node_name}: {reason}"
+        self._task.dropped[name] = self._task.dropped.get(name, 0) + count

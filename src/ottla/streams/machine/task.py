@@ -21,7 +21,7 @@ from ottla.streams.state.create import create_store
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
-__all__ = ["ChangelogRecord", "InputRecord", "OutputRecord", "StreamTask"]
+__all__ = ["ChangelogColumns", "ChangelogRecord", "InputRecord", "OutputRecord", "StreamTask"]
 
 
 class Incoming(Protocol):
@@ -57,6 +57,15 @@ class ChangelogRecord(NamedTuple):
     value: bytes | None
     timestamp: int
     headers: Headers = ()
+
+
+class ChangelogColumns(NamedTuple):
+    """Changes of a store by one batch."""
+
+    store: str
+    keys: Sequence[bytes]
+    values: Sequence[bytes | None]
+    timestamps: Sequence[int]
 
 
 class _Queue:
@@ -123,6 +132,8 @@ class StreamTask:
         self.commit_requested = False
         self.outputs: list[OutputRecord] = []
         self.changelog: list[ChangelogRecord] = []
+        # Changes by column forms; within a step of a task they come before those in `changelog`.
+        self.changelog_columns: list[ChangelogColumns] = []
         self.dropped: dict[str, int] = {}
         self.stores: dict[str, Store] = {}
         self.global_stores = global_stores or {}
@@ -137,6 +148,7 @@ class StreamTask:
         self._sources: dict[str, tuple[SourceNode, ProcessorContext]] = {}
         self._patterns: list[tuple[SourceNode, ProcessorContext]] = []
         self._processors: list[Any] = []
+        self.processors: dict[str, Any] = {}
         self._create_stores()
         self._connect()
 
@@ -184,6 +196,8 @@ class StreamTask:
         self.stream_time = max(self.stream_time, timestamp)
         place = (topic, partition)
         self.partition_times[place] = max(self.partition_times.get(place, NO_TIMESTAMP), timestamp)
+        if place in self._queues:
+            self._queues[place].partition_time = self.partition_times[place]
 
     def flush(self) -> None:
         """Before a commit: stores write what they hold back from their changelogs."""
@@ -194,6 +208,15 @@ class StreamTask:
         taken = self.outputs, self.changelog
         self.outputs, self.changelog = [], []
         return taken
+
+    def take_changelog_columns(self) -> list[ChangelogColumns]:
+        """Changes by column forms. They are older than those of `take_outputs`."""
+        taken, self.changelog_columns = self.changelog_columns, []
+        return taken
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
 
     def close(self) -> None:
         for processor in self._processors:
@@ -227,6 +250,11 @@ class StreamTask:
 
     def log(self, store: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         self.changelog.append(ChangelogRecord(store, key, value, timestamp, headers))
+
+    def log_many(
+        self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        self.changelog_columns.append(ChangelogColumns(store, keys, values, timestamps))
 
     def schedule(
         self, node: str, interval_ms: int, kind: PunctuationType, callback: Callable[[int], None]
@@ -279,6 +307,7 @@ class StreamTask:
                 process = self._faults.guarded(name, processor.process)
                 self._processors.append(processor)
                 ready.append((processor, contexts[name]))
+                self.processors[name] = processor
             for parent in dict.fromkeys(node.predecessors):
                 assert process is not None
                 contexts[parent].add_child(name, process)

@@ -35,7 +35,7 @@ class AggregatePlan:
 
 
 class Aggregate(AggregatePlan):
-    """count, reduce and aggregate by key. `is_count` allows the columnar path of counts (`runtime/columns`)."""
+    """count, reduce and aggregate by key. `is_count` allows the column form of counts (`columnar/aggregates`)."""
 
     def __init__(
         self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, *, is_count: bool = False
@@ -112,7 +112,7 @@ class WindowedProcessor(Processor):
         self._store_name = store
         self._strategy = strategy
         # The stream time: the highest timestamp so far.
-        self._observed = NO_TIMESTAMP
+        self.observed = NO_TIMESTAMP
         self._emits_updates = strategy is EmitStrategy.ON_WINDOW_UPDATE
 
     def init(self, context: ProcessorContext) -> None:
@@ -144,8 +144,8 @@ class _WindowAggregateProcessor(WindowedProcessor):
             self.context.drop("null key")
             return
         timestamp = record.timestamp
-        self._observed = max(self._observed, timestamp)
-        close_time = self._observed - self._windows.grace_ms
+        self.observed = max(self.observed, timestamp)
+        close_time = self.observed - self._windows.grace_ms
         for window in self._windows.windows_for(timestamp):
             if window.end > close_time:
                 self._update(record, window)

@@ -66,8 +66,8 @@ class _SessionProcessor(WindowedProcessor):
             self.context.drop("null key")
             return
         plan, timestamp, gap = self._plan, record.timestamp, self._plan.windows.gap_ms
-        self._observed = max(self._observed, timestamp)
-        close_time = self._observed - plan.windows.grace_ms - gap
+        self.observed = max(self.observed, timestamp)
+        close_time = self.observed - plan.windows.grace_ms - gap
         aggregate, window = plan.initializer(), Window(timestamp, timestamp)
         merged = list(self._store.find_sessions(record.key, timestamp - gap, timestamp + gap))
         for session, value in merged:

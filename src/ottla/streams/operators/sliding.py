@@ -42,8 +42,8 @@ class _SlidingProcessor(WindowedProcessor):
         if record.key is None or record.value is None:
             self.context.drop("null key or value")
             return
-        self._observed = max(self._observed, record.timestamp)
-        close_time = self._observed - self._plan.windows.grace_ms
+        self.observed = max(self.observed, record.timestamp)
+        close_time = self.observed - self._plan.windows.grace_ms
         if record.timestamp + self._size < close_time:
             self.context.drop("expired window")
             return

@@ -23,12 +23,12 @@ class JoinWindow(Processor):
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self._store = context.get_state_store(self._name)
+        self.store = context.get_state_store(self._name)
 
     def process(self, record: Record) -> None:
         self.context.forward(record)
         if record.key is not None:
-            self._store.put(record.key, record.value, record.timestamp)
+            self.store.put(record.key, record.value, record.timestamp)
 
 
 class _SharedTime:
@@ -60,12 +60,12 @@ class JoinSide(Processor):
         grace_ms: int,
     ) -> None:
         self._join = join
-        self._is_left = is_left
+        self.is_left = is_left
         self._names = (other_store, unjoined_store)
-        self._emits_unjoined = emits_unjoined
-        self._joiner = joiner
+        self.emits_unjoined = emits_unjoined
+        self.joiner = joiner
         # A left record looks for right ones that are at most `before` earlier and `after` later.
-        self._before, self._after = (before_ms, after_ms) if is_left else (after_ms, before_ms)
+        self.before, self.after = (before_ms, after_ms) if is_left else (after_ms, before_ms)
         self._open_ms = {True: after_ms, False: before_ms}
         self._grace = grace_ms
 
@@ -73,44 +73,44 @@ class JoinSide(Processor):
         super().init(context)
         other, unjoined = self._names
         self._other = context.get_state_store(other)
-        self._unjoined = None if unjoined is None else context.get_state_store(unjoined)
-        self._time: _SharedTime = context.shared(self._join, _SharedTime)
+        self.unjoined = None if unjoined is None else context.get_state_store(unjoined)
+        self.time: _SharedTime = context.shared(self._join, _SharedTime)
         self._interval_ms = int(context.config.get(_INTERVAL_CONFIG, _INTERVAL_MS))
 
     def process(self, record: Record) -> None:
-        time, timestamp = self._time, record.timestamp
+        time, timestamp = self.time, record.timestamp
         time.stream_time = max(time.stream_time, timestamp)
-        if self._emits_unjoined and record.key is None and record.value is not None:
+        if self.emits_unjoined and record.key is None and record.value is not None:
             self.context.forward(record.with_value(self._joined(None, record.value, None)))
             return
         if record.key is None or record.value is None:
             self.context.drop("null key or value")
             return
-        if self._unjoined is not None and timestamp == time.stream_time:
+        if self.unjoined is not None and timestamp == time.stream_time:
             self._emit_closed(record)
-        first, last = max(0, timestamp - self._before), max(0, timestamp + self._after)
+        first, last = max(0, timestamp - self.before), max(0, timestamp + self.after)
         partners = list(self._other.fetch_range(record.key, first, last))
         for start, value in partners:
-            if self._unjoined is not None:
-                self._unjoined.remove(start, not self._is_left, record.key)
+            if self.unjoined is not None:
+                self.unjoined.remove(start, not self.is_left, record.key)
             joined = self._joined(record.key, record.value, value)
             self.context.forward(record.with_value(joined).with_timestamp(max(timestamp, start)))
-        if partners or not self._emits_unjoined:
+        if partners or not self.emits_unjoined:
             return
-        if self._unjoined is None or last < time.stream_time:
+        if self.unjoined is None or last < time.stream_time:
             self.context.forward(record.with_value(self._joined(record.key, record.value, None)))
         else:
             time.first_unjoined = min(time.first_unjoined, timestamp)
-            self._unjoined.add(timestamp, self._is_left, record.key, record.value)
+            self.unjoined.add(timestamp, self.is_left, record.key, record.value)
 
     def _joined(self, key: Any, this: Any, other: Any) -> Any:
-        return self._joiner(key, this, other) if self._is_left else self._joiner(key, other, this)
+        return self.joiner(key, this, other) if self.is_left else self.joiner(key, other, this)
 
     def _emit_closed(self, record: Record) -> None:
         """Emits records that never found a partner, as soon as their window is closed."""
-        time, store = self._time, self._unjoined
+        time, store = self.time, self.unjoined
         assert store is not None
-        open_ms = self._after + self._grace
+        open_ms = self.after + self._grace
         # While no record waits, Kafka Streams looks as well, unless the window has no time after a record.
         is_waiting = time.first_unjoined < _FOREVER or open_ms == 0
         if is_waiting and time.first_unjoined + open_ms >= time.stream_time:
@@ -130,7 +130,7 @@ class JoinSide(Processor):
                 open_sides.add(entry.is_left)
                 continue
             left, right = (entry.value, None) if entry.is_left else (None, entry.value)
-            joined = self._joiner(entry.key, left, right)
+            joined = self.joiner(entry.key, left, right)
             self.context.forward(Record(entry.key, joined, entry.timestamp, record.headers))
             place = entry[:3]
             if emitted is not None and emitted != place:

@@ -26,19 +26,20 @@ class StreamTableJoin(Processor):
         buffer: str | None = None,
     ) -> None:
         self._view = view
-        self._joiner = joiner
-        self._key_of = key_of or _own_key
-        self._is_left = is_left
+        self.joiner = joiner
+        # None: the key of the stream.
+        self.key_of = key_of
+        self.is_left = is_left
         self._buffer_name = buffer
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
-        self._getter: Getter = self._view.getter(context)
+        self.getter: Getter = self._view.getter(context)
         self._buffer = None if self._buffer_name is None else context.get_state_store(self._buffer_name)
 
     def process(self, record: Record) -> None:
-        keeps_null_key = self._is_left and record.key is None and record.value is not None
-        if not keeps_null_key and (record.value is None or self._key_of(record.key, record.value) is None):
+        keeps_null_key = self.is_left and record.key is None and record.value is not None
+        if not keeps_null_key and (record.value is None or self._join_key(record) is None):
             self.context.drop("null join key or value")
             return
         if self._buffer is None or not self._buffer.put(record):
@@ -48,17 +49,20 @@ class StreamTableJoin(Processor):
             self._join(waiting)
 
     def _join(self, record: Record) -> None:
-        key = self._key_of(record.key, record.value)
+        key = self._join_key(record)
         row = None
         if key is not None:
-            row = self._getter.get(key, record.timestamp) if self._getter.is_versioned else self._getter.get(key)
-        if self._is_left or row is not None:
+            row = self.getter.get(key, record.timestamp) if self.getter.is_versioned else self.getter.get(key)
+        if self.is_left or row is not None:
             value = None if row is None else row.value
-            self.context.forward(record.with_value(self._joiner(record.key, record.value, value)))
+            self.context.forward(record.with_value(self.joiner(record.key, record.value, value)))
 
+    def _join_key(self, record: Record) -> Any:
+        return record.key if self.key_of is None else self.key_of(record.key, record.value)
 
-def _own_key(key: Any, value: Any) -> Any:  # noqa: ARG001
-    return key
+    @property
+    def has_buffer(self) -> bool:
+        return self._buffer_name is not None
 
 
 class JoinKind(Enum):

@@ -61,11 +61,11 @@ class StoreGetter:
     """Rows of a timestamped or versioned store."""
 
     def __init__(self, store: Any) -> None:
-        self._store = store
+        self.store = store
         self.is_versioned = store.specification.kind is StoreKind.VERSIONED
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
-        found: ValueAndTimestamp | None = self._store.get(key) if as_of is None else self._store.get(key, as_of)
+        found: ValueAndTimestamp | None = self.store.get(key) if as_of is None else self.store.get(key, as_of)
         return found
 
 

@@ -9,10 +9,10 @@ from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.cluster import Cluster
 from ottla.model.ids import TopicPartition
+from ottla.streams.columnar import column_task
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.assignment import task_places
-from ottla.streams.runtime.columns import column_task
 from ottla.streams.runtime.commit_metadata import decode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.local_states import LocalStates

@@ -6,16 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.columns.decode.arrow import ArrowDecoder
 from ottla.client.consumer import ConsumedBatch
 from ottla.model.ids import TopicPartition
+from ottla.streams.columnar import ColumnTask, Input, NotInColumnsError, records_of
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.record import NO_TIMESTAMP
 from ottla.streams.runtime.assignment import task_places
-from ottla.streams.runtime.columns import ColumnTask, records_of
 from ottla.streams.runtime.commit_metadata import encode_metadata
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.writer import RecordWriter
@@ -46,7 +44,7 @@ class TaskTable:
         self._tasks: dict[str, ActiveTask] = {}
         self._by_partition: dict[TopicPartition, ActiveTask] = {}
         # Partitions whose tasks have a column form.
-        self._columns: dict[TopicPartition, tuple[ColumnTask, ArrowDecoder]] = {}
+        self._decoders: dict[TopicPartition, ArrowDecoder] = {}
         # What the next commit covers, and the offset from which records are new.
         self._ends: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -72,7 +70,7 @@ class TaskTable:
         for place in task_places(active.planned):
             self._by_partition[place] = active
             if active.form is not None:
-                self._columns[place] = (active.form, ArrowDecoder(place.topic, place.partition))
+                self._decoders[place] = ArrowDecoder(place.topic, place.partition)
         self._next.update(active.starts)
 
     def remove(self, task_ids: Collection[str]) -> None:
@@ -82,7 +80,7 @@ class TaskTable:
             if active is None:
                 continue
             for place in task_places(active.planned):
-                for table in (self._by_partition, self._columns, self._ends, self._next):
+                for table in (self._by_partition, self._decoders, self._ends, self._next):
                     table.pop(place, None)
             active.task.close()
 
@@ -90,21 +88,22 @@ class TaskTable:
         self, batches: list[ConsumedBatch], position_of: Callable[[TopicPartition], int], out: RecordWriter
     ) -> None:
         """Hands fetched batches to their tasks. Column forms process them at once."""
-        by_column: dict[TopicPartition, None] = {}
+        # By task: the partitions that were decoded to columns, in the order of their first batches.
+        by_column: dict[str, dict[TopicPartition, None]] = {}
         for batch in batches:
             place = batch.partition
-            if place not in self._by_partition:
+            active = self._by_partition.get(place)
+            if active is None:
                 # The task is not open any more; its records are read again.
                 continue
             first = self._next.get(place, -1)
-            if place in self._columns and batch.header.magic == _MAGIC:
-                self._columns[place][1].add(batch.header, batch.view, first, _NO_OFFSET)
-                by_column[place] = None
+            if active.form is not None and batch.header.magic == _MAGIC:
+                self._decoders[place].add(batch.header, batch.view, first, _NO_OFFSET)
+                by_column.setdefault(active.task_id, {})[place] = None
             else:
-                records = batch.records(from_offset=first)
-                self._by_partition[place].task.enqueue(place.topic, place.partition, records)
-        for place in by_column:
-            self._process_columns(place, out)
+                active.task.enqueue(place.topic, place.partition, batch.records(from_offset=first))
+        for task_id, places in by_column.items():
+            self._process_columns(self._tasks[task_id], list(places), out)
         # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
         for place in self._by_partition:
             position = position_of(place)
@@ -155,21 +154,26 @@ class TaskTable:
         time = task.partition_times.get((place.topic, place.partition), NO_TIMESTAMP)
         return CommittedOffset(offset, metadata=encode_metadata(time, task.processor_metadata))
 
-    def _process_columns(self, place: TopicPartition, out: RecordWriter) -> None:
-        form, decoder = self._columns[place]
-        rows = decoder.finish()
+    def _process_columns(self, active: ActiveTask, places: list[TopicPartition], out: RecordWriter) -> None:
+        assert active.form is not None
+        inputs = [Input(place.topic, place.partition, self._decoders[place].finish()) for place in places]
         try:
-            result = form.process(rows)
-        except pa.ArrowInvalid:
-            # Bytes that a serde cannot read: record by record, the error tells which.
-            self._by_partition[place].task.enqueue(place.topic, place.partition, records_of(rows))
+            if active.task.has_waiting:
+                # Records that came in an old format wait for their turn; all of them go in the order of time.
+                raise NotInColumnsError
+            found = active.form.process(inputs)
+        except NotInColumnsError:
+            for one in inputs:
+                active.task.enqueue(one.topic, one.partition, records_of(one.batch))
             return
-        self._processed += rows.num_rows
-        if result is not None:
-            out.add_columns(*result)
+        self._processed += sum(one.batch.num_rows for one in inputs)
+        for topic, rows in found:
+            out.add_columns(topic, rows)
 
 
 def _collect(active: ActiveTask, out: RecordWriter) -> None:
+    for columns in active.task.take_changelog_columns():
+        out.add_change_columns(active.planned.changelogs[columns.store], active.planned.partition, columns)
     outputs, changelog = active.task.take_outputs()
     if outputs:
         out.add_outputs(outputs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,13 @@ from ottla.client.columns.encode import EncodedBatch, TopicEncoder
 from ottla.client.columns.schema import HEADER_TYPE
 from ottla.client.producer import Producer
 from ottla.model.ids import TopicPartition
-from ottla.streams.machine.task import ChangelogRecord, OutputRecord
+from ottla.streams.machine.task import ChangelogColumns, ChangelogRecord, OutputRecord
+from ottla.streams.record import Headers
 
 __all__ = ["RecordWriter"]
 
 _BATCH_BYTES = 256 * 1024
+_Change = tuple[bytes | None, int, Headers]
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
@@ -31,9 +33,9 @@ class RecordWriter:
         self._encoders: dict[str, TopicEncoder] = {}
         # Records one by one, and whole columns, in the order in which they came.
         self._outputs: dict[str, list[OutputRecord | pa.RecordBatch]] = {}
-        # (changelog, partition) -> key -> last change; versioned stores need every version.
-        self._changes: dict[tuple[str, int], dict[bytes, ChangelogRecord]] = {}
-        self._versions: dict[tuple[str, int], list[ChangelogRecord]] = {}
+        # (changelog, partition) -> key -> value, timestamp and headers of the last change; versioned stores need all.
+        self._changes: dict[tuple[str, int], dict[bytes, _Change]] = {}
+        self._versions: dict[tuple[str, int], list[tuple[bytes, _Change]]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
         self._deliveries: list[tuple[TopicPartition, int, asyncio.Future[tuple[int, int]]]] = []
@@ -58,13 +60,18 @@ class RecordWriter:
         """Of several changes of a key in one commit only the last is written."""
         self._changelogs.add(topic)
         if topic in self._keeps_every_change:
-            self._versions.setdefault((topic, partition), []).extend(changes)
+            self._versions.setdefault((topic, partition), []).extend((change.key, change[2:]) for change in changes)
             return
         last = self._changes.setdefault((topic, partition), {})
         for change in changes:
             # The order of the last writes counts, because a buffer's time may depend on it.
             last.pop(change.key, None)
-            last[change.key] = change
+            last[change.key] = change[2:]
+
+    def add_change_columns(self, topic: str, partition: int, changes: ChangelogColumns) -> None:
+        self._changelogs.add(topic)
+        contents = zip(changes.values, changes.timestamps, itertools.repeat(()))
+        self._changes.setdefault((topic, partition), {}).update(zip(changes.keys, contents, strict=False))
 
     async def send_outputs(self, now_ms: int) -> None:
         outputs, self._outputs = self._outputs, {}
@@ -76,20 +83,15 @@ class RecordWriter:
     async def send_all(self, now_ms: int) -> None:
         """Before a commit: everything, with the changes of stores."""
         await self.send_outputs(now_ms)
-        collected = [(place, list(found.values())) for place, found in self._changes.items()]
+        collected = [(place, list(found.items())) for place, found in self._changes.items()]
         collected += list(self._versions.items())
         self._changes, self._versions = {}, {}
         for (topic, partition), changes in collected:
             if not changes:
                 continue
-            batch = _batch(
-                [change.key for change in changes],
-                [change.value for change in changes],
-                [change.timestamp for change in changes],
-                [partition] * len(changes),
-                [change.headers for change in changes],
-                now_ms,
-            )
+            keys = [key for key, _ in changes]
+            values, times, headers = zip(*(change for _, change in changes), strict=True)
+            batch = _batch(keys, list(values), list(times), [partition] * len(changes), list(headers), now_ms)
             await self._encode(topic, batch, now_ms)
         for topic, encoder in self._encoders.items():
             for full in encoder.finish():
@@ -131,8 +133,8 @@ def _rows_of(records: list[Any], now_ms: int) -> pa.RecordBatch:
 
 
 def _batch(
-    keys: list[bytes | None],
-    values: list[bytes | None],
+    keys: Sequence[bytes | None],
+    values: Sequence[bytes | None],
     timestamps: list[int],
     partitions: list[int | None],
     headers: list[tuple[tuple[str, bytes | None], ...]],

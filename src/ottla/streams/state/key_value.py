@@ -132,9 +132,15 @@ class TimestampedKeyValueStore(_KeyValueBase):
         found: tuple[bytes, int] | None = self._map.get(key)
         return found
 
-    def raw_put(self, key: bytes, content: bytes, timestamp: int) -> None:
-        self._map.put(key, (content, timestamp))
-        self._log(key, content, timestamp)
+    def raw_put_many(self, keys: Sequence[bytes], contents: Sequence[bytes | None], timestamps: Sequence[int]) -> None:
+        """Writes the rows of a batch, in their order; None deletes a row."""
+        put, delete = self._map.put, self._map.delete
+        for key, content, timestamp in zip(keys, contents, timestamps, strict=True):
+            if content is None:
+                delete(key)
+            else:
+                put(key, (content, timestamp))
+        self._log_many(keys, contents, timestamps)
 
     def delete(self, key: Any) -> ValueAndTimestamp | None:
         before = self.get(key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, Window, Windowed
@@ -73,6 +73,24 @@ class SessionStore(Store):
     def fetch(self, key: Any) -> Iterator[tuple[Windowed, Any]]:
         """All sessions of a key."""
         return self.find_sessions(key, 0, 1 << 62)
+
+    def raw_sessions(self, key: bytes) -> dict[tuple[int, int], bytes]:
+        """The bytes of the sessions of a key by (end, start)."""
+        self._expire()
+        return self._sessions.get(key, {})
+
+    def raw_put_many(
+        self,
+        places: Sequence[tuple[bytes, tuple[int, int]]],
+        contents: Sequence[bytes | None],
+        timestamps: Sequence[int],
+    ) -> None:
+        """Writes sessions of a batch, by key and (end, start); None removes a session."""
+        keys = []
+        for (key, (end, start)), content in zip(places, contents, strict=True):
+            self._write(key, content, Window(start, end))
+            keys.append(key + _SUFFIX.pack(end, start))
+        self._log_many(keys, contents, timestamps)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
         end, start = _SUFFIX.unpack(key[-16:])

@@ -38,6 +38,12 @@ class StoreOwner(Protocol):
         """Appends to the changelog of a store."""
         ...
 
+    def log_many(
+        self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Appends changes of one batch to the changelog of a store."""
+        ...
+
 
 class Store:
     """A store of one task. Keys and values are kept as bytes, so that callers can change what they read."""
@@ -61,6 +67,19 @@ class Store:
     def adopt(self, owner: StoreOwner) -> None:
         """Another task goes on with the store, for instance with that of a standby copy."""
         self._owner = owner
+
+    @property
+    def key_serde(self) -> Serde:
+        return self._key_serde
+
+    @property
+    def value_serde(self) -> Serde:
+        return self._value_serde
+
+    @property
+    def topic(self) -> str:
+        """The topic that serdes are told: the changelog."""
+        return self._topic
 
     def disable_logging(self) -> None:
         """The changelog is written by another producer, for instance as the source topic of a table."""
@@ -140,6 +159,12 @@ class Store:
             self._journal[key] = (value, self._owner.timestamp if timestamp is None else timestamp)
         if self._is_logged:
             self._owner.log(self.name, key, value, self._owner.timestamp if timestamp is None else timestamp)
+
+    def _log_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]) -> None:
+        if self._journal is not None:
+            self._journal.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
+        if self._is_logged:
+            self._owner.log_many(self.name, keys, values, timestamps)
 
     def _encode_key(self, key: Any) -> bytes:
         if key is None:

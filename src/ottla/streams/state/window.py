@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp, Window, Windowed
@@ -27,6 +27,8 @@ class WindowStore(Store):
         super().__init__(*arguments)
         self._segments: dict[int, dict[bytes, Any]] = {}
         self._starts: list[int] = []
+        # The starts of every key in order; None until a range of a key is read.
+        self._by_key: dict[bytes, list[int]] | None = None
         self._duplicates = self.specification.retains_duplicates
         self._retention = self.specification.retention_ms
         self._sequence = 0
@@ -61,15 +63,26 @@ class WindowStore(Store):
 
     def fetch_range(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
         """(start, value) of a key for starts between two times, both included, in order of time."""
-        encoded = self._encode_key(key)
-        found = []
-        for start in self._starts_between(first, last):
-            content = self._segments[start].get(encoded)
-            if content is None:
-                continue
-            values = content if self._duplicates else (content,)
-            found += [(start, self._decode_value(one)) for one in values]
-        return iter(found)
+        found = self.raw_range(self._encode_key(key), first, last)
+        return iter([(start, self._decode_value(content)) for start, content in found])
+
+    def raw_range(self, key: bytes, first: int, last: int) -> list[tuple[int, Any]]:
+        """As `fetch_range`, with contents as they are stored."""
+        self._expire()
+        index = self._by_key if self._by_key is not None else self._indexed()
+        starts = index.get(key)
+        if starts is None:
+            return []
+        oldest = self._observed - self._retention + 1
+        if first < oldest:
+            first = oldest
+        begin, end = bisect_left(starts, first), bisect_right(starts, last)
+        if begin == end:
+            return []
+        segments = self._segments
+        if self._duplicates:
+            return [(start, one) for start in starts[begin:end] for one in segments[start][key]]
+        return [(start, segments[start][key]) for start in starts[begin:end]]
 
     def backward_fetch(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
         return iter(list(self.fetch_range(key, first, last))[::-1])
@@ -104,6 +117,22 @@ class WindowStore(Store):
     def all(self) -> Iterator[tuple[Windowed, Any]]:
         return self.fetch_all(0, self._starts[-1]) if self._starts else iter(())
 
+    def raw_fetch(self, key: bytes, start: int) -> Any:
+        """The content of a key in the window with this start, which has not expired."""
+        segment = self._segments.get(start)
+        return None if segment is None else segment.get(key)
+
+    def raw_add(self, key: bytes, content: bytes | None, start: int) -> bytes:
+        """Adds a value of a store with duplicates. Returns the changelog key, for `raw_log_many`."""
+        self._sequence = (self._sequence + 1) & _SEQUENCE_MAX
+        if content is not None:
+            self._write(key, content, start)
+        return key + _SUFFIX.pack(start, self._sequence)
+
+    def raw_log_many(self, changes: Sequence[tuple[bytes, bytes | None, int]]) -> None:
+        if changes:
+            self._log_many(*(list(column) for column in zip(*changes, strict=True)))
+
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         start, sequence = _SUFFIX.unpack(key[-12:])
         self._sequence = max(self._sequence, sequence)
@@ -132,24 +161,47 @@ class WindowStore(Store):
             return
         segment = self._segments.get(start)
         if content is None:
-            if segment is not None:
-                segment.pop(key, None)
+            if segment is not None and segment.pop(key, None) is not None:
+                self._forget(key, start)
                 if not segment:
                     self._drop(start)
             return
         if segment is None:
             segment = self._segments[start] = {}
             insort(self._starts, start)
+        if self._by_key is not None and key not in segment:
+            insort(self._by_key.setdefault(key, []), start)
         if self._duplicates:
             segment.setdefault(key, []).append(content)
         else:
             segment[key] = content
 
     def _expire(self) -> None:
-        end = bisect_right(self._starts, self._limit())
+        limit = self._limit()
+        if not self._starts or self._starts[0] > limit:
+            return
+        end = bisect_right(self._starts, limit)
         for start in self._starts[:end]:
-            del self._segments[start]
+            for key in self._segments.pop(start):
+                self._forget(key, start)
         del self._starts[:end]
+
+    def _indexed(self) -> dict[bytes, list[int]]:
+        index: dict[bytes, list[int]] = {}
+        for start in self._starts:
+            for key in self._segments[start]:
+                index.setdefault(key, []).append(start)
+        self._by_key = index
+        return index
+
+    def _forget(self, key: bytes, start: int) -> None:
+        if self._by_key is None:
+            return
+        starts = self._by_key[key]
+        if len(starts) == 1:
+            del self._by_key[key]
+        else:
+            del starts[bisect_left(starts, start)]
 
     def _drop(self, start: int) -> None:
         del self._segments[start]
@@ -192,3 +244,13 @@ class TimestampedWindowStore(WindowStore):
 
     def _decode_value(self, content: Any) -> ValueAndTimestamp | None:
         return None if content is None else ValueAndTimestamp(self._decode(content[0]), content[1])
+
+    def raw_put_many(
+        self, places: Sequence[tuple[bytes, int]], contents: Sequence[bytes | None], timestamps: Sequence[int]
+    ) -> None:
+        """Writes rows of a batch, by key and start; None deletes a row."""
+        pack, keys = _SUFFIX.pack, []
+        for (key, start), content, timestamp in zip(places, contents, timestamps, strict=True):
+            self._write(key, None if content is None else (content, timestamp), start)
+            keys.append(key + pack(start, 0))
+        self._log_many(keys, contents, timestamps)

@@ -1,0 +1,202 @@
+"""Rows in columns: what steps of a column form exchange. A column is an Arrow array, a list, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.streams.record import Window, Windowed
+
+__all__ = ["Column", "Numbers", "Rows", "WindowedColumn"]
+
+
+class Column:
+    """Values of rows. The form that is missing is made when it is needed."""
+
+    __slots__ = ("_array", "_values")
+
+    def __init__(self, values: list[Any] | None = None, *, array: pa.Array | None = None) -> None:
+        self._values = values
+        self._array = array
+
+    def __len__(self) -> int:
+        if self._values is None:
+            return 0 if self._array is None else len(self._array)
+        return len(self._values)
+
+    @property
+    def values(self) -> list[Any]:
+        if self._values is None:
+            assert self._array is not None
+            # Much faster than `to_pylist`, which makes a scalar of every value; numbers with nulls would become floats.
+            if self._array.null_count and pa.types.is_primitive(self._array.type):
+                self._values = self._array.to_pylist()
+            else:
+                self._values = self._array.to_numpy(zero_copy_only=False).tolist()
+        return self._values
+
+    @property
+    def array(self) -> pa.Array:
+        """For column functions, and for sinks."""
+        if self._array is None:
+            self._array = pa.array(self._values)
+        return self._array
+
+    @property
+    def known_array(self) -> pa.Array | None:
+        """The Arrow array, unless it would have to be made first."""
+        return self._array
+
+    def compressed(self, mask: Sequence[bool]) -> Column:
+        if self._values is None:
+            assert self._array is not None
+            return Column(array=self._array.filter(pa.array(mask, pa.bool_())))
+        return Column(list(compress(self._values, mask)))
+
+    def taken(self, places: list[int]) -> Column:
+        """The values at these places, which may repeat."""
+        if self._values is None:
+            assert self._array is not None
+            return Column(array=self._array.take(pa.array(places, pa.int64())))
+        values = self._values
+        return Column([values[place] for place in places])
+
+    def sliced(self, first: int, end: int) -> Column:
+        if self._values is None:
+            assert self._array is not None
+            return Column(array=self._array.slice(first, end - first))
+        return Column(self._values[first:end])
+
+
+class Numbers(Column):
+    """Whole numbers, never None: timestamps, counts."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, values: list[int] | None = None, *, numbers: Any = None) -> None:
+        super().__init__(values)
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers if self._values is None else self._values)
+
+    @property
+    def values(self) -> list[Any]:
+        if self._values is None:
+            self._values = self._numbers.tolist()
+        return self._values
+
+    @property
+    def numbers(self) -> Any:
+        if self._numbers is None:
+            self._numbers = np.array(self._values, np.int64)
+        return self._numbers
+
+    @property
+    def array(self) -> pa.Array:
+        return pa.array(self.numbers)
+
+    def compressed(self, mask: Sequence[bool]) -> Numbers:
+        if self._values is None:
+            return Numbers(numbers=self._numbers[np.asarray(mask, bool)])
+        return Numbers(list(compress(self._values, mask)))
+
+    def taken(self, places: list[int]) -> Numbers:
+        return Numbers(numbers=self.numbers[places])
+
+    def sliced(self, first: int, end: int) -> Numbers:
+        return Numbers(
+            None if self._values is None else self._values[first:end],
+            numbers=None if self._numbers is None else self._numbers[first:end],
+        )
+
+
+class WindowedColumn(Column):
+    """Windowed keys, which become objects only if a function wants to see them."""
+
+    __slots__ = ("ends", "keys", "starts")
+
+    def __init__(self, keys: list[Any], starts: list[int], ends: list[int]) -> None:
+        super().__init__()
+        self.keys = keys
+        self.starts = starts
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def values(self) -> list[Any]:
+        if self._values is None:
+            windows: dict[tuple[int, int], Window] = {}
+            places = list(zip(self.starts, self.ends, strict=True))
+            for place in places:
+                if place not in windows:
+                    windows[place] = Window(*place)
+            self._values = list(map(Windowed, self.keys, map(windows.__getitem__, places)))
+        return self._values
+
+    @property
+    def array(self) -> pa.Array:
+        raise TypeError("windowed keys have no Arrow form")
+
+    def compressed(self, mask: Sequence[bool]) -> WindowedColumn:
+        return WindowedColumn(
+            list(compress(self.keys, mask)), list(compress(self.starts, mask)), list(compress(self.ends, mask))
+        )
+
+    def taken(self, places: list[int]) -> Column:
+        return Column([self.values[place] for place in places])
+
+    def sliced(self, first: int, end: int) -> WindowedColumn:
+        return WindowedColumn(self.keys[first:end], self.starts[first:end], self.ends[first:end])
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one node. Tables have their new values, None for deletions."""
+
+    key: Column
+    value: Column
+    # Milliseconds.
+    time: Numbers
+    # None if no row has headers.
+    headers: list[Any] | None = None
+    # The place of each row among the rows of all sources; None if there is one source.
+    order: list[int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def compressed(self, mask: Sequence[bool]) -> Rows:
+        return Rows(
+            self.key.compressed(mask),
+            self.value.compressed(mask),
+            self.time.compressed(mask),
+            None if self.headers is None else list(compress(self.headers, mask)),
+            None if self.order is None else list(compress(self.order, mask)),
+        )
+
+    def taken(self, places: list[int]) -> Rows:
+        """The rows at these places, which may repeat."""
+        return Rows(
+            self.key.taken(places),
+            self.value.taken(places),
+            self.time.taken(places),
+            None if self.headers is None else [self.headers[place] for place in places],
+            None if self.order is None else [self.order[place] for place in places],
+        )
+
+    def sliced(self, first: int, end: int) -> Rows:
+        return Rows(
+            self.key.sliced(first, end),
+            self.value.sliced(first, end),
+            self.time.sliced(first, end),
+            None if self.headers is None else self.headers[first:end],
+            None if self.order is None else self.order[first:end],
+        )

@@ -1,0 +1,114 @@
+"""The column form of session windows. Sessions of the keys of a batch are kept as values until its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.streams.columnar.aggregates import Folding
+from ottla.streams.columnar.bytes import encoded_values
+from ottla.streams.columnar.rows import Column, Numbers, Rows, WindowedColumn
+from ottla.streams.columnar.step import Step, without_nulls
+from ottla.streams.operators.emission import EmitStrategy
+from ottla.streams.operators.sessions import SessionAggregate
+from ottla.streams.state.session import SessionStore
+
+__all__ = ["session_step"]
+
+# (end, start), the order in which sessions merge.
+Place = tuple[int, int]
+
+
+def session_step(plan: SessionAggregate, processor: Any, store: Any) -> Step | None:
+    if plan.sends_old or type(store) is not SessionStore or plan.strategy is not EmitStrategy.ON_WINDOW_UPDATE:
+        return None
+    return SessionStep(plan, processor, store)
+
+
+class _Emissions:
+    """What a batch forwards."""
+
+    def __init__(self) -> None:
+        self.keys: list[Any] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        self.values: list[Any] = []
+        self.order: list[int] = []
+
+    def add(self, key: Any, at: Place, value: Any, position: int) -> None:
+        self.keys.append(key)
+        self.ends.append(at[0])
+        self.starts.append(at[1])
+        self.values.append(value)
+        self.order.append(position)
+
+    def rows(self, *, is_ordered: bool) -> Rows:
+        return Rows(
+            WindowedColumn(self.keys, self.starts, self.ends),
+            Column(self.values),
+            Numbers(list(self.ends)),
+            None,
+            self.order if is_ordered else None,
+        )
+
+
+class SessionStep:
+    def __init__(self, plan: SessionAggregate, processor: Any, store: SessionStore) -> None:
+        self._plan = plan
+        self._processor = processor
+        self._store = store
+        self._folding = Folding(plan, store)
+
+    def run(self, rows: Rows) -> Rows:
+        rows = without_nulls(rows, self._processor, "null key", values=False)
+        plan, store, fold, out = self._plan, self._store, self._folding, _Emissions()
+        gap, grace = plan.windows.gap_ms, plan.windows.grace_ms
+        retention = store.specification.retention_ms
+        observed, expired_at, late = self._processor.observed, store.observed - retention, 0
+        sessions: dict[bytes, dict[Place, Any]] = {}
+        # The last change of every session: (value, timestamp of the record that changed it).
+        changes: dict[tuple[bytes, Place], tuple[Any, int]] = {}
+        initializer, aggregator, merger, plain = plan.initializer, plan.aggregator, plan.merger, fold.plain
+        places = encoded_values(rows.key, store.key_serde, store.topic)
+        columns = zip(places, rows.key.values, rows.value.values, rows.time.values, strict=True)
+        order = rows.order or range(len(rows))
+        for position, (place, key, value, time) in zip(order, columns, strict=True):
+            if time > observed:
+                observed = time
+            mine: dict[Place, Any] | None = sessions.get(place)
+            if mine is None:
+                found = store.raw_sessions(place).items()
+                mine = sessions[place] = {at: fold.read(content) for at, content in found}
+            earliest, latest, start, end = max(time - gap, expired_at + 1), time + gap, time, time
+            aggregate, merged = initializer(), []
+            for at in sorted(mine) if len(mine) > 1 else mine:
+                if at[0] >= earliest and at[1] <= latest:
+                    merged.append(at)
+                    aggregate = merger(key, aggregate, mine[at])
+                    start, end = min(start, at[1]), max(end, at[0])
+            if end < observed - grace - gap:
+                late += 1
+                continue
+            if start != end or end != time:
+                for at in merged:
+                    del mine[at]
+                    changes.pop((place, at), None)
+                    changes[place, at] = (None, time)
+                    expired_at = max(expired_at, at[0] - retention)
+                    out.add(key, at, None, position)
+            new = aggregator(key, value, aggregate)
+            at = (end, start)
+            kept = new if type(new) is plain else fold.copied(new)
+            if kept is None:
+                mine.pop(at, None)
+            else:
+                mine[at] = kept
+            changes.pop((place, at), None)
+            changes[place, at] = (kept, time)
+            expired_at = max(expired_at, end - retention)
+            out.add(key, at, new, position)
+        self._processor.observed = observed
+        if late:
+            self._processor.context.drop("expired session", late)
+        contents = fold.encoded([change[0] for change in changes.values()])
+        store.raw_put_many(list(changes), contents, [change[1] for change in changes.values()])
+        return out.rows(is_ordered=rows.order is not None)
