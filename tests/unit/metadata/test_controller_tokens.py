@@ -131,3 +131,15 @@ def test_without_a_secret_there_are_no_tokens() -> None:
     assert create(harness).error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert renew(harness, b"x").error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
     assert expire(harness, b"x").error_code == ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+
+
+def test_a_lifetime_without_end_is_the_last_moment_of_all() -> None:
+    """Renewed and expired later, too: a timestamp that cannot be encoded would stop the controller's decision."""
+    end = (1 << 63) - 1
+    limits = {"delegation.token.max.lifetime.ms": str(end), "delegation.token.expiry.time.ms": str(end)}
+    harness = ControllerHarness(properties={**SETTINGS, **limits})
+    made = create(harness, lifetime_ms=end)
+    assert (made.error_code, made.expiry_timestamp_ms, made.max_timestamp_ms) == (ErrorCode.NONE, end, end)
+    for change in (renew, expire):
+        changed = change(harness, bytes(made.hmac), period_ms=end)
+        assert (changed.error_code, changed.expiry_timestamp_ms) == (ErrorCode.NONE, end)

@@ -32,6 +32,7 @@ TOKENS_LEVEL = 14
 # From this version on the response names the requester.
 _REQUESTER_VERSION = 3
 _ANONYMOUS = "User:ANONYMOUS"
+_TIMESTAMP_MAX = (1 << 63) - 1
 
 
 def decide_create_delegation_token(
@@ -61,8 +62,9 @@ def decide_create_delegation_token(
         requester=requester,
         renewers=[f"{renewer.principal_type}:{renewer.principal_name}" for renewer in request.renewers],
         issue_timestamp=now_ms,
-        max_timestamp=now_ms + lifetime_ms,
-        expiration_timestamp=now_ms + min(lifetime_ms, config.delegation_token_expiry_time_ms),
+        # A lifetime may be configured that no timestamp can express.
+        max_timestamp=min(now_ms + lifetime_ms, _TIMESTAMP_MAX),
+        expiration_timestamp=min(now_ms + min(lifetime_ms, config.delegation_token_expiry_time_ms), _TIMESTAMP_MAX),
         token_id=str(Uuid.random(context.random)),
     )
     response.issue_timestamp_ms = record.issue_timestamp
