@@ -97,29 +97,29 @@ def test_logins_that_are_not_wanted_are_left_out() -> None:
 
 
 def test_files_are_rotated_and_the_oldest_go(tmp_path: Path) -> None:
-    files = AuditFiles(OsFiles(), str(tmp_path / "audit"), bytes_max=100, count=3)
+    files = AuditFiles(OsFiles(), str(tmp_path / "audit"), node_id=7, bytes_max=100, count=3)
     for number in range(10):
         files.prepare([Line("authorization", 0, f"{number:060}".encode())])
     files.close()
     kept = {path.name: path.read_bytes() for path in (tmp_path / "audit").iterdir()}
     assert {name: int(text) for name, text in kept.items()} == {
-        "authorization.jsonl": 9,
-        "authorization.jsonl.1": 8,
-        "authorization.jsonl.2": 7,
+        "authorization-7.jsonl": 9,
+        "authorization-7.jsonl.1": 8,
+        "authorization-7.jsonl.2": 7,
     }
 
 
 @pytest.mark.parametrize("is_busy", [False, True])
 def test_the_end_of_a_node_writes_what_is_queued(tmp_path: Path, is_busy: bool) -> None:
     world = VirtualWorld()
-    trail = trail_of(world, AuditFiles(OsFiles(), str(tmp_path), bytes_max=10_000, count=1))
+    trail = trail_of(world, AuditFiles(OsFiles(), str(tmp_path), node_id=7, bytes_max=10_000, count=1))
     trail.note(event(1))
     if is_busy:
         world.scheduler.advance(1_000)
     trail.note(event(2))
     trail.close()
     world.workers.run_all()
-    lines = (tmp_path / "authorization.jsonl").read_text().splitlines()
+    lines = (tmp_path / "authorization-7.jsonl").read_text().splitlines()
     assert [json.loads(line)["number"] for line in lines] == [1, 2]
     trail.note(event(3))
     assert trail.dropped["authorization"] == 1

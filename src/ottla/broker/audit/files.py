@@ -1,4 +1,7 @@
-"""Audit events in files: `authorization.jsonl` and `authentication.jsonl`, and older files with a number at the end."""
+"""Audit events in files: `authorization-1.jsonl` and `authentication-1.jsonl`, and older files with a number behind.
+
+The number of the node is part of the name, because the nodes of a host may share the directory.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,10 @@ __all__ = ["AuditFiles"]
 class AuditFiles:
     """`prepare` does the work, on a worker thread."""
 
-    def __init__(self, files: Files, directory: str, *, bytes_max: int, count: int) -> None:
+    def __init__(self, files: Files, directory: str, *, node_id: int, bytes_max: int, count: int) -> None:
         self._files = files
         self._directory = directory
+        self._node_id = node_id
         self._bytes_max = bytes_max
         self._count = count
         self._open: dict[str, File] = {}
@@ -38,7 +42,7 @@ class AuditFiles:
 
     def _file(self, stream: str, size: int) -> File:
         """The file of the stream with room for that many bytes."""
-        path = f"{self._directory}/{stream}.jsonl"
+        path = f"{self._directory}/{stream}-{self._node_id}.jsonl"
         file = self._open.get(stream)
         if file is None:
             self._files.make_directories(self._directory)

@@ -36,6 +36,7 @@ def start_audit(broker: Broker) -> AuditTrail:
             AuditFiles(
                 broker.world.files,
                 config.ottla_audit_dir,
+                node_id=broker.node_id,
                 bytes_max=config.ottla_audit_file_bytes,
                 count=config.ottla_audit_file_count,
             )

@@ -34,7 +34,7 @@ OWN_KEYS: Final = {
                   HONOURED,
                   "Logins that are written to the audit: none, those that failed, or all of them."),
         ConfigKey("ottla.audit.dir", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
-                  "Directory of the audit's files, one for each stream; empty means no files."),
+                  "Directory of the audit's files, one for each stream and node; empty means no files."),
         ConfigKey("ottla.audit.topic", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
                   "Whether the audit is written to the topic __audit."),
         ConfigKey("ottla.audit.file.bytes", LONG, 67_108_864, at_least(1024), LOW, READ_ONLY, HONOURED,

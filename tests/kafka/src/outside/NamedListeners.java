@@ -34,6 +34,8 @@ public final class NamedListeners {
     private Path dir;
 
     public NamedListeners(Properties controllerProperties, SecurityProtocol controllerProtocol) {
+        // As Kafka's own class does: the value that its tests give to brokers.
+        controllerSettings.put("log.segment.delete.delay.ms", "1000");
         controllerProperties.forEach((key, value) -> controllerSettings.put(key.toString(), value.toString()));
         this.controllerProtocol = controllerProtocol;
     }
