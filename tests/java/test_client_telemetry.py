@@ -1,14 +1,18 @@
-"""Our clients push their metrics to Apache Kafka with a receiver (KIP-714)."""
+"""Our clients push their metrics to Apache Kafka with a receiver (KIP-714), and Java's clients push theirs to Ottla."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import urllib.request
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+import ottla.testing
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigResource, ResourceType
 from ottla.client.blocking import BlockingProducer
@@ -19,7 +23,7 @@ from ottla.model.ids import TopicPartition
 from ottla.wire.otlp import MetricPoint, decode_metrics
 from tests.java.conftest import require_java
 from tests.support.brokers import QuickKafka
-from tests.support.java import PROGRAMS, compiled
+from tests.support.java import PROGRAMS, ToolServer, compiled
 
 INTERVAL_MS = 100
 
@@ -140,3 +144,31 @@ def test_pushing_can_be_switched_off(receiver: Receiver) -> None:
         with pytest.raises(ClientError, match=r"set enable\.metrics\.push to true"):
             producer.client_instance_id()
     assert receiver.pushes("wanted-silent") == []
+
+
+def test_java_clients_push_to_ottla(java: ToolServer, tmp_path: Path) -> None:
+    settings = {"ottla.client.metrics.enable": "true", "ottla.metrics.listener": "127.0.0.1:0"}
+    with ottla.testing.cluster(settings=settings) as cluster:
+        url = cluster.node(1).metrics_url
+        assert url is not None
+        made = java.run(
+            "ClientMetricsCommand",
+            *("--bootstrap-server", cluster.bootstrap, "--alter", "--name", "every-client", "--interval", 200),
+            *("--metrics", "org.apache.kafka.producer.", "--match", "client_software_name=apache-kafka-java"),
+        )
+        assert made.status == 0, made.stdout + made.stderr
+        config = tmp_path / "producer.properties"
+        config.write_text("client.id=java\n")
+        arguments = ("--topic", "t", "--num-records", 600, "--record-size", 10, "--throughput", 200)
+        arguments += ("--bootstrap-server", cluster.bootstrap, "--command-config", str(config))
+        with ThreadPoolExecutor() as pool:
+            sending = pool.submit(java.run, "ProducerPerformance", *arguments)
+            text = ""
+            while "ottla_client_metric{" not in text and not sending.done():
+                with urllib.request.urlopen(url, timeout=20) as answer:
+                    text = answer.read().decode()
+            done = sending.result()
+        assert done.status == 0, done.stdout + done.stderr
+        assert re.search(r'ottla_client_metric\{client_id="java".*software="apache-kafka-java 4.*\.record\.', text), (
+            text
+        )

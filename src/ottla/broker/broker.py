@@ -20,6 +20,7 @@ from ottla.model.slices import Admission
 
 if TYPE_CHECKING:
     from ottla.broker.audit.trail import AuditTrail
+    from ottla.broker.client_metrics import ClientMetricsReceiver
     from ottla.broker.dispatch import Dispatcher
     from ottla.coordinator.group.service import GroupCoordinator
     from ottla.coordinator.txn.service import TransactionCoordinator
@@ -42,6 +43,7 @@ class Broker:
     """References to all machines of a node."""
 
     __slots__ = (
+        "_client_metrics",
         "_transactional_appends",
         "audit",
         "authorizer",
@@ -127,9 +129,9 @@ class Broker:
         self.config_checks: list[Callable[[BrokerConfig], object]] = []
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         self.topics_in_creation: set[str] = set()
-        # Cached Metadata answers for large topics.
         self.topic_answers = TopicAnswers()
         self._transactional_appends: TransactionalAppends | None = None
+        self._client_metrics: ClientMetricsReceiver | None = None
         # Admits large requests to be decoded and handled (`sliced_requests`).
         self.large_requests = Admission(LARGE_REQUESTS_MAX)
         # The listeners by name; set when their sockets are bound.
@@ -144,6 +146,15 @@ class Broker:
     def transactions(self) -> TransactionCoordinator:
         """The coordinator of transactions. It is created on first use."""
         return self.transaction_coordination.coordinator
+
+    @property
+    def client_metrics(self) -> ClientMetricsReceiver:
+        """Receives the metrics that clients push (KIP-714). Created on first use."""
+        if self._client_metrics is None:
+            from ottla.broker.client_metrics import ClientMetricsReceiver
+
+            self._client_metrics = ClientMetricsReceiver(self.world.random, self.config.telemetry_max_bytes)
+        return self._client_metrics
 
     @property
     def transactional_appends(self) -> TransactionalAppends:

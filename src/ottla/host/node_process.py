@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.apis import broker_handlers
 from ottla.broker.broker import Broker
 from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_role import controller_dispatcher
@@ -300,7 +301,8 @@ class NodeProcess:
             self._leave()
             return
         if self._config.is_broker:
-            self._open_listeners(broker, Dispatcher(broker), are_controllers=False)
+            handlers = broker_handlers(receives_metrics=broker.config.ottla_client_metrics_enable)
+            self._open_listeners(broker, Dispatcher(broker, handlers), are_controllers=False)
         self._pages.broker = broker
         self._pages.not_ready = None
         addresses = [

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import TYPE_CHECKING
 
+from ottla.broker.apis import broker_handlers
 from ottla.broker.context import ListenerInfo
 from ottla.broker.controller_role import controller_dispatcher
 from ottla.broker.dispatch import Dispatcher
@@ -264,7 +265,8 @@ class _Run:
         if self._config.is_broker:
             if node.on_assembled is not None:
                 node.on_assembled(broker)
-            self._open_listeners(broker, Dispatcher(broker), are_controllers=False)
+            handlers = broker_handlers(receives_metrics=broker.config.ottla_client_metrics_enable)
+            self._open_listeners(broker, Dispatcher(broker, handlers), are_controllers=False)
         node.kernel.trace("node ready", str(node.node_id))
         if node.on_ready is not None:
             node.on_ready(node, broker)

@@ -57,6 +57,7 @@ class Waiter:
 def broker() -> Any:
     image = SimpleNamespace(offset=17, features=FeaturesImage(finalized={"metadata.version": 25}))
     return SimpleNamespace(
+        config=SimpleNamespace(ottla_client_metrics_enable=False),
         cluster_id="cluster",
         node_id=1,
         world=SimpleNamespace(clock=Clock()),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ottla.broker.apis
-from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE, HANDLERS, HandlerSpec, load
+from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE, HANDLERS, TELEMETRY_HANDLERS, HandlerSpec, load
 from ottla.wire.api import API_SPECS, ApiKey
 
 # A controller's listener serves Fetch of one partition only, by a handler of its own.
@@ -18,7 +18,7 @@ SEPARATE = {"fetch_metadata_log": "fetch"}
 @pytest.mark.parametrize(
     ("listener", "api_key", "spec"),
     [
-        *(("broker", api_key, spec) for api_key, spec in sorted(HANDLERS.items())),
+        *(("broker", api_key, spec) for api_key, spec in sorted({**HANDLERS, **TELEMETRY_HANDLERS}.items())),
         *(("controller", api_key, spec) for api_key, spec in sorted(CONTROLLER_HANDLERS.items())),
     ],
 )
@@ -46,4 +46,5 @@ def test_every_handler_is_in_the_table() -> None:
         for path in (*directory.glob("*.py"), *(found.parent for found in directory.glob("*/__init__.py")))
         if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "API")
     }
-    assert {*modules, "switched_off"} == {spec.module for spec in (*HANDLERS.values(), *CONTROLLER_HANDLERS.values())}
+    tables = (HANDLERS, TELEMETRY_HANDLERS, CONTROLLER_HANDLERS)
+    assert {*modules, "switched_off"} == {spec.module for table in tables for spec in table.values()}

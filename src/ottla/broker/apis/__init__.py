@@ -1,5 +1,6 @@
 """The APIs, one module (or package) for each; two tables say which of them are served and advertised: `HANDLERS` on
-the listeners of a broker, `CONTROLLER_HANDLERS` on those of a controller (`controller.listener.names`).
+the listeners of a broker, with `TELEMETRY_HANDLERS` if it receives metrics of clients, and `CONTROLLER_HANDLERS` on
+those of a controller (`controller.listener.names`).
 
 A module exports one value, `API` (`ottla.broker.apis.api`), which is all that the dispatcher knows of it. APIs that are
 only refused are rows of one table, `switched_off`.
@@ -25,7 +26,16 @@ from ottla.broker.apis import switched_off
 if TYPE_CHECKING:
     from ottla.broker.apis.api import Api
 
-__all__ = ["CONTROLLER_HANDLERS", "FORWARDABLE", "HANDLERS", "NO_API", "HandlerSpec", "load"]
+__all__ = [
+    "CONTROLLER_HANDLERS",
+    "FORWARDABLE",
+    "HANDLERS",
+    "NO_API",
+    "TELEMETRY_HANDLERS",
+    "HandlerSpec",
+    "broker_handlers",
+    "load",
+]
 
 NO_API: frozenset[int] = frozenset()
 
@@ -121,6 +131,18 @@ HANDLERS: dict[int, HandlerSpec] = {
     81: HandlerSpec("remove_raft_voter", 0, 0),
     **_refused(*switched_off.ROWS),
 }
+
+# Announced by a broker that receives metrics of clients (`ottla.client.metrics.enable`).
+TELEMETRY_HANDLERS: dict[int, HandlerSpec] = {
+    71: HandlerSpec("get_telemetry_subscriptions", 0, 0),
+    72: HandlerSpec("push_telemetry", 0, 0),
+}
+
+
+def broker_handlers(*, receives_metrics: bool) -> dict[int, HandlerSpec]:
+    """What the listeners of a broker serve and advertise."""
+    return {**HANDLERS, **TELEMETRY_HANDLERS} if receives_metrics else HANDLERS
+
 
 # What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
 CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {

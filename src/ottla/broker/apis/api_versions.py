@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS
+from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS, broker_handlers
 from ottla.broker.apis.api import Api
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.api_versions import (
@@ -53,7 +53,9 @@ def handle(request: ApiVersionsRequest, context: RequestContext, broker: Broker)
     if version >= _NAMES_NODE_SINCE and (code := _misrouted(request, context, broker)) is not None:
         return ApiVersionsResponse(error_code=code)
     image = broker.metadata.image
-    handlers = CONTROLLER_HANDLERS if context.listener.is_controller else HANDLERS
+    receives_metrics = broker.config.ottla_client_metrics_enable
+    is_controller = context.listener.is_controller
+    handlers = CONTROLLER_HANDLERS if is_controller else broker_handlers(receives_metrics=receives_metrics)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=api_key, min_version=spec.min_version, max_version=spec.max_version)

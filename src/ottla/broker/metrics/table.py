@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.metrics.client_metrics import CLIENT_METRICS
 from ottla.broker.metrics.cluster_metrics import CLUSTER_METRICS
 from ottla.broker.metrics.coordinator_metrics import COORDINATOR_METRICS
 from ottla.broker.metrics.log_metrics import LOG_METRICS
@@ -22,6 +23,7 @@ SUBJECTS: Final[dict[str, tuple[Metric, ...]]] = {
     "Logs": LOG_METRICS,
     "Controller, metadata and quorum": CLUSTER_METRICS,
     "Groups and transactions": COORDINATOR_METRICS,
+    "Metrics of clients": CLIENT_METRICS,
     "Process": NODE_METRICS,
 }
 

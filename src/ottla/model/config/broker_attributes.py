@@ -220,6 +220,7 @@ class BrokerAttributes:
     ottla_audit_file_count: int
     ottla_audit_read_sample: int
     ottla_audit_topic: bool
+    ottla_client_metrics_enable: bool
     ottla_groups_certificate_attribute: str
     ottla_groups_claim: str
     ottla_log_format: str

@@ -23,7 +23,6 @@ from ottla.model.config.statuses import (
     METRICS,
     ONE_LOOP,
     PLUG_INS,
-    TELEMETRY,
     TIERED_STORAGE,
 )
 from ottla.model.config.validators import AnyList, at_least
@@ -116,7 +115,7 @@ REPLICATION_KEYS: Final = (
               "Classes that report the older kind of metrics."),
     ConfigKey("kafka.metrics.polling.interval.secs", INT, 10, at_least(1), LOW, READ_ONLY, METRICS,
               "Time between two reports of the older kind of metrics."),
-    ConfigKey("telemetry.max.bytes", INT, 1 << 20, at_least(1), LOW, READ_ONLY, TELEMETRY,
+    ConfigKey("telemetry.max.bytes", INT, 1 << 20, at_least(1), LOW, READ_ONLY, HONOURED,
               "Most bytes of metrics a client may push at once."),
 )
 # fmt: on

@@ -21,6 +21,8 @@ OWN_KEYS: Final = {
         ConfigKey("ottla.metrics.listener", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Address (host:port, or https://host:port) of the HTTP endpoint for metrics and health; port 0 is a "
                   "free port, empty means no endpoint."),
+        ConfigKey("ottla.client.metrics.enable", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,
+                  "Whether clients may push their metrics (KIP-714), which the metrics endpoint then shows."),
         ConfigKey("ottla.tls.reload.interval.ms", LONG, 10_000, at_least(50), LOW, READ_ONLY, HONOURED,
                   "Time between two looks at the files of key stores; a file that has changed is read again."),
         ConfigKey("ottla.log.scrub.bytes.per.second", LONG, 0, at_least(0), LOW, CLUSTER_WIDE, HONOURED,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LIST, MEDIUM, STRING
 from ottla.model.config.keys import HONOURED, ConfigError, ConfigKey
-from ottla.model.config.statuses import NEW_GROUPS, TELEMETRY
+from ottla.model.config.statuses import NEW_GROUPS
 from ottla.model.config.validators import AnyList, OffsetReset, OneOf, Validator, at_least
 from ottla.model.config.values import ConfigType, Setting
 from ottla.model.errors import ErrorCode, KafkaError
@@ -31,7 +31,7 @@ def _group(
 
 
 def _metrics(name: str, kind: ConfigType, default: Setting, validator: Validator | None, text: str) -> ConfigKey:
-    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, TELEMETRY, text)
+    return ConfigKey(name, kind, default, validator, MEDIUM, CLUSTER_WIDE, HONOURED, text)
 
 
 # fmt: off

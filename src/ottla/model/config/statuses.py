@@ -25,7 +25,6 @@ __all__ = [
     "PER_MECHANISM",
     "PLUG_INS",
     "SECURITY",
-    "TELEMETRY",
     "TIERED_STORAGE",
     "UNSTABLE",
 ]
@@ -42,7 +41,6 @@ ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node
 ONE_PROCESS: Final = inert("a failed directory is reported in the next heartbeat that reaches the controller")
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a parked request leaves its list as soon as it is completed")
-TELEMETRY: Final = inert("clients cannot push metrics yet")
 
 # Refused: ignoring the key would not do what the operator wants.
 FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
