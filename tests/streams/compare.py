@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from tests.streams.cases import run_case
 from tests.streams.generate import OPERATORS, make_case
 from tests.streams.oracle.java import StreamsOracle
 
-__all__ = ["difference", "normalized", "smallest"]
+__all__ = ["difference", "normalized", "smallest", "smallest_that"]
 
 Case = dict[str, Any]
 
@@ -42,10 +43,14 @@ def difference(oracle: StreamsOracle, case: Case) -> str | None:
 
 def smallest(oracle: StreamsOracle, case: Case) -> Case:
     """Leaves out inputs as long as the case still differs."""
+    return smallest_that(lambda one: difference(oracle, one) is not None, case)
+
+
+def smallest_that(differs: Callable[[Case], bool], case: Case) -> Case:
     position = 0
     while position < len(case["inputs"]):
         shorter = {**case, "inputs": case["inputs"][:position] + case["inputs"][position + 1 :]}
-        if difference(oracle, shorter) is not None:
+        if differs(shorter):
             case = shorter
         else:
             position += 1

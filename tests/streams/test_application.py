@@ -333,7 +333,8 @@ def test_missing_topics_and_unequal_partitions_are_explained(live: Live, name: s
     ("properties", "message"),
     [
         ({"application.id": ""}, "application.id is missing"),
-        ({"statestore.cache.max.bytes": 10}, "must be 0"),
+        ({"statestore.cache.max.bytes": -1}, "is less than 0"),
+        ({"default.dsl.store": "disk"}, "is not rocksDB"),
         ({"processing.guarantee": "twice"}, "is not at_least_once"),
         ({"num.stream.threads": "many"}, "is not a number"),
         ({"rocksdb.config.setter": "x.Y"}, "do not use RocksDB"),

@@ -19,6 +19,7 @@ from ottla.streams import (
     Materialized,
     Produced,
     Serdes,
+    StateRestoreListener,
     StreamsBuilder,
     StreamsError,
 )
@@ -173,3 +174,40 @@ def test_many_words_survive_restarts(live: Live, name: str, tmp_path: Path) -> N
         eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
         assert application.close()
     assert_exact(live, f"{name}-out", expected(*written))
+
+
+def test_the_record_cache_forwards_at_commits_and_a_listener_hears_restores(
+    live: Live, name: str, tmp_path: Path
+) -> None:
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+    stream.count(Materialized.as_("counts")).to_stream().map_values(str).to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    live.write(f"{name}-in", [(f"k{number % 3}", "x") for number in range(300)])
+    cached = {"statestore.cache.max.bytes": 1 << 20, "commit.interval.ms": 500}
+    application = start(live, builder.build(), name, tmp_path / "one", **cached)
+    eventually(lambda: dict(live.read(f"{name}-out")) == {"k0": "100", "k1": "100", "k2": "100"})
+    assert application.close()
+    # One update of each key with a commit, and there were few of them.
+    assert total(live, f"{name}-out") < 100
+    heard: list[tuple[Any, ...]] = []
+
+    class Listener(StateRestoreListener):
+        def on_restore_start(self, *arguments: Any) -> None:
+            heard.append(("start", *arguments[1:]))
+
+        def on_batch_restored(self, *arguments: Any) -> None:
+            heard.append(("batch", *arguments[1:]))
+
+        def on_restore_end(self, *arguments: Any) -> None:
+            heard.append(("end", *arguments[1:]))
+
+    settings = {"application.id": name, "bootstrap.servers": live.bootstrap, "state.dir": str(tmp_path / "two")}
+    application = Application(builder.build(), settings, runs_on="threads")
+    application.set_global_state_restore_listener(Listener())
+    application.start()
+    application.wait_running(60)
+    application.close()
+    assert [event for event, *_ in heard if event != "batch"] == ["start", "end"]
+    assert heard[0][:3] == ("start", "counts", 0)
+    assert heard[-1] == ("end", "counts", sum(count for event, *_, count in heard if event == "batch"))

@@ -52,7 +52,7 @@ from ottla.streams.state import Stores, StoreSpecification, StoreType
 from ottla.streams.topology import Topology
 
 if TYPE_CHECKING:
-    from ottla.streams.runtime import Application, State, UncaughtExceptionResponse
+    from ottla.streams.runtime import Application, State, StateRestoreListener, UncaughtExceptionResponse
 
 __all__ = [
     "Application",
@@ -95,6 +95,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "State",
+    "StateRestoreListener",
     "StoreNotFoundError",
     "StoreSpecification",
     "StoreType",
@@ -123,7 +124,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Running applications need Arrow; topologies and their tests do not."""
-    if name in ("Application", "State", "UncaughtExceptionResponse"):
+    if name in ("Application", "State", "StateRestoreListener", "UncaughtExceptionResponse"):
         from ottla.streams import runtime
 
         return getattr(runtime, name)

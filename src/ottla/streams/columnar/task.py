@@ -138,6 +138,9 @@ class ColumnTask:
 
 def column_task(topology: Topology, names: tuple[str, ...], task: StreamTask) -> ColumnTask | None:
     """The column form of a task, or None if its sub-topology has none."""
+    if any(store.cache is not None for store in task.stores.values()):
+        # Column forms forward every update.
+        return None
     form = find_form(topology, names, task)
     if form is None:
         return None

@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -171,13 +171,15 @@ class TaskState:
 
         self._transact(clear)
 
-    def load(self, name: str, rows: list[tuple[bytes, bytes]], deleted: list[bytes], checkpoint: Checkpoint) -> None:
+    def load(
+        self, name: str, rows: Iterable[tuple[bytes, bytes]], deleted: list[bytes], checkpoint: Checkpoint
+    ) -> None:
         """Writes many rows, in the order of their stored keys, with their checkpoint: a part of a restore."""
         database = self._tables[name].database
         is_new = not self._tables[name].count()
 
         def write(transaction: Any) -> None:
-            transaction.cursor(database).putmulti(rows, append=is_new)
+            transaction.cursor(database).putmulti(iter(rows), append=is_new)
             for key in deleted:
                 transaction.delete(key, db=database)
             self._put_checkpoint(transaction, name, checkpoint)

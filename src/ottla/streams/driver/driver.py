@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ottla.streams.driver.topics import TestInputTopic, TestOutputTopic
 from ottla.streams.errors import StreamsError
+from ottla.streams.machine.record_cache import CacheBudget
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.machine.task import ChangelogRecord, InputRecord, OutputRecord, StreamTask
 from ottla.streams.record import Headers
@@ -47,7 +48,14 @@ class TopologyTestDriver:
         world = [name for names in groups if topology.is_global(names) for name in names]
         local = [name for names in groups if not topology.is_global(names) for name in names]
         self._global = StreamTask(topology, world, self._settings, task_id="-1_0", now_ms=self.now_ms)
-        self._task = StreamTask(topology, local, self._settings, now_ms=self.now_ms, global_stores=self._global.stores)
+        self._task = StreamTask(
+            topology,
+            local,
+            self._settings,
+            now_ms=self.now_ms,
+            global_stores=self._global.stores,
+            cache=CacheBudget(int((properties or {}).get("statestore.cache.max.bytes", 0))),
+        )
         self._collect()
 
     def create_input_topic(

@@ -15,6 +15,7 @@ from ottla.streams.errors import StreamsError
 from ottla.streams.machine.faults import FaultHandling
 from ottla.streams.machine.handlers import OutputRecord, SerializationExceptionOrigin
 from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
+from ottla.streams.machine.record_cache import CacheBudget, UpdateCache
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
 from ottla.streams.state.create import create_store
@@ -117,6 +118,7 @@ class StreamTask:
         global_stores: dict[str, Store] | None = None,
         processor_metadata: Mapping[str, int] | None = None,
         partition_times: Mapping[tuple[str, int], int] | None = None,
+        cache: CacheBudget | None = None,
     ) -> None:
         self.settings = settings
         self.task_id = task_id
@@ -127,7 +129,7 @@ class StreamTask:
         self.partition_times: dict[tuple[str, int], int] = dict(partition_times or {})
         self.stream_time = max(self.partition_times.values(), default=NO_TIMESTAMP)
         # The partition and offset of the record that is being processed.
-        self._place: tuple[_Queue, int, Incoming | None] | None = None
+        self.place: tuple[_Queue, int, Incoming | None] | None = None
         self._faults = FaultHandling(self)
         self.commit_requested = False
         self.outputs: list[OutputRecord] = []
@@ -149,6 +151,7 @@ class StreamTask:
         self._patterns: list[tuple[SourceNode, ProcessorContext]] = []
         self._processors: list[Any] = []
         self.processors: dict[str, Any] = {}
+        self._cache = cache
         self._create_stores()
         self._connect()
 
@@ -202,6 +205,8 @@ class StreamTask:
     def flush(self) -> None:
         """Before a commit: stores write what they hold back from their changelogs."""
         for store in self.stores.values():
+            if store.cache is not None:
+                store.cache.flush()
             store.flush()
 
     def take_outputs(self) -> tuple[list[OutputRecord], list[ChangelogRecord]]:
@@ -225,15 +230,15 @@ class StreamTask:
     @property
     def metadata(self) -> RecordMetadata | None:
         """Where the record that is being processed came from; None during punctuations."""
-        if self._place is None:
+        if self.place is None:
             return None
-        queue, offset, _ = self._place
+        queue, offset, _ = self.place
         return RecordMetadata(queue.topic, queue.partition, offset)
 
     @property
     def source_record(self) -> Incoming | None:
         """The record that is being processed, as it was read; kept for exception handlers only."""
-        return None if self._place is None else self._place[2]
+        return None if self.place is None else self.place[2]
 
     @property
     def source_topics(self) -> set[str]:
@@ -284,6 +289,8 @@ class StreamTask:
                 )
                 if store in self._topology.store_source_topics:
                     self.stores[store].disable_logging()
+                if self._cache is not None and self._cache.bytes_max > 0 and specification.is_cached:
+                    self.stores[store].cache = UpdateCache(self._cache, self)
 
     def _connect(self) -> None:
         contexts: dict[str, ProcessorContext] = {}
@@ -375,7 +382,7 @@ class StreamTask:
         heapq.heappush(self._waiting, (queue.records[0][0].timestamp, self._turn, queue))
 
     def _process(self, queue: _Queue, record: Record, offset: int, source: Incoming | None) -> None:
-        self._place = (queue, offset, source)
+        self.place = (queue, offset, source)
         self.timestamp = record.timestamp
         if record.timestamp > self.stream_time:
             self.stream_time = record.timestamp
@@ -384,7 +391,7 @@ class StreamTask:
         except Exception as error:
             error.add_note(f"Task {self.task_id}, {queue.topic}-{queue.partition} at offset {offset}.")
             raise
-        self._place = None
+        self.place = None
         if self._by_stream_time:
             self._punctuate(PunctuationType.STREAM_TIME, self.stream_time)
 
@@ -400,5 +407,5 @@ class StreamTask:
             scheduled.remove(due)
             scheduled.append(due)
             self.timestamp = now_ms
-            self._place = None
+            self.place = None
             self._faults.punctuate(due, now_ms)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.streams.machine.processor import Processor, ProcessorContext
 from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
-from ottla.streams.operators.tables import StoreView, View, put_row
+from ottla.streams.operators.tables import StoreView, View, forward_update, put_row
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["Aggregate", "AggregatePlan", "WindowAggregate", "WindowPlan", "WindowedProcessor"]
@@ -66,7 +66,8 @@ class _AggregateProcessor(Processor):
         else:
             before, timestamp = row.value, max(record.timestamp, row.timestamp)
         new = self._plan.aggregator(record.key, record.value, before)
-        put_row(self.context, self._store, record, timestamp, new, before if self._sends_old else None)
+        old = before if self._sends_old else None
+        put_row(self.context, self._store, record, timestamp, new, old, sends_old=self._sends_old)
 
 
 class WindowGetter:
@@ -165,7 +166,9 @@ class _WindowAggregateProcessor(WindowedProcessor):
         store.put(record.key, ValueAndTimestamp(new, timestamp), window.start)
         if self._emits_updates:
             change = Change(new, before if plan.sends_old else None)
-            self.context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+            update = Record(Windowed(record.key, window), change, timestamp, record.headers)
+            known = None if row is None else row.value
+            forward_update(self.context, store, update, lambda: known, sends_old=plan.sends_old)
 
     def _emit_closed(self, record: Record, close_time: int) -> None:
         size, last = self._windows.size_ms, self._emitter.last_close_time

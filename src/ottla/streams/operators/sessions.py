@@ -8,7 +8,7 @@ from typing import Any
 from ottla.streams.machine.processor import Processor, ProcessorContext
 from ottla.streams.operators.aggregates import AggregatePlan, Aggregator, WindowedProcessor
 from ottla.streams.operators.emission import EmitStrategy
-from ottla.streams.operators.tables import View
+from ottla.streams.operators.tables import View, forward_update
 from ottla.streams.record import Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["SessionAggregate"]
@@ -79,18 +79,20 @@ class _SessionProcessor(WindowedProcessor):
             if window != Window(timestamp, timestamp):
                 for session, value in merged:
                     self._store.remove(session)
-                    self._forward_update(session, value, None)
+                    self._forward_update(session, value, None, value)
             aggregate = plan.aggregator(record.key, record.value, aggregate)
             session = Windowed(record.key, window)
+            known = None if self._store.cache is None else self._store.fetch_session(record.key, *window)
             self._store.put(session, aggregate)
-            self._forward_update(session, None, aggregate)
+            self._forward_update(session, None, aggregate, known)
         if not self._emits_updates and self._emitter.is_due(close_time):
             self._emit_closed(record, close_time)
 
-    def _forward_update(self, session: Windowed, old: Any, new: Any) -> None:
+    def _forward_update(self, session: Windowed, old: Any, new: Any, known: Any) -> None:
         if self._emits_updates:
             change = Change(new, old if self._plan.sends_old else None)
-            self.context.forward(Record(session, change, session.window.end))
+            update = Record(session, change, session.window.end)
+            forward_update(self.context, self._store, update, lambda: known, sends_old=self._plan.sends_old)
 
     def _emit_closed(self, record: Record, close_time: int) -> None:
         lower, upper = self._first_start(), close_time - 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from ottla.streams.machine.processor import Processor
 from ottla.streams.operators.aggregates import WindowedProcessor, WindowPlan
+from ottla.streams.operators.tables import forward_update
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
 
 __all__ = ["SlidingAggregate"]
@@ -117,8 +118,9 @@ class _SlidingProcessor(WindowedProcessor):
 
     def _create_right(self, row: ValueAndTimestamp, record: Record) -> None:
         window = Window(record.timestamp + 1, record.timestamp + 1 + self._size)
+        known = self._known(record.key, window.start)
         self._store.put(record.key, row, window.start)
-        self._forward_update(record, window, None, row.value, row.timestamp)
+        self._forward_update(record, window, None, row.value, row.timestamp, known)
 
     def _create_right_of_previous(self, previous: int, record: Record, close_time: int) -> None:
         row = ValueAndTimestamp(self._plan.initializer(), record.timestamp)
@@ -130,13 +132,20 @@ class _SlidingProcessor(WindowedProcessor):
             return
         new = self._plan.aggregator(record.key, record.value, row.value)
         timestamp = record.timestamp if row.value is None else max(record.timestamp, row.timestamp)
+        known = self._known(record.key, window.start)
         self._store.put(record.key, ValueAndTimestamp(new, timestamp), window.start)
-        self._forward_update(record, window, row.value, new, timestamp)
+        self._forward_update(record, window, row.value, new, timestamp, known)
 
-    def _forward_update(self, record: Record, window: Window, old: Any, new: Any, timestamp: int) -> None:
+    def _known(self, key: Any, start: int) -> Any:
+        """The value of a window, for the record cache."""
+        row = None if self._store.cache is None else self._store.fetch(key, start)
+        return None if row is None else row.value
+
+    def _forward_update(self, record: Record, window: Window, old: Any, new: Any, timestamp: int, known: Any) -> None:
         if self._emits_updates:
             change = Change(new, old if self._plan.sends_old else None)
-            self.context.forward(Record(Windowed(record.key, window), change, timestamp, record.headers))
+            update = Record(Windowed(record.key, window), change, timestamp, record.headers)
+            forward_update(self.context, self._store, update, lambda: known, sends_old=self._plan.sends_old)
 
     def _emit_closed(self, record: Record, close_time: int) -> None:
         upper = close_time - self._size - 1

@@ -25,6 +25,8 @@ __all__ = [
     "TableSource",
     "TableSupplier",
     "View",
+    "forward_update",
+    "put_row",
 ]
 
 
@@ -110,11 +112,36 @@ def put_and_forward(
     context: ProcessorContext, store: Any, record: Record, new: Any, old: Any, *, sends_old: bool
 ) -> None:
     """Writes a row and forwards the change. Writes that a versioned store drops are not forwarded."""
-    put_row(context, store, record, record.timestamp, new, old if sends_old else None)
+    put_row(context, store, record, record.timestamp, new, old if sends_old else None, sends_old=sends_old)
 
 
-def put_row(context: ProcessorContext, store: Any, record: Record, timestamp: int, new: Any, old: Any) -> None:
+def forward_update(
+    context: ProcessorContext, store: Any, record: Record, before: Callable[[], Any], *, sends_old: bool
+) -> None:
+    """Forwards the change of a row that was written, or hands it to the record cache.
+
+    `before` is the value of the row before, if the store was asked for it; the cache remembers the first one.
+    """
+    if store.cache is None:
+        context.forward(record)
+        return
+    place, row_bytes = store.cache_place(record.key)
+    store.cache.put(place, record, before(), row_bytes=row_bytes, context=context, sends_old=sends_old)
+
+
+def put_row(
+    context: ProcessorContext, store: Any, record: Record, timestamp: int, new: Any, old: Any, *, sends_old: bool
+) -> None:
     """Writes a row and forwards the change, both with the given timestamp."""
+    if store.cache is not None:
+        row = store.get(record.key)
+        before = None if row is None else row.value
+        store.put_at(record.key, new, timestamp)
+        # A deletion has the time of the record that caused it.
+        changed = Record(record.key, Change(new, old), timestamp if new is not None else context.timestamp)
+        changed.headers = record.headers
+        forward_update(context, store, changed, lambda: before, sends_old=sends_old)
+        return
     is_latest = store.put_at(record.key, new, timestamp)
     if is_latest is not None:
         context.forward(Record(record.key, Change(new, old, is_latest), timestamp, record.headers))

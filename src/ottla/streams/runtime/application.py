@@ -15,6 +15,7 @@ from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import ControlServer, error_of_report
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
 from ottla.streams.runtime.prepare import Prepared, prepare, remove_surplus_members
+from ottla.streams.runtime.restore_listener import StateRestoreListener, call_listener
 from ottla.streams.runtime.shutdown import announce_shutdown
 from ottla.streams.runtime.spark_job import run_on_spark, run_worker
 from ottla.streams.topology.topology import Topology
@@ -82,6 +83,7 @@ class Application:
         self._failure: BaseException | None = None
         self._reports: dict[int, dict[str, Any]] = {}
         self._listener: Callable[[State, State], None] | None = None
+        self._restore_listener: StateRestoreListener | None = None
         self._control: ControlServer | None = None
         self._context: Any = None
         self._thread: threading.Thread | None = None
@@ -116,6 +118,10 @@ class Application:
     @property
     def is_paused(self) -> bool:
         return self._is_paused
+
+    def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
+        """Hears how the restore of all stores goes, from threads of the application. Set it before the start."""
+        self._restore_listener = listener
 
     def start(self) -> None:
         if self._state is not State.CREATED:
@@ -250,6 +256,10 @@ class Application:
         return results
 
     def _on_report(self, report: dict[str, Any]) -> str | None:
+        if "restore" in report:
+            if self._restore_listener is not None:
+                call_listener(self._restore_listener, report["restore"])
+            return None
         if report["state"] == "failed":
             return self._on_failure(report)
         with self._changed:

@@ -57,6 +57,8 @@ class ApplicationConfig:
     # Of all stores of a worker that are on disk.
     state_memory_bytes: int
     persists_stores: bool
+    # Of the record caches of all workers; 0: every update is forwarded.
+    cache_bytes: int
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ApplicationConfig:
@@ -65,11 +67,6 @@ class ApplicationConfig:
             if not properties.get(key):
                 raise StreamsError(f"{key} is missing; every streams application needs it.")
         clients = sort_keys(properties)
-        if int(properties.get("statestore.cache.max.bytes", 0)):
-            raise StreamsError(
-                "statestore.cache.max.bytes must be 0: every update is forwarded, no cache holds updates back. "
-                "Use suppress() to see fewer of them."
-            )
         guarantee = str(properties.get("processing.guarantee", "at_least_once"))
         if guarantee not in (*_EXACTLY_ONCE, "at_least_once"):
             raise StreamsError(f"processing.guarantee={guarantee!r} is not at_least_once or exactly_once_v2.")
@@ -108,6 +105,7 @@ class ApplicationConfig:
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
             instance_name=consumer.group_instance_id or "",
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
+            cache_bytes=_number(properties, "statestore.cache.max.bytes", 0),
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
             persists_stores=_store_type(str(properties.get("default.dsl.store", StoreType.ROCKS_DB.value))),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -135,7 +135,12 @@ class LocalStates:
         return ""
 
     def load(
-        self, planned: PlannedTask, store: Store, rows: list[tuple[bytes, bytes]], deleted: list[bytes], position: int
+        self,
+        planned: PlannedTask,
+        store: Store,
+        rows: Iterable[tuple[bytes, bytes]],
+        deleted: list[bytes],
+        position: int,
     ) -> None:
         """A part of a restore, straight into the table: stored keys in their order."""
         local = self._tasks[planned.task_id]

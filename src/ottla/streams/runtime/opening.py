@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
@@ -11,13 +11,14 @@ from ottla.client.cluster import Cluster
 from ottla.model.ids import TopicPartition
 from ottla.streams.columnar import column_task
 from ottla.streams.errors import StreamsError
+from ottla.streams.machine.record_cache import CacheBudget
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.assignment import task_places
 from ottla.streams.runtime.commit_metadata import decode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask
-from ottla.streams.runtime.restore import restore_stores
+from ottla.streams.runtime.restore import RestoreProgress, restore_stores
 from ottla.streams.runtime.task_table import ActiveTask
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import SourceNode, Topology
@@ -37,6 +38,7 @@ class TaskOpener:
         repartition_topics: Collection[str],
         global_stores: dict[str, Store],
         local: LocalStates,
+        tell: Callable[[RestoreProgress], None] = lambda _: None,
     ) -> None:
         self._repartition_topics = repartition_topics
         self._topology = topology
@@ -44,6 +46,8 @@ class TaskOpener:
         self._cluster = cluster
         self._global_stores = global_stores
         self._local = local
+        self._tell = tell
+        self._cache = CacheBudget(config.cache_bytes // config.workers)
         self.restored = 0
 
     async def open(self, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
@@ -55,7 +59,7 @@ class TaskOpener:
         committed = {place: entry.offset for place, entry in found.items()}
         tasks = [(one, self._create(one, found)) for one in planned]
         try:
-            self.restored += await restore_stores(self._cluster, tasks, committed, self._local)
+            self.restored += await restore_stores(self._cluster, tasks, committed, self._local, self._tell)
         except BaseException:
             self._local.close([one.task_id for one in planned], is_committed=False)
             raise
@@ -91,6 +95,7 @@ class TaskOpener:
             partition_times={
                 (place.topic, place.partition): metadata.partition_time for place, metadata in known.items()
             },
+            cache=self._cache,
         )
 
     async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:

@@ -26,7 +26,8 @@ __all__ = ["RestoreProgress", "changelog_consumer", "restore_stores"]
 _FETCH_BYTES = 4 * 1024 * 1024
 # From so many records on, rows go straight into the table.
 _LOAD_RECORDS = 50_000
-_LOAD_BYTES = 96 * 1024 * 1024
+# Of all stores together.
+_LOAD_BYTES = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +95,8 @@ class _Restores:
         else:
             one.waiting.append(batch)
             one.waiting_bytes += batch.nbytes
-            if one.waiting_bytes > _LOAD_BYTES:
-                self._load(one)
+            if sum(other.waiting_bytes for other in self.by_place.values()) > _LOAD_BYTES:
+                self._load(max(self.by_place.values(), key=lambda other: other.waiting_bytes))
         self._tell(one, "batch", batch.num_rows)
 
     def finish(self, place: TopicPartition, position: int) -> None:

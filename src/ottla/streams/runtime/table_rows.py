@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ from ottla.streams.state.store import RowForm, Store
 
 __all__ = ["apply_rows", "table_rows"]
 
+_SLICE_ROWS = 65_536
+
 
 def apply_rows(store: Store, batch: pa.RecordBatch) -> None:
     times = (np.asarray(batch.column("timestamp").cast(pa.int64())) // 1000).tolist()
@@ -22,7 +24,7 @@ def apply_rows(store: Store, batch: pa.RecordBatch) -> None:
 
 def table_rows(
     batches: Sequence[pa.RecordBatch], form: RowForm
-) -> tuple[list[tuple[bytes, bytes]], list[bytes]] | None:
+) -> tuple[Iterable[tuple[bytes, bytes]], list[bytes]] | None:
     """The last row of every key, in the order of stored keys, and the keys that were deleted.
 
     None if a key is too long to be stored as it is.
@@ -49,7 +51,20 @@ def table_rows(
         # A deleted row stays null.
         values = pc.binary_join_element_wise(dates.cast(pa.binary()), values, pa.scalar(b"", pa.binary()))
     if not values.null_count:
-        return list(zip(stored.to_pylist(), values.to_pylist(), strict=True)), []
+        return _Rows(stored, values), []
     is_there = pc.is_valid(values)
-    rows = list(zip(stored.filter(is_there).to_pylist(), values.filter(is_there).to_pylist(), strict=True))
+    rows = _Rows(stored.filter(is_there), values.filter(is_there))
     return rows, stored.filter(pc.invert(is_there)).to_pylist()
+
+
+class _Rows:
+    """Rows in Arrow columns; a slice of them at a time becomes Python objects."""
+
+    def __init__(self, keys: pa.Array, values: pa.Array) -> None:
+        self._keys = keys
+        self._values = values
+
+    def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
+        for start in range(0, len(self._keys), _SLICE_ROWS):
+            keys, values = self._keys.slice(start, _SLICE_ROWS), self._values.slice(start, _SLICE_ROWS)
+            yield from zip(keys.to_pylist(), values.to_pylist(), strict=True)

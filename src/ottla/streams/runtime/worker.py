@@ -36,6 +36,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.restore_listener import RestoreReporter
 from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
 from ottla.streams.runtime.writer import RecordWriter
@@ -117,6 +118,7 @@ class Worker(RebalanceListener):
     async def run(self, control: WorkerControl) -> dict[str, Any]:
         """Works until it is stopped, or until another worker has its identity."""
         self._cluster = Cluster(self._config.client)
+        self._tell_restore = RestoreReporter(self._identity.number, control.report)
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
         report, is_fenced = control.report, False
@@ -151,6 +153,7 @@ class Worker(RebalanceListener):
             repartition_topics=self._plan.repartition_topics,
             global_stores=self._globals.stores,
             local=self._local,
+            tell=self._tell_restore,
         )
         self._consumer = Consumer(
             self._cluster,

@@ -98,7 +98,10 @@ class TimestampedKeyValueStore(_KeyValueBase):
     row_form = RowForm.DATED
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
-        found = self._map.get(self._encode_key(key))
+        encoded = self._encode_key(key)
+        found = self._map.get(encoded)
+        if self.cache is not None:
+            self.cache.read(encoded, -1 if found is None else 8 + len(found[0]))
         return None if found is None else ValueAndTimestamp(self._decode(found[0]), found[1])
 
     def put(self, key: Any, value: ValueAndTimestamp | None) -> None:
@@ -121,6 +124,12 @@ class TimestampedKeyValueStore(_KeyValueBase):
             self._map.put(encoded, (content, timestamp))
         self._log(encoded, content, timestamp if content is not None else None)
         return True
+
+    def cache_place(self, key: Any) -> tuple[bytes, int]:
+        """The place of a row in the record cache, and its bytes; they are negative if there is no row."""
+        encoded = self._encode_key(key)
+        found = self._map.get(encoded)
+        return encoded, -1 if found is None else 8 + len(found[0])
 
     @property
     def is_counting(self) -> bool:

@@ -46,6 +46,13 @@ class SessionStore(Store):
         found = self._sessions.get(self._encode_key(key))
         return None if found is None else self._decode(found.get((end, start)))
 
+    def cache_place(self, session: Windowed) -> tuple[bytes, int]:
+        """The place of a row in the record cache, and its bytes; they are negative if there is no row."""
+        encoded, window = self._encode_key(session.key), session.window
+        content = self._sessions.get(encoded, {}).get((window.end, window.start))
+        place = bytes(8) + encoded + _SUFFIX.pack(window.end, window.start)
+        return place, -1 if content is None else len(content)
+
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
         """The sessions of a key that end at or after a time and begin at or before another, by their ends."""
         self._expire()

@@ -6,12 +6,24 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any, Protocol
 
-from ottla.streams.record import NO_TIMESTAMP, Headers, RecordMetadata
+from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
 from ottla.streams.serdes import Serde
 from ottla.streams.state.specification import StoreSpecification
 from ottla.streams.state.table import StoreChanges, Table, pack_dated, unpack_dated
 
-__all__ = ["RowForm", "Store", "StoreOwner"]
+__all__ = ["RowForm", "Store", "StoreOwner", "UpdateCache"]
+
+
+class UpdateCache(Protocol):
+    """What stores and operators use of the record cache (`machine/record_cache`)."""
+
+    def read(self, place: bytes, row_bytes: int) -> None: ...
+
+    def put(
+        self, place: bytes, record: Record, before: Any, *, row_bytes: int, context: Any, sends_old: bool
+    ) -> None: ...
+
+    def flush(self) -> None: ...
 
 
 class RowForm(Enum):
@@ -61,6 +73,8 @@ class Store:
         self._key_serde = key_serde
         self._value_serde = value_serde
         self._is_logged = specification.is_logged
+        # Holds the updates of a table back; set by the task if the application has a record cache.
+        self.cache: UpdateCache | None = None
         # Changes since the last local commit, if the store has a table: (value, timestamp) by changelog key.
         self._journal: dict[bytes, tuple[bytes | None, int]] | None = None
 

@@ -61,6 +61,13 @@ class WindowStore(Store):
         segment = self._segments.get(start)
         return None if segment is None else self._decode_value(segment.get(self._encode_key(key)))
 
+    def cache_place(self, windowed: Windowed) -> tuple[bytes, int]:
+        """The place of a row in the record cache, and its bytes; they are negative if there is no row."""
+        encoded, start = self._encode_key(windowed.key), windowed.window.start
+        content = self._segments.get(start, {}).get(encoded)
+        # Kafka Streams puts the number of the segment in front.
+        return bytes(8) + encoded + _SUFFIX.pack(start, 0), -1 if content is None else 8 + len(content[0])
+
     def fetch_range(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
         """(start, value) of a key for starts between two times, both included, in order of time."""
         found = self.raw_range(self._encode_key(key), first, last)
