@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -115,6 +116,26 @@ def test_a_wrong_trust_store_is_explained(
     wrong.write_text(text)
     assert run(["topics", "list", "--command-config", str(wrong), "--timeout", "3000"]) == 1
     assert "ssl.truststore" in capsys.readouterr().err
+
+
+def test_further_clients_get_certificates(
+    secured: SecuredUp, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = ["--data", str(secured.data)]
+    assert run(["certificates", "create", "billing", "--group", "finance", "--days", "2", *data]) == 0
+    store = secured.file("clients/billing.pem")
+    assert f"Wrote {store}; its principal is User:CN=billing,OU=finance." in capsys.readouterr().out
+    with_it = {"ssl.certificate.location": str(store), "ssl.key.location": str(store)}
+    produce({**secured.librdkafka(), **with_it}, "hello", b"again")
+
+    assert run(["certificates", "list", "--json", *data]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["principal"] for each in listed] == ["User:CN=admin", "User:CN=billing,OU=finance"]
+    assert run(["certificates", "create", "billing", *data]) == 1
+    assert "exists already" in capsys.readouterr().err
+    assert run(["certificates", "create", "../x", *data]) == 2
+    assert run(["certificates", "create", "x", "--data", str(tmp_path)]) == 1
+    assert "'ottla up --secure" in capsys.readouterr().err
 
 
 def test_keys_and_passwords_are_private(secured: SecuredUp) -> None:

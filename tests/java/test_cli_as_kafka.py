@@ -454,6 +454,7 @@ ROWS = {
     "roles": "integration/test_roles.py",
     "audit": "unit/cli/test_audit_search.py",
     "delegation-tokens": "integration/test_delegation_tokens.py",
+    "certificates": "integration/test_secure_up.py",
     "keys": "integration/test_encryption.py",
     "registry": "integration/test_registry.py",
     "schemas": "integration/test_cli_schemas.py",

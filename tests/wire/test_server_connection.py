@@ -316,6 +316,7 @@ class Password:
     is_removable = True
     close_reason: str | None = None
     request_bytes_max = 64
+    takes_bare_tokens = False
 
     def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | None:
         api_key, number = struct.unpack_from(">hxxi", frame)
@@ -387,6 +388,38 @@ def test_a_frame_before_the_gate_opens_is_small() -> None:
     driver.unread = struct.pack(">i", 65)
     driver.step()
     assert driver.machine.close_reason is not None
+
+
+class Tokens(Password):
+    """After a word of one byte, frames are tokens without a header; an empty one opens the gate."""
+
+    takes_bare_tokens = False
+
+    def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | None:
+        if not self.takes_bare_tokens:
+            self.takes_bare_tokens = True
+            return [struct.pack(">iii", 8, 1, -1)]
+        if not frame:
+            self.is_open, self.takes_bare_tokens = True, False
+        return [struct.pack(">iii", 8, len(frame), -1)]
+
+
+def test_tokens_may_be_shorter_than_a_request_until_the_gate_is_open() -> None:
+    driver = Driver(World(), gate=Tokens())
+    driver.unread = request(WRITE, 42) + b"\0\0\0\3abc" + b"\0\0\0\0"
+    driver.step()
+    driver.send(1000)
+    assert driver.answers() == [(1, -1), (3, -1), (0, -1)]
+    driver.unread = b"\0\0\0\3abc"
+    driver.step()
+    assert driver.machine.close_reason == "a request cannot have a size of 3 bytes"
+
+
+def test_a_short_frame_before_the_handshake_is_refused() -> None:
+    driver = Driver(World(), gate=Tokens())
+    driver.unread = b"\0\0\0\3abc"
+    driver.step()
+    assert driver.machine.close_reason == "a request cannot have a size of 3 bytes"
 
 
 def test_a_gate_that_does_not_open_ends_the_connection() -> None:

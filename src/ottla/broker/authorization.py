@@ -46,6 +46,11 @@ class Authorizer(Protocol):
     ) -> bool:
         """True if the principal of the request may perform the operation on the named resource."""
 
+    def authorize_softly(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        """`authorize` for a question whose denial refuses nothing, so that the audit does not record it."""
+
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
@@ -70,6 +75,11 @@ class AllowAll:
         resource_name: str,  # noqa: ARG002
     ) -> bool:
         return True
+
+    def authorize_softly(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        return self.authorize(context, operation, resource_type, resource_name)
 
     def authorize_by_resource_type(
         self,

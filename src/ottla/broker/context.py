@@ -257,9 +257,7 @@ class RequestContext:
 
         A denial is not recorded in the audit.
         """
-        authorizer = self.connection.authorizer
-        ask: Callable[..., bool] = getattr(authorizer, "authorize_softly", authorizer.authorize)
-        return ask(self, operation, resource_type, resource_name)
+        return self.connection.authorizer.authorize_softly(self, operation, resource_type, resource_name)
 
     def allows_cached(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
         """`allows` for shortcuts: the decision may be one that the authorizer has made for an earlier request."""

@@ -151,6 +151,8 @@ class LoginStatistics:
         "expired_connections",
         "failed",
         "failed_again",
+        "relogin_seconds",
+        "relogin_seconds_max",
         "successful",
         "successful_again",
         "successful_without_end",
@@ -165,13 +167,27 @@ class LoginStatistics:
         self.successful_without_end = 0
         # Connections that were closed because their clients did not log in again.
         self.expired_connections = 0
+        # How long successful re-authentications took, from the handshake to the last token: together, and the longest.
+        self.relogin_seconds = 0.0
+        self.relogin_seconds_max = 0.0
 
-    def count_success(self, *, is_first: bool, can_repeat: bool) -> None:
-        if is_first:
-            self.successful += 1
-            self.successful_without_end += not can_repeat
-        else:
-            self.successful_again += 1
+    @property
+    def relogin_ms_max(self) -> float:
+        return self.relogin_seconds_max * 1000
+
+    @property
+    def relogin_ms_average(self) -> float:
+        return self.relogin_seconds * 1000 / self.successful_again if self.successful_again else 0.0
+
+    def count_relogin(self, seconds: float) -> None:
+        self.successful_again += 1
+        self.relogin_seconds += seconds
+        self.relogin_seconds_max = max(self.relogin_seconds_max, seconds)
+
+    def count_success(self, *, can_repeat: bool) -> None:
+        """A first login."""
+        self.successful += 1
+        self.successful_without_end += not can_repeat
 
     def count_failure(self, *, is_first: bool) -> None:
         if is_first:

@@ -12,7 +12,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,8 +22,12 @@ from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 
+if TYPE_CHECKING:
+    import ssl
+
 __all__ = [
     "Session",
+    "authority_option",
     "cluster_options",
     "cluster_options_with",
     "confirm",
@@ -36,6 +40,7 @@ __all__ = [
     "registry_option",
     "run_async",
     "stop_signals",
+    "trusted_authority",
     "without_references",
     "yes_option",
 ]
@@ -270,6 +275,30 @@ def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--registry", envvar="OTTLA_REGISTRY", metavar="URL", help="The Schema Registry, for formats with schemas."
     )(function)
+
+
+def authority_option(variable: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--ca`, for commands that speak HTTPS; `variable` of the environment may name the file as well."""
+    return click.option(
+        "--ca",
+        "authority",
+        envvar=variable,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="The certificates to trust for https, in PEM.  [default: those of the machine]",
+    )
+
+
+def trusted_authority(path: str | None) -> ssl.SSLContext | None:
+    """The TLS of a command with `--ca`; None without it."""
+    if path is None:
+        return None
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=path)
+    except (ssl.SSLError, OSError):
+        raise Failure(f"{path} has no certificates in PEM; --ca names the file of the certificate authority.") from None
 
 
 def yes_option(function: Callable[..., Any]) -> Callable[..., Any]:

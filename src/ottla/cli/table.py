@@ -87,6 +87,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "top": CommandEntry("Cluster", "top", "Show brokers, topics and groups live.", ""),
     "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
     "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
+    "certificates": CommandEntry(
+        "Files", "certificates", "Make certificates of clients for a cluster of 'ottla up --secure'.", ""
+    ),
     "keys": CommandEntry("Files", "keys", "Create and rotate keys of end-to-end encryption; re-encrypt topics.", ""),
     "draw": CommandEntry("Files", "draw", "Draw segments, assignments and in-sync replicas.", ""),
     "perf": CommandEntry(

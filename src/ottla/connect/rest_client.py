@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, unquote, urlencode, urlsplit, urlunsplit
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import BaseHandler, HTTPSHandler, ProxyHandler, Request, build_opener
 
 __all__ = ["DEFAULT_URL", "ConnectRest", "RestError"]
 
@@ -30,7 +31,8 @@ class RestError(Exception):
 class ConnectRest:
     """The workers at one address or several, separated by commas: the first one that accepts a connection answers."""
 
-    def __init__(self, urls: str, *, timeout_ms: int) -> None:
+    def __init__(self, urls: str, *, timeout_ms: int, tls: ssl.SSLContext | None = None) -> None:
+        """`tls` is for https; without it the authorities of the machine are trusted."""
         self.urls = [url.strip().rstrip("/") for url in urls.split(",") if url.strip()]
         for url in self.urls:
             parts = urlsplit(url)
@@ -38,7 +40,10 @@ class ConnectRest:
                 raise ValueError(f"{url!r} is not an address like {DEFAULT_URL}.")
         self._timeout_seconds = timeout_ms / 1000
         # The address of the configuration is never a proxy's.
-        self._opener = build_opener(ProxyHandler({}))
+        handlers: list[BaseHandler] = [ProxyHandler({})]
+        if tls is not None:
+            handlers.append(HTTPSHandler(context=tls))
+        self._opener = build_opener(*handlers)
 
     @property
     def where(self) -> str:

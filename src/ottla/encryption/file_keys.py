@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import json
 import os
 import stat
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from cryptography.exceptions import InvalidTag
@@ -36,7 +39,7 @@ class Key(NamedTuple):
 
 
 class KeyFile:
-    """Reads and changes a file of keys. Several processes may read it while one changes it."""
+    """Reads and changes a file of keys. Several processes may read it while one changes it, and changes take turns."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -56,38 +59,57 @@ class KeyFile:
 
     def create(self, name: str) -> None:
         """Adds a key. Raises KeyServiceError if it exists."""
-        keys = self.read() if os.path.exists(self.path) else {}
-        if name in keys:
-            raise KeyServiceError(f"The key {name} exists already in {self.path}; 'ottla keys rotate' renews it.")
         if not name or len(name.encode()) > 255:
             raise KeyServiceError("The name of a key has 1 to 255 bytes.")
-        keys[name] = Key(1, {1: os.urandom(DATA_KEY_BYTES)})
-        self._write(keys)
+        with self._changing():
+            keys = self.read() if os.path.exists(self.path) else {}
+            if name in keys:
+                raise KeyServiceError(f"The key {name} exists already in {self.path}; 'ottla keys rotate' renews it.")
+            keys[name] = Key(1, {1: os.urandom(DATA_KEY_BYTES)})
+            self._write(keys)
 
     def rotate(self, name: str) -> int:
         """Adds a version, which encrypts from now on; earlier versions only decrypt. Returns its number."""
-        keys = self.read()
-        key = self.named(keys, name)
-        version = max(key.versions) + 1
-        keys[name] = Key(version, {**key.versions, version: os.urandom(DATA_KEY_BYTES)})
-        self._write(keys)
-        return version
+        with self._changing():
+            keys = self.read()
+            key = self.named(keys, name)
+            version = max(key.versions) + 1
+            keys[name] = Key(version, {**key.versions, version: os.urandom(DATA_KEY_BYTES)})
+            self._write(keys)
+            return version
 
     def retire(self, name: str, version: int) -> None:
         """Removes a version: what it protects can never be read again."""
-        keys = self.read()
-        key = self.named(keys, name)
-        if version == key.current:
-            raise KeyServiceError(f"Version {version} of {name} is the current one; rotate the key first.")
-        if version not in key.versions:
-            raise KeyServiceError(f"The key {name} has no version {version}.")
-        keys[name] = Key(key.current, {number: each for number, each in key.versions.items() if number != version})
-        self._write(keys)
+        with self._changing():
+            keys = self.read()
+            key = self.named(keys, name)
+            if version == key.current:
+                raise KeyServiceError(f"Version {version} of {name} is the current one; rotate the key first.")
+            if version not in key.versions:
+                raise KeyServiceError(f"The key {name} has no version {version}.")
+            keys[name] = Key(key.current, {number: each for number, each in key.versions.items() if number != version})
+            self._write(keys)
 
     def named(self, keys: dict[str, Key], name: str) -> Key:
         if name not in keys:
             raise KeyServiceError(f"There is no key {name} in {self.path}; there are: {', '.join(sorted(keys))}.")
         return keys[name]
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Excludes other changes: two that read the same file would each write it without the key of the other.
+
+        The directory is locked, not the file, which every change replaces.
+        """
+        try:
+            descriptor = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
+        except OSError as error:
+            raise KeyServiceError(f"The key file {self.path} cannot be written: {error.strerror}.") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
 
     def _write(self, keys: dict[str, Key]) -> None:
         """Replaces the file as a whole. It is never readable for others, not even for a moment."""

@@ -4,6 +4,7 @@
     DIR/client.properties       for Kafka's tools and `--command-config`: addresses, trust, certificate and first user
     DIR/librdkafka.properties   the same for librdkafka
     DIR/client.pem              a client's key and certificate
+    DIR/clients/                certificates of further clients: `ottla certificates create`
     DIR/secure/                 the authority's key, and the keys and certificates of the nodes
 
 Clients use the listener CLIENTS (SASL_SSL, SCRAM). Nodes use NODES and CONTROLLER, which demand a certificate of this
@@ -30,6 +31,7 @@ __all__ = [
     "first_password",
     "is_secured",
     "listener_properties",
+    "make_client_certificate",
     "make_files",
     "security_properties",
     "write_client_files",
@@ -79,6 +81,23 @@ def make_files(data: str, nodes: int, *, names: Sequence[str]) -> None:
     for node_id in stale:
         _write(_node_store(data, node_id), authority.for_node(*names, common_name=_NODE_NAME).store)
         _write(_names_file(data, node_id), "\n".join(names))
+
+
+def make_client_certificate(data: str, name: str, *, groups: Sequence[str] = (), days: float | None = None) -> str:
+    """Makes a key and a certificate of a further client, and returns their file. Raises FileExistsError.
+
+    The principal is `User:CN=<name>`, with the groups behind it as organizational units.
+    """
+    from ottla.tls.authority import CERTIFICATE_DAYS, Authority
+
+    authority = Authority.load(_read(_path(data, "secure", "authority.key")), _read(_path(data, "ca.pem")))
+    directory = _path(data, "clients")
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, f"{name}.pem")
+    if os.path.exists(path):
+        raise FileExistsError(path)
+    _write(path, authority.for_client(name, groups=groups, days=days or CERTIFICATE_DAYS).store)
+    return path
 
 
 def first_password(data: str) -> str:

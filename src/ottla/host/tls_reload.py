@@ -105,6 +105,10 @@ class TlsReload:
                     found.append((listener, loaded))
             except TlsError as error:
                 found.append((listener, error))
+            except Exception as error:
+                # A store that breaks its reader must not keep the other listeners from their new certificates.
+                logger.exception("reading the key stores of the listener %s failed", listener.name)
+                found.append((listener, TlsError(f"Its stores cannot be read ({type(error).__name__}).")))
         return found
 
     def _on_loaded(self, done: Deferred[list[tuple[TlsListener, LoadedTls | TlsError]]], config: BrokerConfig) -> None:
@@ -131,7 +135,7 @@ class TlsReload:
         for security in self._peers:
             try:
                 security.follow(config)
-            except ConfigError as error:
+            except (ConfigError, TlsError) as error:
                 self._complain(f"{security.listener_name} as a client", error.message)
 
     def _complain(self, name: str, message: str) -> None:

@@ -30,7 +30,17 @@ from ottla.model.deferred import Deferred
 from ottla.sasl.exchange import SaslError
 from ottla.sasl.saslprep import saslprep
 
-__all__ = ["ITERATIONS_MIN", "MECHANISMS", "ScramClient", "ScramKeys", "ScramServer", "TokenCredential", "scram_keys"]
+__all__ = [
+    "ITERATIONS_MIN",
+    "MECHANISMS",
+    "InventedKeys",
+    "ScramClient",
+    "ScramKeys",
+    "ScramServer",
+    "TokenCredential",
+    "invented_keys",
+    "scram_keys",
+]
 
 # The hash of each mechanism.
 MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
@@ -64,6 +74,13 @@ class ScramKeys(NamedTuple):
         return f"ScramKeys(iterations={self.iterations})"
 
 
+class InventedKeys(NamedTuple):
+    """What an unknown user is told, so that its answer looks like the one of a user who exists."""
+
+    salt: bytes
+    iterations: int
+
+
 def scram_keys(mechanism: str, password: str, *, salt: bytes, iterations: int) -> ScramKeys:
     """The keys that a server keeps for a password. Deliberately slow."""
     name = MECHANISMS[mechanism]
@@ -89,7 +106,7 @@ class _Step(Enum):
 class ScramServer:
     """`find_keys` returns the keys of a user, at once or later; `find_token` returns a delegation token by its id.
 
-    Both return None for an unknown one.
+    Both return None for an unknown one. `invent` makes the salt and the iterations of an unknown user.
     `nonce` is for tests.
     """
 
@@ -100,13 +117,15 @@ class ScramServer:
         mechanism: str,
         find_keys: Callable[[str], ScramKeys | Deferred[ScramKeys | None] | None],
         *,
-        find_token: Callable[[str], TokenCredential | None] | None = None,
+        find_token: Callable[[str], TokenCredential | Deferred[TokenCredential | None] | None] | None = None,
+        invent: Callable[[str], InventedKeys] | None = None,
         nonce: str | None = None,
     ) -> None:
         self._mechanism = mechanism
         self._hash = MECHANISMS[mechanism]
         self._find_keys = find_keys
         self._find_token = find_token
+        self._invent = invent or invented_keys
         self._server_nonce = nonce or _new_nonce()
         self._step = _Step.FIRST
         self._keys: ScramKeys | None = None
@@ -148,9 +167,9 @@ class ScramServer:
 
     def _challenge(self, first: re.Match[str], user: str, keys: ScramKeys | None) -> bytes:
         self._keys, self._step = keys, _Step.FINAL
-        salt, iterations = (
-            (_invented_salt(user), ITERATIONS_MIN) if self._keys is None else (self._keys.salt, self._keys.iterations)
-        )
+        # Computed for known users, too, so that the time of the answer does not tell who exists.
+        invented = self._invent(user)
+        salt, iterations = invented if keys is None else (keys.salt, keys.iterations)
         self._gs2_header, self._nonce = first["gs2"], first["nonce"] + self._server_nonce
         server_first = f"r={self._nonce},s={_base64(salt)},i={iterations}"
         self._messages = f"{first['bare']},{server_first}"
@@ -161,6 +180,9 @@ class ScramServer:
             self.user = name
             return self._find_keys(name)
         token = self._find_token(name)
+        return token.then(self._use_token) if isinstance(token, Deferred) else self._use_token(token)
+
+    def _use_token(self, token: TokenCredential | None) -> ScramKeys | None:
         if token is None:
             return None
         self.user, self.expires_ms, self.has_token = token.owner, token.expires_ms, True
@@ -176,7 +198,7 @@ class ScramServer:
             raise SaslError("The nonce of the last message is not the one that this server sent.")
         proof = _decoded(final["proof"])
         # The proof of an unknown user is checked, too, and fails.
-        keys = self._keys or _invented_keys(self._hash)
+        keys = self._keys or _unusable_keys(self._hash)
         message = f"{self._messages},{final['without_proof']}".encode()
         client_key = _xor(proof, hmac.digest(keys.stored_key, message, self._hash))
         is_proven = hmac.compare_digest(hashlib.new(self._hash, client_key).digest(), keys.stored_key)
@@ -252,11 +274,12 @@ class ScramClient:
 _INVENTION_KEY = os.urandom(32)
 
 
-def _invented_salt(user: str) -> bytes:
-    return hmac.digest(_INVENTION_KEY, user.encode(), "sha256")[:20]
+def invented_keys(user: str) -> InventedKeys:
+    """What a server without stored credentials of its own answers to an unknown user."""
+    return InventedKeys(hmac.digest(_INVENTION_KEY, user.encode(), "sha256")[:20], ITERATIONS_MIN)
 
 
-def _invented_keys(hash_name: str) -> ScramKeys:
+def _unusable_keys(hash_name: str) -> ScramKeys:
     size = hashlib.new(hash_name).digest_size
     return ScramKeys(b"", bytes(size), bytes(size), ITERATIONS_MIN)
 

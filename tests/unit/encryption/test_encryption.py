@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from ottla.encryption import DataKeys, DecryptingDeserializer, EncryptingSerializer, FileKeyService, KeyServiceError
 from ottla.encryption.envelope import is_envelope, seal
-from ottla.encryption.file_keys import KeyFile
+from ottla.encryption.file_keys import Key, KeyFile
 from ottla.encryption.reencryption import Reencryption
 from ottla.serdes import BytesDeserializer, BytesSerializer, JsonDeserializer, JsonSerializer
 from ottla.serdes.protocol import Header, SerializationError
@@ -229,3 +231,28 @@ def test_a_key_must_be_named(key_file: KeyFile) -> None:
     serializer = EncryptingSerializer(BytesSerializer(), keys=DataKeys(FileKeyService(key_file.path)))
     with pytest.raises(SerializationError, match=r"encryption\.key\.name"):
         serializer.serialize("orders", b"x")
+
+
+def test_changes_at_the_same_time_lose_no_key(key_file: KeyFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both read the file before either writes it, unless the second one waits."""
+    read, both_have_read = KeyFile.read, threading.Barrier(2)
+
+    def read_together(file: KeyFile) -> dict[str, Key]:
+        keys = read(file)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_have_read.wait(0.2)
+        return keys
+
+    monkeypatch.setattr(KeyFile, "read", read_together)
+    changes = [
+        threading.Thread(target=KeyFile(key_file.path).rotate, args=("orders",)),
+        threading.Thread(target=KeyFile(key_file.path).create, args=("payments",)),
+    ]
+    for change in changes:
+        change.start()
+    for change in changes:
+        change.join(60)
+    monkeypatch.undo()
+    keys = key_file.read()
+    assert sorted(keys) == ["orders", "payments"]
+    assert keys["orders"].current == 2

@@ -1,13 +1,14 @@
 """The authorizer that `authorizer.class.name` selects.
 
 The name of Apache Kafka's authorizer selects `StandardAuthorizer`. Any other value is the dotted name of a Python
-class, which is called with the node's configuration and has the methods of `ottla.broker.authorization.Authorizer`.
+class, which is called with the node's configuration and has the methods of `ottla.broker.authorization.Authorizer`;
+`authorize_softly` may be missing, because only an authorizer that records its decisions needs one.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from ottla.broker.access.standard import StandardAuthorizer
 from ottla.model.config.keys import ConfigError
@@ -51,7 +52,24 @@ def _plug_in(name: str, config: BrokerConfig) -> Authorizer:
             "see ottla.broker.authorization.Authorizer.",
             key=_KEY,
         )
+    if not hasattr(authorizer, "authorize_softly"):
+        return cast("Authorizer", _WithSoftQuestions(authorizer))
     return authorizer
+
+
+class _WithSoftQuestions:
+    """A plug-in that answers both kinds of questions in the same way."""
+
+    __slots__ = ("_authorizer",)
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def authorize_softly(self, *question: Any) -> bool:
+        return self._authorizer.authorize(*question)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._authorizer, name)
 
 
 def _advice() -> str:

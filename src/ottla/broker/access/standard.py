@@ -80,6 +80,11 @@ class StandardAuthorizer:
             return self._allows_without_rules and not verdict.has_rules
         return verdict.is_allowed
 
+    def authorize_softly(
+        self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
+    ) -> bool:
+        return self.authorize(context, operation, resource_type, resource_name)
+
     def explain(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> tuple[bool, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ottla.broker.authentication.invented_users import InventedUsers
 from ottla.sasl.exchange import ServerExchange
 from ottla.sasl.oauthbearer import OAuthBearerServer
 from ottla.sasl.plain import PlainServer
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.authentication.settings import SaslSettings
     from ottla.broker.authentication.tokens import TokenCredentials
     from ottla.metadata.publishers import Publishers
+    from ottla.model.deferred import Deferred
 
 __all__ = ["Exchanges"]
 
@@ -31,13 +33,20 @@ class Exchanges:
         self._metadata = metadata
         # None if the cluster has no delegation tokens.
         self._tokens = tokens
+        self._invented = InventedUsers(metadata)
 
     def begin(self, mechanism: str) -> ServerExchange:
         """A new exchange. The mechanism is one of the listener's."""
         checkers = self._checkers
         if mechanism in SCRAM_MECHANISMS:
             find_keys = checkers.find_credential.get(mechanism) or self._find_keys(mechanism)
-            return ScramServer(mechanism, find_keys, find_token=self._find_token(mechanism))
+            number = _NUMBERS[mechanism]
+            return ScramServer(
+                mechanism,
+                find_keys,
+                find_token=self._find_token(mechanism),
+                invent=lambda user: self._invented.invent(number, user),
+            )
         if mechanism == "OAUTHBEARER":
             assert checkers.validate_token is not None, "checked with the settings"
             return OAuthBearerServer(checkers.validate_token)
@@ -53,8 +62,8 @@ class Exchanges:
 
         return find
 
-    def _find_token(self, mechanism: str) -> Callable[[str], TokenCredential | None]:
-        def find(token_id: str) -> TokenCredential | None:
+    def _find_token(self, mechanism: str) -> Callable[[str], TokenCredential | Deferred[TokenCredential | None] | None]:
+        def find(token_id: str) -> TokenCredential | Deferred[TokenCredential | None] | None:
             return None if self._tokens is None else self._tokens.find(mechanism, token_id)
 
         return find

@@ -102,6 +102,8 @@ class SaslGate:
         self._audit = audit
         self._state = _State.HANDSHAKE
         self._mechanism = ""
+        # True after SaslHandshake of version 0.
+        self._is_bare = False
         self._exchange: ServerExchange | None = None
         self._session: _Session | None = None
         # When the client began to log in again the last time.
@@ -119,6 +121,10 @@ class SaslGate:
     def request_bytes_max(self) -> int:
         """A client that has not logged in may send no larger frame."""
         return self._settings.request_bytes_max
+
+    @property
+    def takes_bare_tokens(self) -> bool:
+        return self._is_bare and self._state in (_State.BARE_TOKENS, _State.CHECKING)
 
     def take(
         self, frame: memoryview, connection: ConnectionContext, waiter: GateWaiter
@@ -150,7 +156,10 @@ class SaslGate:
         if session.ends is None:
             return False
         now = self._clock.monotonic()
-        if frame[0] << 8 | frame[1] == ApiKey.SASL_HANDSHAKE and now - self._relogin_began >= RELOGIN_SECONDS_MIN:
+        if (
+            int.from_bytes(frame[:2], "big") == ApiKey.SASL_HANDSHAKE
+            and now - self._relogin_began >= RELOGIN_SECONDS_MIN
+        ):
             self._relogin_began, self._state = now, _State.HANDSHAKE
             if self._current_settings is not None:
                 self._settings = self._current_settings()
@@ -178,7 +187,8 @@ class SaslGate:
         else:
             self._mechanism = request.mechanism
             self._exchange = self._new_exchange(request.mechanism)
-            self._state = _State.REQUESTS if header.api_version else _State.BARE_TOKENS
+            self._is_bare = header.api_version == 0
+            self._state = _State.BARE_TOKENS if self._is_bare else _State.REQUESTS
             response = SaslHandshakeResponse(mechanisms=mechanisms)
         return response_parts(header.api_key, header.api_version, header.correlation_id, response)
 
@@ -243,7 +253,10 @@ class SaslGate:
         self._state = _State.OPEN
         self._exchange = None
         self.is_removable = ends is None
-        self._counts.count_success(is_first=earlier is None, can_repeat=reply.names_session)
+        if earlier is None:
+            self._counts.count_success(can_repeat=reply.names_session)
+        else:
+            self._counts.count_relogin(now - self._relogin_began)
         logger.debug("%s has logged in as %s with %s", connection.connection_id, principal, self._mechanism)
         if self._audit is not None:
             self._audit.note_login(

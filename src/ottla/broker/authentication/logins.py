@@ -85,4 +85,4 @@ def _token_credentials(broker: Broker) -> TokenCredentials | None:
         return None
     from ottla.broker.authentication.tokens import TokenCredentials
 
-    return TokenCredentials(broker.metadata, broker.world.clock, secret.value)
+    return TokenCredentials(broker.metadata, broker.world.clock, broker.world.workers, secret.value)

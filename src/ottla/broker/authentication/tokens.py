@@ -1,4 +1,7 @@
-"""The credentials of delegation tokens, derived with the first login with a token and kept."""
+"""The credentials of delegation tokens, derived with the first login with a token and kept.
+
+A derivation takes some milliseconds, so a worker does it.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,38 @@ from ottla.sasl.scram import ScramKeys, TokenCredential
 
 if TYPE_CHECKING:
     from ottla.metadata.publishers import Publishers
-    from ottla.model.ports import Clock
+    from ottla.model.deferred import Deferred
+    from ottla.model.ports import Clock, Workers
 
 __all__ = ["TokenCredentials"]
 
-# The credentials that are kept. Deriving one takes some milliseconds.
+# The credentials that are kept.
 KEPT_MAX = 10_000
 
 
 class TokenCredentials:
-    def __init__(self, metadata: Publishers, clock: Clock, secret: str) -> None:
+    def __init__(self, metadata: Publishers, clock: Clock, workers: Workers, secret: str) -> None:
         self._metadata = metadata
         self._clock = clock
+        self._workers = workers
         self._secret = secret
         self._kept: dict[tuple[str, str], ScramKeys] = {}
 
-    def find(self, mechanism: str, token_id: str) -> TokenCredential | None:
+    def find(self, mechanism: str, token_id: str) -> TokenCredential | Deferred[TokenCredential | None] | None:
         """None for a token that does not exist or has expired. Only an existing token costs a derivation."""
         token = self._metadata.image.delegation_tokens.get(token_id)
         if token is None or token.expiration_timestamp <= self._clock.now_ms():
             return None
-        kept = self._kept
-        keys = kept.get((token_id, mechanism))
-        if keys is None:
-            keys = kept[token_id, mechanism] = token_keys(mechanism, self._secret, token_id)
+        owner, expires_ms = token.owner.partition(":")[2], token.expiration_timestamp
+        keys = self._kept.get((token_id, mechanism))
+        if keys is not None:
+            return TokenCredential(keys, owner, expires_ms)
+
+        def keep(derived: ScramKeys) -> TokenCredential | None:
+            kept = self._kept
+            kept[token_id, mechanism] = derived
             if len(kept) > KEPT_MAX:
                 del kept[next(iter(kept))]
-        return TokenCredential(keys, token.owner.partition(":")[2], token.expiration_timestamp)
+            return TokenCredential(derived, owner, expires_ms)
+
+        return self._workers.submit(token_keys, mechanism, self._secret, token_id).then(keep)

@@ -13,7 +13,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.connectors import Connector, cause_of, connector_of, parse_connector
 from ottla.cli.logic.words import parse_key_values
 from ottla.cli.output import Output
-from ottla.cli.session import confirm, parsed_file, yes_option
+from ottla.cli.session import authority_option, confirm, parsed_file, trusted_authority, yes_option
 from ottla.connect.rest_client import DEFAULT_URL, ConnectRest, RestError
 
 __all__ = ["CONNECTOR_COMMANDS"]
@@ -31,6 +31,7 @@ def _rest_options(function: Run) -> Run:
         metavar="URL",
         help=f"The address of a worker, or several.  [default: the profile's, else {DEFAULT_URL}]",
     )
+    @authority_option("OTTLA_CONNECT_CA")
     @click.option("--profile", envvar="OTTLA_PROFILE", metavar="NAME", help="The profile.  [default: the current one]")
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @click.option(
@@ -42,8 +43,11 @@ def _rest_options(function: Run) -> Run:
         help="How long one call may take.  [default: 30000]",
     )
     @functools.wraps(function)
-    def wrapper(url: str | None, profile: str | None, as_json: bool, timeout_ms: int, **rest: Any) -> Any:
-        client = ConnectRest(url or _profile_url(profile) or DEFAULT_URL, timeout_ms=timeout_ms)
+    def wrapper(
+        url: str | None, authority: str | None, profile: str | None, as_json: bool, timeout_ms: int, **rest: Any
+    ) -> Any:
+        address = url or _profile_url(profile) or DEFAULT_URL
+        client = ConnectRest(address, timeout_ms=timeout_ms, tls=trusted_authority(authority))
         output = Output(as_json=as_json)
         try:
             return function(client, output, **rest) or output.exit_code

@@ -11,7 +11,7 @@ import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.output import Output, counted
-from ottla.cli.session import confirm, yes_option
+from ottla.cli.session import authority_option, confirm, trusted_authority, yes_option
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.serdes.registry_client import RegistryClient, RegistryClientError, quoted
@@ -34,12 +34,13 @@ def _options(function: Run) -> Run:
         metavar="URL",
         help=f"The address of the registry, or several.  [default: {DEFAULT_URL}]",
     )
+    @authority_option("OTTLA_REGISTRY_CA")
     @click.option("--user", envvar="OTTLA_REGISTRY_USER", metavar="NAME:PASSWORD", help="For a registry with a login.")
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
-    def wrapper(url: str, user: str | None, as_json: bool, **rest: Any) -> Any:
+    def wrapper(url: str, authority: str | None, user: str | None, as_json: bool, **rest: Any) -> Any:
         name, _, password = (user or "").partition(":")
-        client = RegistryClient(url, user=name or None, password=password)
+        client = RegistryClient(url, user=name or None, password=password, tls=trusted_authority(authority))
         output = Output(as_json=as_json)
         try:
             return function(client, output, **rest) or output.exit_code

@@ -16,7 +16,9 @@ from ottla.tls.settings import TlsSettings, tls_settings
 
 __all__ = ["DEFAULT_LISTENER", "RestListener", "advertised_listener", "rest_listeners", "rest_tls"]
 
-DEFAULT_LISTENER = "http://:8083"
+# Kafka Connect listens on every address. A client of the interface can run code on the worker, so a worker of ours is
+# reachable from its own machine alone, unless `listeners` says otherwise.
+DEFAULT_LISTENER = "http://127.0.0.1:8083"
 DEFAULT_PORT = 8083
 _SCHEMES = ("http", "https")
 _PREFIX = "listeners.https."

@@ -20,7 +20,7 @@ from ottla.connect.api.config_definitions import (
     Settings,
 )
 from ottla.connect.api.plugin import ConnectError
-from ottla.connect.configuration.rest_listeners import RestListener, rest_listeners
+from ottla.connect.configuration.rest_listeners import DEFAULT_LISTENER, RestListener, rest_listeners
 from ottla.connect.configuration.secrets import Mask, resolve_own
 
 __all__ = ["DISTRIBUTED", "STANDALONE", "WorkerConfig"]
@@ -42,9 +42,9 @@ def _common() -> ConfigDefinitions:
                 documentation="Directories with Python packages that hold plug-ins.")
         .define("plugin.discovery", ConfigType.STRING, default="hybrid_warn",
                 documentation="Accepted and without effect: Python packages are found in one way.")
-        .define("listeners", ConfigType.LIST, default=("http://:8083",),
-                documentation="Where the REST interface listens, http://host:port or https://host:port; port 0 takes "
-                              "a free one. The settings of https are listeners.https.ssl.*.")
+        .define("listeners", ConfigType.LIST, default=(DEFAULT_LISTENER,),
+                documentation="Addresses of the REST interface, http://host:port or https://host:port; port 0 takes a "
+                              "free one, no host means every address. https has listeners.https.ssl.*.")
         .define("rest.advertised.host.name", ConfigType.STRING, default=None,
                 documentation="The host under which other workers reach this one.")
         .define("rest.advertised.port", ConfigType.INT, default=None,

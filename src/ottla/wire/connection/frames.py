@@ -63,12 +63,12 @@ class FrameReader:
         "_is_trusted",
         "_memory",
         "_size",
-        "_size_min",
         "_whole",
         "end",
         "has_begun_frame",
         "position",
         "size_max",
+        "size_min",
         "waits_for_room",
     )
 
@@ -87,7 +87,7 @@ class FrameReader:
         self._holder: Any = holder
         # True if there is no memory for more of the frame: nothing can be received until `grow_again` has succeeded.
         self.waits_for_room = False
-        self._size_min = size_min
+        self.size_min = size_min
         self.size_max = size_max
         # Whether a frame's announced size may be allocated at once: true where this end asked for the bytes.
         self._is_trusted = is_trusted
@@ -170,7 +170,7 @@ class FrameReader:
             return None
         data = self._data
         (size,) = _SIZE.unpack_from(data, position)
-        if size < self._size_min or size > self.size_max:
+        if size < self.size_min or size > self.size_max:
             raise FrameSizeError(size)
         start = position + 4
         after = start + size

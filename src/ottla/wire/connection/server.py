@@ -121,6 +121,10 @@ class Gate(Protocol):
     def request_bytes_max(self) -> int:
         """The size of a frame until the gate is open for the first time."""
 
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """True while frames have no header of a request, and may be shorter than one (SaslHandshake version 0)."""
+
     def take(self, frame: memoryview, connection: Any, waiter: Any) -> list[Part] | Any | None:
         """The gate's own answer, or None where the handler is to answer the frame. Raises CloseConnection."""
 
@@ -220,7 +224,7 @@ class ServerConnection:
                 elif answer is not None:
                     self._hold(answer, len(frame))
                     holds_back = answer.holds_back  # type: ignore[union-attr]
-                    self._newest_api_key = _NO_API if holds_back else frame[0] << 8 | frame[1]
+                    self._newest_api_key = _NO_API if holds_back or len(frame) < 2 else frame[0] << 8 | frame[1]
                 # A view that is alive keeps the frame's buffer from being used for the next one.
                 frame = None
                 if (
@@ -262,7 +266,8 @@ class ServerConnection:
 
     def _may_start(self, frame: memoryview) -> bool:
         """True if no client can tell that the request was started before earlier ones were answered."""
-        return self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
+        # A frame before the login may be shorter than the key of an API.
+        return len(frame) >= 2 and self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
 
     def _block(self, frame: memoryview) -> None:
         self._blocked = frame
@@ -275,6 +280,7 @@ class ServerConnection:
         gate = self._gate
         assert gate is not None
         answer = gate.take(frame, context, waiter)
+        self.frames.size_min = 0 if gate.takes_bare_tokens else FRAME_SIZE_MIN
         if gate.is_open:
             self.gate_opened()
         if gate.close_reason is not None:
@@ -283,7 +289,7 @@ class ServerConnection:
 
     def gate_opened(self) -> None:
         """The client has logged in. Also called by a gate whose answer had to wait."""
-        self.frames.size_max = self._limits.request_bytes_max
+        self.frames.size_min, self.frames.size_max = FRAME_SIZE_MIN, self._limits.request_bytes_max
         if self._gate is not None and self._gate.is_removable:
             self._dispatch = self._handler.dispatch
             self._gate = None
@@ -401,7 +407,7 @@ class ServerConnection:
             self._held_bytes = 0
 
     def _refuse_size(self, size: int) -> None:
-        if size < FRAME_SIZE_MIN:
+        if size < self.frames.size_min:
             self._end(f"a request cannot have a size of {size} bytes", keeps_answers=True)
         elif size >> 16 == TLS_HANDSHAKE:
             self._end(

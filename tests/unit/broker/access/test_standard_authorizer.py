@@ -147,7 +147,12 @@ def loaded(name: str) -> Any:
 
 def test_the_class_name_selects_the_authorizer() -> None:
     assert isinstance(loaded(STANDARD), StandardAuthorizer)
-    assert loaded(f"{__name__}.Nothing").node_id == 1
+    plug_in = loaded(f"{__name__}.Nothing")
+    assert plug_in.node_id == 1
+    # A plug-in need not tell the two kinds of questions apart.
+    asking = context("alice", plug_in)
+    assert not asking.would_allow(Operation.READ, ResourceType.TOPIC, "t")
+    assert plug_in.authorize_softly()
 
 
 @pytest.mark.parametrize(

@@ -232,6 +232,38 @@ def test_a_client_logs_in_again_before_or_after_the_end_of_its_session() -> None
     assert (client.counts.successful, client.counts.successful_again) == (1, 2)
 
 
+def test_the_time_of_later_logins_is_measured() -> None:
+    """From the handshake to the last token; a first login does not count."""
+    client = Client(reauth_ms=5_000)
+    client.handshake()
+    client.world.seconds += 100
+    client.token("alice")
+    for seconds in (2, 4):
+        client.world.seconds += 1
+        client.handshake()
+        client.world.seconds += seconds
+        client.token("alice")
+    assert client.counts.relogin_ms_average == pytest.approx(3_000)
+    assert client.counts.relogin_ms_max == pytest.approx(4_000)
+
+
+@pytest.mark.parametrize("exchange", [None, "later"])
+def test_bare_tokens_follow_a_handshake_of_version_0(exchange: str | None) -> None:
+    later = Later() if exchange else None
+    client = Client(exchange=later)
+    assert not client.gate.takes_bare_tokens
+    client.say(SaslHandshakeRequest(mechanism="PLAIN"), 0)
+    assert client.gate.takes_bare_tokens
+    pending = client.gate.take(memoryview(b"bo"), client.connection, client)
+    if later is not None:
+        assert isinstance(pending, PendingResponse)
+        assert client.gate.takes_bare_tokens
+        later.finish()
+    assert client.gate.is_open
+    assert not client.gate.takes_bare_tokens
+    assert client.connection.principal.name == "bo"
+
+
 def test_no_other_request_comes_in_the_middle_of_another_login() -> None:
     client = Client(reauth_ms=5_000)
     client.log_in()
