@@ -27,6 +27,7 @@ NOT_RUN = {
     "ottla connect": "it needs a worker: tests/connect/test_connector_commands.py and test_command_line.py have one",
     "ottla registry": "it runs until it is stopped; docs/registry.md starts it",
     "ottla schemas": "it needs a registry: tests/integration/test_cli_schemas.py has one",
+    "ottla migrate": "it changes nodes: tests/integration/test_migrate.py has some",
     "ottla mirror": "it needs two clusters: tests/mirror has them",
     "ottla audit": "it needs the topic of an audit: tests/integration/test_audit.py has one",
     "ottla top": "it draws on a terminal until it is stopped; README.md runs it",

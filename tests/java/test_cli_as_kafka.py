@@ -460,6 +460,7 @@ ROWS = {
     "schemas": "integration/test_cli_schemas.py",
     "streams": "streams/test_reset.py",
     "mirror": "mirror/test_command.py",
+    "migrate": "integration/test_migrate.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",

@@ -147,6 +147,13 @@ class KafkaCluster(BrokerCluster):
     def address(self, node_id: int) -> str:
         return self._nodes[node_id].bootstrap
 
+    def properties_file(self, node_id: int) -> Path:
+        return self._nodes[node_id].properties_file
+
+    def command(self, node_id: int) -> list[str]:
+        """The command that runs a node."""
+        return self._nodes[node_id].command()
+
     def kill_node(self, node_id: int) -> None:
         self._nodes[node_id].kill()
 

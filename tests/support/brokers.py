@@ -188,8 +188,16 @@ class ApacheKafka(Broker):
 
     def begin_start(self) -> None:
         self._output.write_text("")
+        self._spawn(self.command())
+
+    @property
+    def properties_file(self) -> Path:
+        return self.directory / "server.properties"
+
+    def command(self) -> list[str]:
+        """The command that runs it."""
         memory = [f"-Xmx{self.heap}", f"-Xms{self.heap}"]
-        self._spawn([*self._java(*memory, *self.jvm_options), "kafka.Kafka", str(self.directory / "server.properties")])
+        return [*self._java(*memory, *self.jvm_options), "kafka.Kafka", str(self.properties_file)]
 
     @property
     def controller(self) -> str:

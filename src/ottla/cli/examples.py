@@ -139,6 +139,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla streams reset word-count --dry-run",
         "ottla streams reset word-count --input-topics orders,returns --yes",
     ),
+    "migrate": ("ottla migrate check -c server.properties -b localhost:9092",),
+    "migrate check": ("ottla migrate check -c server.properties -b localhost:9092",),
+    "migrate node": (
+        "ottla migrate node -c server.properties --stop 'systemctl stop kafka' --start 'systemctl start ottla'",
+        "ottla migrate node -c server.properties --to kafka --stop 'systemctl stop ottla' "
+        "--start 'systemctl start kafka'",
+    ),
     "mirror": ("ottla mirror mm2.properties", "ottla mirror status mm2.properties"),
     "mirror run": ("ottla mirror mm2.properties --threads", "ottla mirror mm2.properties --clusters backup"),
     "mirror status": ("ottla mirror status mm2.properties --json",),

@@ -33,6 +33,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "mirror": CommandEntry(
         "Run", "mirror", "Copy topics and groups to another cluster, continuously.", "connect-mirror-maker"
     ),
+    "migrate": CommandEntry(
+        "Run", "migrate", "Turn a node of Apache Kafka into one of Ottla on the same files, or back.", ""
+    ),
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"
     ),

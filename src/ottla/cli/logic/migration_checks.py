@@ -1,0 +1,168 @@
+"""What has to be true before a node changes from Apache Kafka to Ottla, or back, on the same data directory.
+
+The file and the directories are looked at on the node's host. The cluster is looked at from anywhere. A finding that is
+`wrong` stops the change; the others are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ottla.cli.logic.doctor_checks import HINT, RISK, WRONG, Finding
+from ottla.cli.logic.doctor_facts import ClusterFacts
+from ottla.client.admin.groups import ListedGroup
+from ottla.client.admin.nodes import Features
+from ottla.host.files import OsFiles
+from ottla.host.references import own_config
+from ottla.metadata.versions import NOT_SERVED_YET, SUPPORTED_FEATURES
+from ottla.model.config import BrokerConfig, ConfigError
+from ottla.model.config.broker_keys import BROKER_KEYS
+from ottla.model.config.keys import Standing
+from ottla.model.config.own_keys import OWN_KEYS
+from ottla.storage.errors import DirectoryRefused
+from ottla.storage.meta_properties import MetaProperties, read_meta_properties
+
+__all__ = ["KAFKA", "OTTLA", "check_cluster", "check_directories", "check_file", "check_health"]
+
+OTTLA = "ottla"
+KAFKA = "kafka"
+
+# The doctor's checks that a change has to wait for: a node that stops must not take away the last copy.
+_HEALTH = frozenset({"brokers", "offline partitions", "under min.insync.replicas", "under-replicated", "quorum"})
+
+
+def check_file(properties: Mapping[str, str], *, to: str) -> list[Finding]:
+    """Whether the other software runs with this properties file, and which settings lose their effect."""
+    if "zookeeper.connect" in properties and "process.roles" not in properties:
+        return [
+            Finding(
+                WRONG,
+                "settings",
+                "The node keeps its metadata in ZooKeeper.",
+                "migrate the cluster to KRaft with Apache Kafka 3.9 first",
+            )
+        ]
+    if to == KAFKA:
+        return list(_for_kafka(properties))
+    try:
+        config = own_config(properties)
+    except (ConfigError, ValueError) as error:
+        what = error.message if isinstance(error, ConfigError) else str(error)
+        return [Finding(WRONG, "settings", what, "change the setting; docs/configuration.md lists every one")]
+    return list(_for_ottla(config, properties))
+
+
+def _for_ottla(config: BrokerConfig, properties: Mapping[str, str]) -> Iterator[Finding]:
+    for name in sorted(properties):
+        key = BROKER_KEYS.get(name)
+        if key is None or key.status.standing is not Standing.INERT or config.get(name) == key.default:
+            continue
+        yield Finding(
+            HINT, "settings", f"{name} has no effect with Ottla: {key.status.reason}", "nothing is to be done"
+        )
+
+
+def _for_kafka(properties: Mapping[str, str]) -> Iterator[Finding]:
+    for name in sorted(properties):
+        if name in OWN_KEYS and name.startswith("ottla."):
+            yield Finding(HINT, "settings", f"{name} has no effect with Apache Kafka.", "nothing is to be done")
+
+
+def check_directories(properties: Mapping[str, str]) -> tuple[list[Finding], MetaProperties | None]:
+    """Whether the log directories are those of this node. Also returns what they say of themselves."""
+    config = own_config(properties)
+    known: MetaProperties | None = None
+    findings: list[Finding] = []
+    for directory in config.log_dirs:
+        try:
+            found = read_meta_properties(OsFiles(), directory)
+        except (DirectoryRefused, OSError) as error:
+            findings.append(Finding(WRONG, "directories", str(error), "look at the disk and at its permissions"))
+            continue
+        if found is None:
+            findings.append(
+                Finding(
+                    WRONG,
+                    "directories",
+                    f"{directory} has no meta.properties: no node has used it.",
+                    "is log.dirs right, and is this the host of the node?",
+                )
+            )
+        elif found.node_id is not None and found.node_id != config.node_id:
+            findings.append(
+                Finding(
+                    WRONG,
+                    "directories",
+                    f"{directory} belongs to node {found.node_id}, the file to node {config.node_id}.",
+                    "use the properties file with which the node runs now",
+                )
+            )
+        else:
+            known = found
+    return findings, known
+
+
+def check_cluster(
+    features: Features, groups: Sequence[ListedGroup], *, cluster_id: str, known: MetaProperties | None, to: str
+) -> list[Finding]:
+    """Whether the other software can be a member of this cluster, and what it would not serve."""
+    findings: list[Finding] = []
+    if known is not None and known.cluster_id not in (None, cluster_id):
+        findings.append(
+            Finding(
+                WRONG,
+                "cluster",
+                f"The directories belong to cluster {known.cluster_id}, the address to cluster {cluster_id}.",
+                "give the address of this node's cluster with -b",
+            )
+        )
+    if to == OTTLA:
+        findings += _features(features)
+        findings += _groups(groups)
+    return findings
+
+
+def _features(features: Features) -> Iterator[Finding]:
+    for feature in features.features:
+        if not feature.finalized:
+            continue
+        supported = SUPPORTED_FEATURES.get(feature.name)
+        if supported is None or feature.finalized > supported[1]:
+            yield Finding(
+                WRONG,
+                "features",
+                f"The cluster uses {feature.name}={feature.finalized}, which Ottla does not have.",
+                f"kafka-features downgrade --feature {feature.name}={0 if supported is None else supported[1]}",
+            )
+        elif feature.name in NOT_SERVED_YET:
+            yield Finding(
+                RISK,
+                "features",
+                f"The cluster has {feature.name}={feature.finalized}. Ottla does not serve such groups yet.",
+                "nothing is to be done if no client uses them",
+            )
+
+
+def _groups(groups: Sequence[ListedGroup]) -> Iterator[Finding]:
+    for kind in ("share", "streams"):
+        names = [group.group_id for group in groups if group.type.lower() == kind]
+        if names:
+            yield Finding(
+                WRONG,
+                "groups",
+                f"There are {kind} groups, which Ottla does not serve yet: {', '.join(names[:5])}.",
+                "move their clients to consumer groups, and delete the groups",
+            )
+
+
+def check_health(findings: Sequence[Finding], facts: ClusterFacts, *, node_id: int) -> list[Finding]:
+    """Of the doctor's findings, those that have to be mended first. The node itself may be stopped already."""
+    serious = [finding for finding in findings if finding.severity == WRONG and finding.check in _HEALTH]
+    if not _is_away(facts, node_id):
+        return serious
+    # A change that was interrupted: what follows from the absence of this node is not held against it.
+    return [finding for finding in serious if finding.check in ("offline partitions", "under min.insync.replicas")]
+
+
+def _is_away(facts: ClusterFacts, node_id: int) -> bool:
+    return node_id in facts.silent or any(node.node_id == node_id and node.is_fenced for node in facts.brokers)

@@ -1,0 +1,182 @@
+"""One node changes its software: wait for health, stop it, see that its files are free, start it, wait for it.
+
+Every step can be repeated. A change that was interrupted continues where the node is: a node that is stopped already
+is not stopped again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.cli.failures import Failure
+from ottla.cli.logic.doctor_checks import Finding, examine
+from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.logic.migration_checks import check_health
+from ottla.client.admin import AdminClient
+from ottla.client.admin.nodes import Quorum
+from ottla.client.errors import ClientError
+from ottla.host.files import OsFiles
+from ottla.model.config import BrokerConfig
+from ottla.model.errors import KafkaError
+from ottla.model.ports import DirectoryLocked
+from ottla.storage.names import LOCK_FILE
+
+__all__ = ["NodeChange", "is_running"]
+
+_PAUSE_SECONDS = 0.2
+_GROUP_SAMPLE_SECONDS = 0.0
+# A voter that has fetched within this time and has nearly everything is a member of the quorum again.
+_FETCHED_MS = 5_000
+_VOTER_LAG_MAX = 100
+
+
+def is_running(config: BrokerConfig) -> bool:
+    """Whether a node uses the log directories: Kafka and Ottla both hold the same lock."""
+    for directory in config.log_dirs:
+        try:
+            OsFiles().lock(f"{directory}/{LOCK_FILE}").release()
+        except DirectoryLocked:
+            return True
+    return False
+
+
+@dataclass(slots=True)
+class NodeChange:
+    """The change of one node. `say` prints a line about each step."""
+
+    admin: AdminClient
+    config: BrokerConfig
+    timeout_seconds: float
+    say: Callable[[str], None]
+
+    async def wait_for_health(self) -> None:
+        """Raises Failure with the findings if the cluster is not well within the time-out."""
+        findings: list[Finding] = []
+
+        async def is_well() -> bool:
+            nonlocal findings
+            facts = await gather(self.admin, seconds=_GROUP_SAMPLE_SECONDS)
+            findings = check_health(examine(facts), facts, node_id=self.config.node_id)
+            return not findings
+
+        if not await self._until(is_well):
+            lines = "".join(f"\n  {finding.what} {finding.fix}." for finding in findings)
+            raise Failure(f"The cluster is not well, so node {self.config.node_id} is left alone:{lines}")
+        self.say("The cluster is well.")
+
+    async def stop(self, command: str) -> float:
+        """Returns the time at which the node was stopped, by the monotonic clock."""
+        began = time.monotonic()
+        if not is_running(self.config):
+            self.say(f"Node {self.config.node_id} is stopped already.")
+            return began
+        await _run(command)
+
+        async def is_stopped() -> bool:
+            # Kafka gives up its directories before it closes its last listener.
+            return not is_running(self.config) and not await self._listens()
+
+        if not await self._until(is_stopped):
+            raise Failure(
+                f"Node {self.config.node_id} still uses its directories {self.timeout_seconds:.0f} s after "
+                f"`{command}`. Nothing was changed; stop it, and run this command again."
+            )
+        self.say(f"Node {self.config.node_id} has stopped.")
+        return began
+
+    async def start(self, command: str) -> None:
+        await _run(command)
+
+        async def is_started() -> bool:
+            return is_running(self.config)
+
+        if not await self._until(is_started):
+            raise Failure(
+                f"Node {self.config.node_id} does not run {self.timeout_seconds:.0f} s after `{command}`: look at its "
+                "log. Its data is as it was; it can also be started with the former software."
+            )
+        self.say(f"Node {self.config.node_id} has started.")
+
+    async def wait_until_back(self) -> None:
+        """The node serves clients, its replicas are in sync, and its controller follows the quorum."""
+        missing = ""
+
+        async def is_back() -> bool:
+            nonlocal missing
+            missing = await self._missing()
+            return not missing
+
+        if not await self._until(is_back):
+            raise Failure(
+                f"Node {self.config.node_id} is not back within {self.timeout_seconds:.0f} s: {missing}. Look at its "
+                "log; this command continues to wait if it is run again, and --to the former software leads back."
+            )
+        self.say(f"Node {self.config.node_id} is back: it leads and follows as before.")
+
+    async def _listens(self) -> bool:
+        """Whether one of the node's addresses still accepts connections."""
+        for listener in self.config.endpoints:
+            try:
+                _, writer = await asyncio.open_connection(listener.host or "127.0.0.1", listener.port)
+            except OSError:
+                continue
+            writer.close()
+            return True
+        return False
+
+    async def _missing(self) -> str:
+        node_id, roles = self.config.node_id, self.config.process_roles
+        if "controller" in roles:
+            quorum = await self.admin.cluster.quorum()
+            if not _follows(quorum, node_id):
+                return "its controller has not caught up with the quorum"
+        if "broker" not in roles:
+            return ""
+        nodes = (await self.admin.cluster.describe(fenced=True)).brokers
+        if not any(node.node_id == node_id and not node.is_fenced for node in nodes):
+            return "it is not registered, or fenced"
+        facts = await gather(self.admin, seconds=_GROUP_SAMPLE_SECONDS)
+        behind = sum(
+            node_id in partition.replicas and node_id not in partition.isr
+            for topic in facts.topics
+            for partition in topic.partitions
+        )
+        return f"{behind} of its replicas are not in sync" if behind else ""
+
+    async def _until(self, condition: Callable[[], object]) -> bool:
+        """Also while nodes do not answer, because one of them is about to start."""
+        deadline = time.monotonic() + self.timeout_seconds
+        while True:
+            try:
+                if await condition():  # type: ignore[misc]
+                    return True
+            except (KafkaError, ClientError) as error:
+                if time.monotonic() >= deadline:
+                    raise Failure(f"The cluster does not answer: {error}") from error
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _follows(quorum: Quorum, node_id: int) -> bool:
+    if quorum.leader_id == node_id:
+        return True
+    end = max((voter.log_end_offset for voter in quorum.voters), default=0)
+    now_ms = time.time() * 1000
+    for replica in (*quorum.voters, *quorum.observers):
+        if replica.node_id == node_id:
+            is_recent = now_ms - replica.last_fetch_timestamp < _FETCHED_MS
+            return is_recent and end - replica.log_end_offset <= _VOTER_LAG_MAX
+    return False
+
+
+async def _run(command: str) -> None:
+    """Runs a command of the operator in a shell. It may leave the node running in the background."""
+    # Not with asyncio: a node in the background would inherit copies of our output, and keep a reader of it waiting.
+    done = await asyncio.to_thread(subprocess.run, command, shell=True, stdin=subprocess.DEVNULL, check=False)
+    if done.returncode:
+        raise Failure(f"`{command}` ended with the code {done.returncode}.")

@@ -1,0 +1,85 @@
+"""`ottla migrate`: checks and steps. Here both softwares are Ottla; tests/faults changes real nodes of Apache Kafka."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.clusters import Cluster, Node, cluster, node_environment
+from tests.integration.group_members import create_topic
+
+COMMAND = [sys.executable, "-m", "ottla.cli.main", "migrate"]
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    with cluster(nodes=3) as running:
+        create_topic(running.bootstrap, 6, replicas=3)
+        yield running
+
+
+def ottla(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    result = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False, env=node_environment()
+    )
+    assert result.returncode == code, result.stdout + result.stderr
+    return result
+
+
+def file_of(node: Node) -> str:
+    return str(node.directory / "node.properties")
+
+
+def start_command(node: Node) -> str:
+    run = f"{sys.executable} -m ottla.cli.main node --config {file_of(node)}"
+    return f"{run} >> {node.directory}/again.log 2>&1 &"
+
+
+def test_a_node_is_stopped_started_and_waited_for(three: Cluster) -> None:
+    node = three.node(2)
+    common = ("-c", file_of(node), "-b", three.node(1).address)
+    ottla("check", *common)
+    steps = ("--stop", f"kill {node.pid}", "--start", start_command(node), "--yes", "--wait", "60")
+    assert "Nothing" in ottla("node", *common, *steps, "--dry-run").stderr
+    assert node.running
+    said = ottla("node", *common, *steps).stdout
+    assert "Node 2 has stopped." in said
+    assert "Node 2 is back" in said
+    assert not node.running, "another process runs the node now"
+    # Back again, to the process that the test ends; the node may have been stopped by hand before.
+    subprocess.run(["pkill", "-f", f"node --config {file_of(node)}"], check=True)
+    three.node(2).start()
+
+
+def test_a_cluster_that_is_not_well_is_left_alone(three: Cluster) -> None:
+    three.node(3).stop()
+    try:
+        node = three.node(1)
+        findings = json.loads(ottla("check", "-c", file_of(node), "-b", node.address, "--json", code=1).stdout)
+        assert any("3" in finding["what"] for finding in findings["findings"])
+        steps = ("--stop", "exit 7", "--start", "exit 7", "--yes", "--wait", "1")
+        assert "left alone" in ottla("node", "-c", file_of(node), "-b", node.address, *steps, code=1).stderr
+        assert node.running
+    finally:
+        three.node(3).start()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ("zookeeper.connect=localhost:2181\nbroker.id=1\n", "ZooKeeper"),
+        ("node.id=2\n", "belongs to node 1"),
+        ("remote.log.storage.system.enable=true\n", "remote.log.storage.system.enable"),
+    ],
+)
+def test_what_stands_in_the_way_is_said(three: Cluster, tmp_path: Path, changes: str, said: str) -> None:
+    file = tmp_path / "server.properties"
+    content = (three.node(1).directory / "node.properties").read_text()
+    file.write_text(changes if changes.startswith("zoo") else content + changes)
+    result = ottla("check", "-c", str(file), "-b", three.node(1).address, code=1)
+    assert said in result.stdout
