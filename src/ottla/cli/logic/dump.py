@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Any
 
 from ottla.cli.logic.coordinator_records import describe_group_record, describe_transaction_record, plain
+from ottla.model.config.effective import is_secret_of_broker
 from ottla.model.ids import Uuid
 from ottla.records.control import ControlType, read_control_type, read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
@@ -19,6 +20,7 @@ from ottla.storage.producer_snapshot import CorruptSnapshot, decode_snapshot
 from ottla.wire.codec import MalformedMessage, decode
 from ottla.wire.message import Message
 from ottla.wire.messages import control_records
+from ottla.wire.messages.metadata_records import ConfigRecord, UserScramCredentialRecord
 from ottla.wire.metadata_codec import decode_record
 
 __all__ = ["DumpOptions", "Line", "dump_file"]
@@ -26,6 +28,8 @@ __all__ = ["DumpOptions", "Line", "dump_file"]
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TRANSACTION_ENTRY = Struct(">hqqqq")
+# The type of a resource in a ConfigRecord.
+_BROKER = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +157,7 @@ def _payload(record: Record, decoder: str | None) -> dict[str, Any]:
         except MalformedMessage as error:
             return {"payload": f"(cannot be decoded: {error})"}
         name = "".join(("_" + c if c.isupper() else c.upper()) for c in type(message).__name__).lstrip("_")
-        return {"payload": {"type": name, "data": plain(message)}}
+        return {"payload": {"type": name, "data": _without_secrets(message)}}
     if decoder in ("offsets", "transactions"):
         describe = describe_group_record if decoder == "offsets" else describe_transaction_record
         described = describe(key, value)
@@ -165,6 +169,17 @@ def _payload(record: Record, decoder: str | None) -> dict[str, Any]:
     if value is not None:
         values["payload"] = value.decode("utf-8", "replace")
     return values
+
+
+def _without_secrets(message: Message) -> dict[str, Any]:
+    """The fields of a record. A dump is shown to others more easily than the file that it was made from."""
+    shown: dict[str, Any] = plain(message)
+    hidden: tuple[str, ...] = ()
+    if isinstance(message, UserScramCredentialRecord):
+        hidden = ("salt", "storedKey", "serverKey")
+    elif isinstance(message, ConfigRecord) and message.resource_type == _BROKER:
+        hidden = ("value",) if is_secret_of_broker(message.name) else ()
+    return {name: "[hidden]" if name in hidden else value for name, value in shown.items()}
 
 
 _QUORUM_BODIES: dict[ControlType, type[Message]] = {

@@ -34,6 +34,7 @@ __all__ = [
     "describe_group",
     "describe_logger",
     "describe_topic",
+    "is_secret_of_broker",
 ]
 
 UNKNOWN_TYPE = 0
@@ -184,6 +185,12 @@ def _described_unknown(config: BrokerConfig, name: str) -> EffectiveConfig:
     kind = UNKNOWN_TYPE if base is None else int(base.type)
     is_read_only = own is None or own.is_read_only
     return EffectiveConfig(name, value, synonyms[0].source, is_read_only, is_sensitive, kind, None, synonyms)
+
+
+def is_secret_of_broker(name: str) -> bool:
+    """True if the value of a broker's key must not be shown: it is a password, or the key is unknown."""
+    key = BROKER_KEYS.get(name) or OWN_KEYS.get(name) or BROKER_KEYS.get(_without_listener(name))
+    return key is None or key.is_sensitive
 
 
 def _broker_synonyms(config: BrokerConfig, name: str, *, is_sensitive: bool | None = None) -> tuple[ConfigSynonym, ...]:
