@@ -50,6 +50,9 @@ def run(classes: list[str], *, launcher: str) -> Results:
     command += ["-cp", class_path, "org.junit.platform.console.ConsoleLauncher", "execute"]
     command += ["--config", "junit.jupiter.extensions.autodetection.enabled=true"]
     command += ["--config", "junit.jupiter.extensions.autodetection.exclude=org.apache.kafka.*"]
+    # A test that waits for what happens in a broker's memory would wait for ever.
+    for kind in ("test", "testtemplate"):
+        command += ["--config", f"junit.jupiter.execution.timeout.{kind}.method.default=180 s"]
     command += ["--disable-banner", "--disable-ansi-colors", "--details=testfeed"]
     for name in classes:
         command += ["--select-class", name]

@@ -129,6 +129,22 @@ def test_processors_have_stores_and_punctuations() -> None:
     ]
 
 
+def test_the_last_moment_of_all_punctuates_once() -> None:
+    """CVE-2026-111496: a timestamp near the end of time must not make a punctuation due for ever."""
+    last, called = (1 << 63) - 1, []
+
+    class Punctual(Processor):
+        def init(self, context: ProcessorContext) -> None:
+            context.schedule(10, PunctuationType.STREAM_TIME, called.append)
+
+    builder = StreamsBuilder()
+    builder.stream("a", Consumed.with_(TEXT, TEXT)).process(Punctual).to("b", Produced.with_(TEXT, TEXT))
+    topic = TopologyTestDriver(builder.build()).create_input_topic("a", TEXT, TEXT)
+    for timestamp in (3, last, last):
+        topic.pipe_input("k", "v", timestamp)
+    assert called == [3, last]
+
+
 def test_a_store_that_is_not_connected_is_refused() -> None:
     class Greedy(Processor):
         def init(self, context: ProcessorContext) -> None:
