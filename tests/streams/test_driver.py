@@ -137,6 +137,9 @@ def test_the_last_moment_of_all_punctuates_once() -> None:
         def init(self, context: ProcessorContext) -> None:
             context.schedule(10, PunctuationType.STREAM_TIME, called.append)
 
+        def process(self, record: Record) -> None:
+            pass
+
     builder = StreamsBuilder()
     builder.stream("a", Consumed.with_(TEXT, TEXT)).process(Punctual).to("b", Produced.with_(TEXT, TEXT))
     topic = TopologyTestDriver(builder.build()).create_input_topic("a", TEXT, TEXT)
