@@ -37,6 +37,7 @@ from ottla.host.metrics_endpoint import MetricsEndpoint
 from ottla.host.node_pages import NodePages
 from ottla.host.peer_security import PeerSecurity, security_between_brokers, security_of_controllers
 from ottla.host.peers import PeerConnections, PeerSettings
+from ottla.host.schema_registry import use_registry
 from ottla.host.tls_settings import open_tls
 from ottla.host.workers import ThreadWorkers
 from ottla.model.config import BrokerConfig, Endpoint
@@ -297,6 +298,7 @@ class NodeProcess:
             return
         self._started = True
         broker = deferred.result()
+        use_registry(broker)
         if self._stopping:
             self._leave()
             return

@@ -26,6 +26,7 @@ from ottla.records.header import (
     BatchHeader,
 )
 from ottla.records.record import RECORD_SIZE_MIN
+from ottla.records.schema_tags import SchemaRules, SchemaTags
 
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
@@ -80,6 +81,7 @@ class ProduceSettings:
         "is_compacted",
         "max_message_bytes",
         "mirror_name",
+        "schemas",
         "timestamp_after_max_ms",
         "timestamp_before_max_ms",
         "uses_append_time",
@@ -97,6 +99,7 @@ class ProduceSettings:
         compression_level: int | None = None,
         decompressed_bytes_max: int = 128 * 1024 * 1024,
         mirror_name: str = "",
+        schemas: SchemaRules | None = None,
     ) -> None:
         self.max_message_bytes = max_message_bytes
         self.is_compacted = is_compacted
@@ -109,7 +112,11 @@ class ProduceSettings:
         self.decompressed_bytes_max = decompressed_bytes_max
         self.mirror_name = mirror_name
         """The mirror that alone writes to the topic, with offsets of another cluster; empty for an ordinary topic."""
-        self.decodes_no_records = not is_compacted and compression is None and not uses_append_time and not mirror_name
+        self.schemas = schemas
+        """Which schemas records must name; None if they are not looked at."""
+        self.decodes_no_records = (
+            not is_compacted and compression is None and not uses_append_time and not mirror_name and schemas is None
+        )
 
     @classmethod
     def from_log_config(cls, config: LogConfig) -> ProduceSettings:
@@ -132,14 +139,24 @@ class ProduceSettings:
             compression=compression,
             compression_level=level,
             mirror_name=config.ottla_mirror_name,
+            schemas=_schema_rules(config),
         )
+
+
+def _schema_rules(config: LogConfig) -> SchemaRules | None:
+    if not config.confluent_key_schema_validation and not config.confluent_value_schema_validation:
+        return None
+    return SchemaRules(
+        config.confluent_key_subject_name_strategy if config.confluent_key_schema_validation else "",
+        config.confluent_value_subject_name_strategy if config.confluent_value_schema_validation else "",
+    )
 
 
 class ValidatedRecords:
     """Valid batches of magic 2 in one writable buffer, with offsets from 0.
 
     `positions[i]` is the position of the batch of `headers[i]`. `append_time_ms` is set if the topic uses the broker's
-    timestamps (LogAppendTime); the batches already contain it.
+    timestamps (LogAppendTime); the batches already contain it. `schema_tags` is set if the topic checks schemas.
     """
 
     __slots__ = (
@@ -150,6 +167,7 @@ class ValidatedRecords:
         "offset_of_max_timestamp_delta",
         "positions",
         "record_count",
+        "schema_tags",
     )
 
     def __init__(
@@ -161,6 +179,7 @@ class ValidatedRecords:
         offset_of_max_timestamp_delta: int,
         record_count: int,
         append_time_ms: int,
+        schema_tags: SchemaTags | None = None,
     ) -> None:
         self.buffer = buffer
         self.headers = headers
@@ -169,6 +188,7 @@ class ValidatedRecords:
         self.offset_of_max_timestamp_delta = offset_of_max_timestamp_delta
         self.record_count = record_count
         self.append_time_ms = append_time_ms
+        self.schema_tags = schema_tags
 
 
 def validate_produce(

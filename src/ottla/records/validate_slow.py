@@ -31,6 +31,7 @@ from ottla.records.header import (
 from ottla.records.iterate import Batch, iterate_batches, open_payload, verify_checksum
 from ottla.records.legacy import TooManyMessages, iterate_messages
 from ottla.records.record import RECORD_SIZE_MIN, Record, scan_records
+from ottla.records.schema_tags import SchemaTags, collect_tags
 from ottla.records.validate import (
     PRODUCE_VERSION_ZSTD,
     RECORDS_PER_BYTE_MAX,
@@ -82,7 +83,8 @@ def decoding_work(records: memoryview, *, settings: ProduceSettings, now_ms: int
     if codec > Codec.ZSTD or header.size > size or size > settings.max_message_bytes:
         return _NO_WORK
     is_recompressed = settings.compression is not None and settings.compression != codec
-    if not settings.is_compacted and not is_recompressed and _is_plausible(header, settings, now_ms):
+    opens_records = settings.is_compacted or settings.schemas is not None
+    if not opens_records and not is_recompressed and _is_plausible(header, settings, now_ms):
         return _NO_WORK
     if codec == Codec.NONE:
         count = min(max(0, header.record_count), size // RECORD_SIZE_MIN)
@@ -149,10 +151,13 @@ def validate_in_steps(
     for batch in batches:
         _check_header(batch.header, origin)
     target = source if settings.compression is None else settings.compression
+    tags: SchemaTags | None = None
+    if settings.schemas is not None and origin == AppendOrigin.CLIENT:
+        tags = {}
     if first.magic < 2:
-        converted = yield from _convert(batches, target, settings, now_ms)
+        converted = yield from _convert(batches, target, settings, now_ms, tags)
     else:
-        converted = yield from _accept(batches[0], target, settings, now_ms)
+        converted = yield from _accept(batches[0], target, settings, now_ms, tags)
     if len(converted) > settings.max_message_bytes and converted is not batches[0].view:
         raise _too_large(len(converted), settings)
     header = read_header(converted)
@@ -164,6 +169,7 @@ def validate_in_steps(
         header.last_offset_delta,
         header.record_count,
         now_ms if settings.uses_append_time else NO_TIMESTAMP,
+        tags,
     )
 
 
@@ -223,8 +229,10 @@ def _too_large(size: int, settings: ProduceSettings) -> KafkaError:
     )
 
 
-def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int) -> Steps[memoryview]:
-    """Accepts a batch of magic 2: unchanged, with a new timestamp in place, or recompressed."""
+def _accept(
+    batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int, tags: SchemaTags | None
+) -> Steps[memoryview]:
+    """Accepts a batch of magic 2: unchanged, with a new timestamp in place, or recompressed. Fills `tags`."""
     header = batch.header
     if header.is_control:
         # Control batches, which the broker writes itself, are not recompressed.
@@ -237,13 +245,13 @@ def _accept(batch: Batch, target: Codec, settings: ProduceSettings, now_ms: int)
         raise InvalidRecords(
             "Producers must not set the timestamp type LogAppendTime", code=ErrorCode.INVALID_TIMESTAMP
         )
-    checks_records = settings.is_compacted or not _is_plausible(header, settings, now_ms)
+    checks_records = settings.is_compacted or tags is not None or not _is_plausible(header, settings, now_ms)
     if checks_records or target != header.codec:
         _check_count(view, header, settings)
         payload = _decompressed(view, header, settings)
         is_consecutive = True
         if checks_records:
-            max_timestamp, is_consecutive = yield from _check_records(payload, header, settings, now_ms)
+            max_timestamp, is_consecutive = yield from _check_records(payload, header, settings, now_ms, tags)
         elif header.record_count * RECORD_SIZE_MIN > len(payload):
             raise InvalidRecords(f"A record batch cannot have {header.record_count} records in {len(payload)} bytes")
         if target != header.codec or not is_consecutive:
@@ -295,11 +303,12 @@ def _decompressed(view: memoryview, header: BatchHeader, settings: ProduceSettin
 
 
 def _check_records(
-    payload: memoryview, header: BatchHeader, settings: ProduceSettings, now_ms: int
+    payload: memoryview, header: BatchHeader, settings: ProduceSettings, now_ms: int, tags: SchemaTags | None
 ) -> Steps[tuple[int, bool]]:
     """Checks every record; returns the largest timestamp and whether the offset deltas are 0, 1, 2, ..."""
     keys_required = settings.is_compacted and not header.is_control
     checks_timestamps = not settings.uses_append_time
+    rules = settings.schemas
     timestamp_min = now_ms - settings.timestamp_before_max_ms
     timestamp_max = now_ms + settings.timestamp_after_max_ms
     largest = NO_TIMESTAMP
@@ -311,7 +320,7 @@ def _check_records(
     try:
         while True:
             step_end = index + STEP_RECORDS
-            for _, _, timestamp_delta, offset_delta, _, _, key_length, _ in islice(spans, STEP_RECORDS):
+            for _, end, timestamp_delta, offset_delta, _, key_start, key_length, _ in islice(spans, STEP_RECORDS):
                 timestamp = header.max_timestamp if header.uses_append_time else header.base_timestamp + timestamp_delta
                 if timestamp > largest:
                     largest = timestamp
@@ -323,6 +332,8 @@ def _check_records(
                     with_invalid_timestamp.append((index, timestamp))
                 if offset_delta != index:
                     is_consecutive = False
+                if tags is not None and rules is not None:
+                    collect_tags(tags, rules, payload, index, key_start, key_length, end)
                 index += 1
             if index < step_end:
                 break
@@ -418,7 +429,9 @@ def _stamp(view: memoryview, header: BatchHeader, max_timestamp: int, settings: 
     set_checksum(view)
 
 
-def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now_ms: int) -> Steps[memoryview]:
+def _convert(
+    batches: list[Batch], target: Codec, settings: ProduceSettings, now_ms: int, tags: SchemaTags | None
+) -> Steps[memoryview]:
     """Converts messages of magic 0 or 1 into one batch of magic 2."""
     records: list[Record] = []
     for batch in batches:
@@ -444,5 +457,5 @@ def _convert(batches: list[Batch], target: Codec, settings: ProduceSettings, now
     header = read_header(converted)
     # The checks are the same as for a batch of magic 2.
     payload = _decompressed(converted, header, settings)
-    yield from _check_records(payload, header, settings, now_ms)
+    yield from _check_records(payload, header, settings, now_ms, tags)
     return converted

@@ -9,6 +9,7 @@ on it.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
@@ -48,7 +49,9 @@ def append(
         validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
         if validated is None:
             validated = validations.validate_on_loop(records, settings=settings, now_ms=now_ms, api_version=api_version)
-        if validated is not None:
+        if validated is not None and (
+            validated.schema_tags is None or validations.check_schemas(partition, settings, validated) is None
+        ):
             return partition.append_as_leader(validated, required_acks=required_acks, now_ms=now_ms)
     pending = _PendingAppend(
         records,
@@ -128,7 +131,7 @@ class AppendQueue:
                 pending.result.fail(error)
                 continue
             if validated is not None:
-                self._append(pending, Deferred.resolved(validated))
+                self._finish(pending, Deferred.resolved(validated))
                 continue
             self._in_flight = pending
             self._validations.validate_on_workers(
@@ -155,16 +158,44 @@ class AppendQueue:
     def _on_validated(self, validated: Deferred[ValidatedRecords]) -> None:
         pending, self._in_flight = self._in_flight, None
         assert pending is not None, "a worker answered twice"
-        self._append(pending, validated)
+        self._finish(pending, validated)
         self._advance()
 
-    def _append(self, pending: _PendingAppend, validated: Deferred[ValidatedRecords]) -> None:
+    def _finish(self, pending: _PendingAppend, validated: Deferred[ValidatedRecords]) -> None:
+        """Appends the batch, or waits until the registry has told about its schemas."""
         if validated.error is not None:
             pending.result.fail(validated.error)
             return
+        records = validated.result()
+        if records.schema_tags is None:
+            self._append(pending, records)
+            return
+        settings = self._partition.produce_settings
+        assert settings is not None, "a leader has settings"
+        try:
+            asked = self._validations.check_schemas(self._partition, settings, records)
+        except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
+            pending.result.fail(error)
+            return
+        if asked is None:
+            self._append(pending, records)
+            return
+        self._in_flight = pending
+        asked.when_done(partial(self._on_asked, records))
+
+    def _on_asked(self, records: ValidatedRecords, asked: Deferred[None]) -> None:
+        pending, self._in_flight = self._in_flight, None
+        assert pending is not None, "the registry answered twice"
+        if asked.error is not None:
+            pending.result.fail(asked.error)
+        else:
+            self._append(pending, records)
+        self._advance()
+
+    def _append(self, pending: _PendingAppend, records: ValidatedRecords) -> None:
         try:
             result = self._partition.append_as_leader(
-                validated.result(), required_acks=pending.required_acks, now_ms=pending.now_ms
+                records, required_acks=pending.required_acks, now_ms=pending.now_ms
             )
         except Exception as error:  # noqa: BLE001 - the batches behind it are appended
             pending.result.fail(error)

@@ -22,10 +22,12 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Lane, World
 from ottla.records.validate_slow import DecodingWork, decoding_work, validate_in_steps, validate_slowly
+from ottla.replica.schema_checks import SchemaChecks
 
 if TYPE_CHECKING:
     from ottla.records.validate import ProduceSettings, ValidatedRecords
     from ottla.records.validate_slow import Steps
+    from ottla.replica.partition import Partition
 
 __all__ = ["NO_CLIENT", "VALIDATION_MS_MAX", "ProducingClient", "Validations"]
 
@@ -84,6 +86,7 @@ class Validations:
         "_queued_bytes",
         "_ready",
         "_scheduler",
+        "_schemas",
         "_small",
         "_work_left",
         "_workers",
@@ -93,6 +96,7 @@ class Validations:
         self._clock = world.clock
         self._scheduler = world.scheduler
         self._workers = world.workers.lane(Lane.VALIDATION)
+        self._schemas = SchemaChecks(world, None)
         self._work_left = LOOP_WORK_MAX
         self._is_refill_planned = False
         self._is_stopped = False
@@ -102,6 +106,18 @@ class Validations:
         # Validations in progress whose next step is not submitted, and the clients of the submitted steps.
         self._ready = _Turns()
         self._at_work: list[ProducingClient] = []
+
+    def use_registry(self, schemas: SchemaChecks) -> None:
+        """For topics that check the schemas of records."""
+        self._schemas = schemas
+
+    def check_schemas(
+        self, partition: Partition, settings: ProduceSettings, records: ValidatedRecords
+    ) -> Deferred[None] | None:
+        """None if the records may be appended; later if the registry is asked first. Raises KafkaError."""
+        if records.schema_tags is None or settings.schemas is None:
+            return None
+        return self._schemas.check(partition.topic, settings.schemas, records.schema_tags)
 
     def stop(self) -> None:
         """The workers are about to end: validations fail at their next step."""

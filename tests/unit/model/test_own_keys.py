@@ -15,7 +15,7 @@ def test_they_are_apart_from_kafkas() -> None:
     of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
     # System properties in Apache Kafka.
     of_the_jvm = {f"org.apache.kafka.sasl.oauthbearer.allowed.{what}" for what in ("urls", "files")}
-    assert all(name.startswith("ottla.") for name in OWN_KEYS.keys() - of_the_authorizer - of_the_jvm)
+    assert all(name.startswith(("ottla.", "confluent.")) for name in OWN_KEYS.keys() - of_the_authorizer - of_the_jvm)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ class BrokerAttributes:
     compression_type: str
     compression_zstd_level: int
     config_providers: tuple[str, ...]
+    confluent_basic_auth_user_info: Password | None
+    confluent_schema_registry_url: str
     connection_failed_authentication_delay_ms: int
     connections_max_idle_ms: int
     connections_max_reauth_ms: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LONG, LOW, MEDIUM, READ_ONLY, STRING
+from ottla.model.config.columns import BOOLEAN, CLUSTER_WIDE, INT, LONG, LOW, MEDIUM, PASSWORD, READ_ONLY, STRING
 from ottla.model.config.keys import HONOURED, ConfigKey
 from ottla.model.config.validators import OneOf, at_least
 
@@ -52,6 +52,10 @@ OWN_KEYS: Final = {
         ConfigKey("ottla.groups.claim", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Claim of OAUTHBEARER tokens that lists the groups of the client, for example groups; empty means "
                   "none."),
+        ConfigKey("confluent.schema.registry.url", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
+                  "Addresses of a Schema Registry, separated by commas, for topics that check schemas."),
+        ConfigKey("confluent.basic.auth.user.info", PASSWORD, None, None, MEDIUM, READ_ONLY, HONOURED,
+                  "The broker's login to the Schema Registry, USER:PASSWORD."),
         ConfigKey("super.users", STRING, "", None, MEDIUM, READ_ONLY, HONOURED,
                   "Principals that may do everything, separated by semicolons: User:alice;User:bob."),
         ConfigKey("allow.everyone.if.no.acl.found", BOOLEAN, False, None, MEDIUM, READ_ONLY, HONOURED,

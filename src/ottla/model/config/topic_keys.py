@@ -20,6 +20,14 @@ __all__ = ["COMPRESSION_TYPES", "KAFKA_TOPIC_KEYS", "REMOVED_TOPIC_KEYS", "TOPIC
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
+SUBJECT_STRATEGIES: Final = OneOf(
+    *(
+        f"{package}{name}"
+        for package in ("io.confluent.kafka.serializers.subject.", "")
+        for name in ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+    )
+)
+
 
 def _key(
     name: str,
@@ -122,9 +130,21 @@ _KEYS = (
 )
 # fmt: on
 
-# Keys of Ottla. DescribeConfigs shows them only where a topic sets them: tools of Kafka do not expect them.
+# Keys of Ottla, and of Confluent's broker. DescribeConfigs shows them only where a topic sets them: tools of Kafka do
+# not expect them.
 # fmt: off
 _OWN_KEYS = (
+    _key("confluent.key.schema.validation", BOOLEAN, False, None, (),
+         "Whether records are refused whose key names no schema that the registry has for this topic.", internal=True),
+    _key("confluent.key.subject.name.strategy", STRING, "io.confluent.kafka.serializers.subject.TopicNameStrategy",
+         SUBJECT_STRATEGIES, (),
+         "How the subject of keys is named, for confluent.key.schema.validation.", internal=True),
+    _key("confluent.value.schema.validation", BOOLEAN, False, None, (),
+         "Whether records are refused whose value names no schema that the registry has for this topic.",
+         internal=True),
+    _key("confluent.value.subject.name.strategy", STRING, "io.confluent.kafka.serializers.subject.TopicNameStrategy",
+         SUBJECT_STRATEGIES, (),
+         "How the subject of values is named, for confluent.value.schema.validation.", internal=True),
     _key("ottla.mirror.name", STRING, "", None, (),
          "The mirror that alone writes to this topic, with the offsets of its source; empty for an ordinary topic.",
          internal=True),

@@ -1,0 +1,121 @@
+"""When the registry is asked about the schemas of produced records, and what is refused without asking."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.records.errors import InvalidRecords
+from ottla.records.schema_tags import SchemaRules, SchemaTags
+from ottla.replica.schema_checks import RegistryDown, SchemaChecks
+from tests.support.virtual_world import VirtualWorld
+
+RULES = SchemaRules("", "io.confluent.kafka.serializers.subject.TopicNameStrategy")
+VALUES: SchemaTags = {(False, 7): [0, 1, 2]}
+
+
+class Registry:
+    def __init__(self) -> None:
+        self.subjects: dict[int, list[str]] = {}
+        self.asked: list[str] = []
+        self.is_down = False
+        self.virtual = VirtualWorld(immediate_workers=True)
+        self.checks = SchemaChecks(self.virtual.world, self.ask)
+
+    def ask(self, path: str) -> bytes | None:
+        self.asked.append(path)
+        if self.is_down:
+            raise OSError("nobody there")
+        found = self.subjects.get(int(path.split("/")[3]))
+        return None if found is None else json.dumps(found).encode()
+
+    def check(self, topic: str = "t", tags: SchemaTags = VALUES, rules: SchemaRules = RULES) -> None:
+        outcome = self.checks.check(topic, rules, tags)
+        if isinstance(outcome, Deferred):
+            outcome.result()
+
+
+def test_an_accepted_schema_is_asked_for_once_in_minutes() -> None:
+    registry = Registry()
+    registry.subjects[7] = ["t-value"]
+    for _ in range(3):
+        registry.check()
+    assert registry.asked == ["/schemas/ids/7/subjects"]
+    registry.virtual.clock.ms += 301_000
+    registry.check()
+    assert len(registry.asked) == 2
+
+
+def test_a_schema_is_asked_for_again_before_it_is_refused() -> None:
+    """Known for one topic, it may have been registered for another a moment ago."""
+    registry = Registry()
+    registry.subjects[7] = ["t-value"]
+    registry.check()
+    registry.subjects[7].append("u-value")
+    registry.check("u")
+    with pytest.raises(InvalidRecords) as caught:
+        registry.check("v")
+    assert [each.batch_index for each in caught.value.record_errors] == [0, 1, 2]
+    asked = len(registry.asked)
+    with pytest.raises(InvalidRecords):
+        registry.check("v")
+    assert len(registry.asked) == asked, "a refusal counts for a second"
+    registry.subjects[7].append("v-value")
+    registry.virtual.clock.ms += 1_100
+    registry.check("v")
+
+
+def test_a_registry_that_is_down_is_not_asked_for_every_batch() -> None:
+    registry = Registry()
+    registry.is_down = True
+    for _ in range(3):
+        with pytest.raises(RegistryDown, match="nobody there") as caught:
+            registry.check()
+        assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert len(registry.asked) == 1
+    registry.is_down = False
+    registry.subjects[7] = ["t-value"]
+    registry.virtual.clock.ms += 1_100
+    registry.check()
+
+
+def test_what_an_attacker_can_cause() -> None:
+    registry = Registry()
+    with pytest.raises(InvalidRecords, match="more than 100 schemas"):
+        registry.check(tags={(False, number): [number] for number in range(101)})
+    with pytest.raises(InvalidRecords, match="do not have a schema"):
+        registry.check(tags={(False, None): [0]})
+    assert registry.asked == []
+
+
+def test_a_broker_without_a_registry_says_so() -> None:
+    checks = SchemaChecks(VirtualWorld().world, None)
+    with pytest.raises(KafkaError, match=r"no confluent\.schema\.registry\.url") as caught:
+        checks.check("t", RULES, VALUES)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subjects", "is_accepted"),
+    [
+        ("TopicNameStrategy", ["t-value"], True),
+        ("TopicNameStrategy", [":.ctx:t-value"], True),
+        ("TopicNameStrategy", ["t-key", "u-value"], False),
+        ("RecordNameStrategy", ["x.Person"], True),
+        ("TopicRecordNameStrategy", ["t-x.Person"], True),
+        ("TopicRecordNameStrategy", ["u-x.Person"], False),
+    ],
+)
+def test_strategies(strategy: str, subjects: list[str], is_accepted: bool) -> None:
+    registry = Registry()
+    registry.subjects[7] = subjects
+    given: Any = SchemaRules("", strategy)
+    if is_accepted:
+        registry.check(rules=given)
+        return
+    with pytest.raises(InvalidRecords):
+        registry.check(rules=given)
