@@ -8,13 +8,15 @@ from collections.abc import Iterable
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.state import RegistryState
 from ottla.registry.core.values import Reference, SchemaContent
-from ottla.registry.formats import InvalidSchema, ParsedSchema, SchemaSource, parse
+from ottla.registry.formats import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource, parse
 
 __all__ = ["SchemaCache"]
 
 # Parsed schemas are large; those of subjects that change are few.
 _CACHED_MAX = 1_000
 _DEPTH_MAX = 50
+# The parser of Protobuf takes some 100 ms for such a text.
+_LONG_TEXT = 8_000
 
 
 class SchemaCache:
@@ -39,6 +41,23 @@ class SchemaCache:
         else:
             self._parsed.move_to_end(source)
         return found
+
+    def unparsed(self, subject: str | None, content: SchemaContent) -> list[SchemaSource]:
+        """The long texts that a decision about this content would parse first: its own, and those of the subject."""
+        found: list[SchemaSource] = []
+        versions = [] if subject is None else self._state.versions(subject, with_deleted=True)
+        for each in (content, *(version.content for version in versions)):
+            if each.schema_type == PROTOBUF and len(each.text) > _LONG_TEXT:
+                source = SchemaSource(each.schema_type, each.text, self._texts(self.fixed(each.references)))
+                if source not in self._parsed and source not in found:
+                    found.append(source)
+        return found
+
+    def keep(self, source: SchemaSource, parsed: ParsedSchema) -> None:
+        """Takes over what was parsed elsewhere."""
+        self._parsed[source] = parsed
+        if len(self._parsed) > _CACHED_MAX:
+            self._parsed.popitem(last=False)
 
     def _texts(self, references: Iterable[Reference]) -> tuple[tuple[str, str], ...]:
         found: dict[str, str] = {}

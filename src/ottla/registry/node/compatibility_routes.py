@@ -10,6 +10,7 @@ from aiohttp import web
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.requests import schema_request
 from ottla.registry.node.answers import answer, body_of, flag, subject_of
+from ottla.registry.node.long_schemas import parse_long_schemas
 from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
@@ -25,6 +26,7 @@ def compatibility_routes(service: RegistryService) -> list[tuple[str, str, Handl
         try:
             given = schema_request(await body_of(request), subject)
             ensure_references(request, given)
+            await parse_long_schemas(service, subject, given)
             problems = service.registry.compatibility(
                 subject,
                 given,

@@ -17,6 +17,7 @@ from ottla.registry.core.values import SchemaContent, StoredVersion
 from ottla.registry.formats import TYPES
 from ottla.registry.node.answers import answer, flag, page
 from ottla.registry.node.guard import is_allowed
+from ottla.registry.node.long_schemas import parse_for_form
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["schema_routes"]
@@ -46,6 +47,7 @@ def schema_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
         ("DELETE", "/contexts/{context}", routes.delete_context),
         ("GET", "/v1/metadata/id", routes.metadata_id),
         ("GET", "/v1/metadata/version", routes.metadata_version),
+        ("GET", "/v1/metadata/deployment", routes.metadata_deployment),
     ]
 
 
@@ -75,14 +77,14 @@ class _Routes:
     async def by_id(self, request: web.Request) -> web.Response:
         schema_id = _id(request)
         content, guid, context = self._registry.content_by_id(schema_id, request.query.get("subject", ""))
-        found = {"guid": guid} | self._content(content, request)
+        found = {"guid": guid} | await self._content(content, request)
         if flag(request, "fetchMaxId"):
             found["maxId"] = self._registry.state.highest_id(context)
         return answer(found)
 
     async def text_by_id(self, request: web.Request) -> web.Response:
         content, _, _ = self._registry.content_by_id(_id(request), request.query.get("subject", ""))
-        return _text(self._registry.formatted(content, request.query.get("format", "")))
+        return _text((await self._content(content, request))["schema"])
 
     async def subjects_by_id(self, request: web.Request) -> web.Response:
         versions = self._registry.versions_by_id(
@@ -100,7 +102,7 @@ class _Routes:
 
     async def by_guid(self, request: web.Request) -> web.Response:
         guid = _guid(request)
-        return answer({"guid": guid} | self._content(self._registry.content_by_guid(guid), request))
+        return answer({"guid": guid} | await self._content(self._registry.content_by_guid(guid), request))
 
     async def ids_by_guid(self, request: web.Request) -> web.Response:
         return answer(self._registry.ids_by_guid(_guid(request)))
@@ -136,8 +138,15 @@ class _Routes:
         del request
         return answer({"version": __version__, "commitId": "ottla"})
 
-    def _content(self, content: SchemaContent, request: web.Request) -> dict[str, Any]:
-        return content.as_json() | {"schema": self._registry.formatted(content, request.query.get("format", ""))}
+    async def metadata_deployment(self, request: web.Request) -> web.Response:
+        """Attributes of the deployment; Confluent's registry has none either unless it runs in a cloud."""
+        del request
+        return answer({"attributes": {}})
+
+    async def _content(self, content: SchemaContent, request: web.Request) -> dict[str, Any]:
+        form = request.query.get("format", "")
+        await parse_for_form(self._service, content, form)
+        return content.as_json() | {"schema": self._registry.formatted(content, form)}
 
 
 def _readable(request: web.Request, versions: Sequence[StoredVersion]) -> Sequence[StoredVersion]:

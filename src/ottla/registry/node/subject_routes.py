@@ -15,6 +15,7 @@ from ottla.registry.core.requests import schema_request
 from ottla.registry.core.values import StoredVersion
 from ottla.registry.node.answers import CONTENT_TYPE, answer, body_of, flag, page, subject_of
 from ottla.registry.node.guard import is_allowed
+from ottla.registry.node.long_schemas import parse_for_form, parse_long_schemas
 from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
@@ -61,13 +62,14 @@ class _Routes:
         subject = self._registry.resolve_alias(subject_of(request))
         given = schema_request(await body_of(request), subject)
         ensure_references(request, given)
+        await parse_long_schemas(self._service, subject, given)
         found = self._registry.lookup(
             subject,
             given,
             normalize=flag(request, "normalize"),
             with_deleted=flag(request, "deleted"),
         )
-        return answer(self._version(found, request))
+        return answer(await self._version(found, request))
 
     async def delete(self, request: web.Request) -> web.Response:
         subject, is_permanent = subject_of(request), flag(request, "permanent")
@@ -84,7 +86,7 @@ class _Routes:
         found = self._registry.latest_with_metadata(
             subject, dict(zip(keys, values, strict=True)), with_deleted=flag(request, "deleted")
         )
-        return answer(self._version(found, request))
+        return answer(await self._version(found, request))
 
     async def versions(self, request: web.Request) -> web.Response:
         subject = self._registry.resolve_alias(subject_of(request))
@@ -101,6 +103,7 @@ class _Routes:
         subject, normalize = subject_of(request), flag(request, "normalize")
         given = schema_request(await body_of(request), subject)
         ensure_references(request, given)
+        await parse_long_schemas(self._service, subject, given)
         registry = self._registry
         # A schema that is there needs no writer.
         registered = await self._service.write(
@@ -109,12 +112,11 @@ class _Routes:
         return answer(registered)
 
     async def version(self, request: web.Request) -> web.Response:
-        return answer(self._version(self._found(request), request))
+        return answer(await self._version(self._found(request), request))
 
     async def version_text(self, request: web.Request) -> web.Response:
-        content = self._found(request).content
-        text = self._registry.formatted(content, request.query.get("format", ""))
-        return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+        found = await self._version(self._found(request), request)
+        return web.Response(body=str(found["schema"]).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def referenced_by(self, request: web.Request) -> web.Response:
         return answer(page(request, self._registry.referring_ids(self._found(request))))
@@ -135,6 +137,8 @@ class _Routes:
         subject = self._registry.resolve_alias(subject_of(request))
         return self._registry.version(subject, request.match_info["version"], with_deleted=flag(request, "deleted"))
 
-    def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
-        text = self._registry.formatted(version.content, request.query.get("format", ""))
+    async def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
+        form = request.query.get("format", "")
+        await parse_for_form(self._service, version.content, form)
+        text = self._registry.formatted(version.content, form)
         return version.as_json() | {"schema": text}
