@@ -27,6 +27,7 @@ _MAXIMA = {
     "exclusiveMaximum": "EXCLUSIVE_MAXIMUM",
     "maxItems": "MAX_ITEMS",
     "maxProperties": "MAX_PROPERTIES",
+    "maxContains": "MAX_CONTAINS",
 }
 _MINIMA = {
     "minLength": "MIN_LENGTH",
@@ -34,8 +35,10 @@ _MINIMA = {
     "exclusiveMinimum": "EXCLUSIVE_MINIMUM",
     "minItems": "MIN_ITEMS",
     "minProperties": "MIN_PROPERTIES",
+    "minContains": "MIN_CONTAINS",
 }
 _COMBINATIONS = ("allOf", "anyOf", "oneOf")
+_CONDITION = ("if", "then", "else")
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
 _DEPTH_MAX = 100
 # Every branch of a combination is compared with every other, and the branches of their branches with each other: small
@@ -89,6 +92,8 @@ class _Comparison:
             self._arrays(before, after, old, new, path, depth)
         if "not" in before or "not" in after:
             self._negations(before, after, old, new, path, depth)
+        if "if" in after:
+            self._conditions(before, after, old, new, path, depth)
 
     def is_compatible(self, old: _Place, new: _Place, depth: int) -> bool:
         if next(self._steps) > _COMPARISONS_MAX:
@@ -156,8 +161,9 @@ class _Comparison:
         for name in sorted(required):
             if name not in now or not _has_default(now[name]):
                 self._add("REQUIRED_ATTRIBUTE_ADDED", f"{path}required/{name}")
-        self._dependencies(before, after, path)
-        extra_before, extra_after = before.get("additionalProperties", True), after.get("additionalProperties", True)
+        self._dependencies(before, after, old, new, path, depth)
+        self._names(before, after, old, new, path, depth)
+        extra_before, extra_after = _additional(before), _additional(after)
         if extra_after is False and extra_before is not False:
             self._add("ADDITIONAL_PROPERTIES_REMOVED", path + "additionalProperties")
         elif extra_before is not False:
@@ -171,7 +177,7 @@ class _Comparison:
     def _removed_property(
         self, name: str, schema: Any, old: _Place, after: dict[str, Any], new: _Place, path: str, depth: int
     ) -> None:
-        extra = after.get("additionalProperties", True)
+        extra = _additional(after)
         pattern = _pattern_schema(after, name)
         if pattern is not None:
             extra = pattern
@@ -185,7 +191,7 @@ class _Comparison:
     def _added_property(
         self, name: str, schema: Any, new: _Place, before: dict[str, Any], old: _Place, path: str, depth: int
     ) -> None:
-        extra = before.get("additionalProperties", True)
+        extra = _additional(before)
         pattern = _pattern_schema(before, name)
         if pattern is not None:
             extra = pattern
@@ -198,16 +204,40 @@ class _Comparison:
             kind = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
             self._add(kind, f"{path}properties/{name}")
 
-    def _dependencies(self, before: dict[str, Any], after: dict[str, Any], path: str) -> None:
+    def _names(
+        self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
+    ) -> None:
+        """Schemas of names, and of properties by patterns of their names."""
+        names = _Place(after.get("propertyNames", True), new.document)
+        if not self.is_compatible(_Place(before.get("propertyNames", True), old.document), names, depth):
+            self._add("PROPERTY_NAMES_CHANGED", path + "propertyNames")
+        was, now = before.get("patternProperties") or {}, after.get("patternProperties") or {}
+        for pattern in sorted(now):
+            # A pattern that is new applies to properties that were additional ones.
+            earlier = _Place(was.get(pattern, _additional(before)), old.document)
+            if not self.is_compatible(earlier, _Place(now[pattern], new.document), depth):
+                kind = "PATTERN_PROPERTY_CHANGED" if pattern in was else "PATTERN_PROPERTY_ADDED"
+                self._add(kind, f"{path}patternProperties/{pattern}")
+        for pattern in sorted(was.keys() - now.keys()):
+            earlier = _Place(was[pattern], old.document)
+            if not self.is_compatible(earlier, _Place(_additional(after), new.document), depth):
+                self._add("PATTERN_PROPERTY_REMOVED", f"{path}patternProperties/{pattern}")
+
+    def _dependencies(
+        self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
+    ) -> None:
         for word in ("dependencies", "dependentRequired", "dependentSchemas"):
             was, now = before.get(word) or {}, after.get(word) or {}
             for name in sorted(now):
                 if name not in was:
-                    self._add("DEPENDENCY_ADDED", f"{path}{word}/{name}")
+                    if now[name] != [] and not _allows_everything(now[name]):
+                        self._add("DEPENDENCY_ADDED", f"{path}{word}/{name}")
                 elif isinstance(now[name], list) and isinstance(was[name], list):
                     if set(now[name]) - set(was[name]):
                         self._add("DEPENDENCY_ARRAY_EXTENDED", f"{path}{word}/{name}")
-                elif now[name] != was[name]:
+                elif list in (type(now[name]), type(was[name])) or not self.is_compatible(
+                    _Place(was[name], old.document), _Place(now[name], new.document), depth
+                ):
                     self._add("DEPENDENCY_CHANGED", f"{path}{word}/{name}")
 
     def _arrays(
@@ -236,6 +266,21 @@ class _Comparison:
         # The new schema may refuse only what the old one refused.
         elif not self.is_compatible(_Place(after["not"], new.document), _Place(before["not"], old.document), depth):
             self._add("NOT_TYPE_EXTENDED", path + "not")
+
+    def _conditions(
+        self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
+    ) -> None:
+        """`if`, `then` and `else`: with the same condition both branches may be loosened.
+
+        With another condition, each branch has to accept everything that the old schema allows.
+        """
+        is_same = before.get("if") == after["if"]
+        everything = _Place({key: value for key, value in before.items() if key not in _CONDITION}, old.document)
+        for word in ("then", "else"):
+            branch = _Place(after.get(word, True), new.document)
+            earlier = _Place(before.get(word, True), old.document) if is_same else everything
+            if not self.is_compatible(earlier, branch, depth):
+                self._add("CONDITION_CHANGED" if "if" in before else "CONDITION_ADDED", path + word)
 
     def _combinations(
         self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
@@ -351,13 +396,19 @@ def _pattern_schema(schema: dict[str, Any], name: str) -> Any:
     return None
 
 
+def _additional(schema: dict[str, Any]) -> Any:
+    """The schema of properties without one of their own. Without combinations, unevaluated ones are additional ones."""
+    return schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
+
+
 def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:
     """The schemas of the first items, and that of all further ones."""
+    unevaluated = schema.get("unevaluatedItems", True)
     if isinstance(schema.get("prefixItems"), list):
-        return schema["prefixItems"], schema.get("items", True)
+        return schema["prefixItems"], schema.get("items", unevaluated)
     if isinstance(schema.get("items"), list):
-        return schema["items"], schema.get("additionalItems", True)
-    return [], schema.get("items", True)
+        return schema["items"], schema.get("additionalItems", unevaluated)
+    return [], schema.get("items", unevaluated)
 
 
 def _without_combinations(schema: dict[str, Any]) -> dict[str, Any]:
