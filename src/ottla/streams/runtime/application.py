@@ -15,6 +15,9 @@ from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import ControlServer, error_of_report
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
 from ottla.streams.runtime.prepare import Prepared, prepare, remove_surplus_members
+from ottla.streams.runtime.queries import KeyQueryMetadata, Queries, StoreUnavailableError, StreamsMetadata
+from ottla.streams.runtime.query_server import QueryServer
+from ottla.streams.runtime.queryable import QueryableStore
 from ottla.streams.runtime.restore_listener import StateRestoreListener, call_listener
 from ottla.streams.runtime.shutdown import announce_shutdown
 from ottla.streams.runtime.spark_job import run_on_spark, run_worker
@@ -84,6 +87,7 @@ class Application:
         self._reports: dict[int, dict[str, Any]] = {}
         self._listener: Callable[[State, State], None] | None = None
         self._restore_listener: StateRestoreListener | None = None
+        self._queries: Queries | None = None
         self._control: ControlServer | None = None
         self._context: Any = None
         self._thread: threading.Thread | None = None
@@ -135,6 +139,36 @@ class Application:
         with self._changed:
             return {number: dict(report) for number, report in sorted(self._reports.items())}
 
+    # Interactive queries.
+
+    def store(
+        self,
+        name: str,
+        *,
+        stale: bool = False,
+        partition: int | None = None,
+        bound: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> QueryableStore:
+        """Reads a store of all instances. `stale`: standby copies may answer; `bound`: a position to have reached."""
+        return QueryableStore(self._known_queries(), name, stale=stale, partition=partition, bound=bound)
+
+    def query_metadata_for_key(self, store: str, key: Any) -> KeyQueryMetadata:
+        """Which instances have a key."""
+        queries = self._known_queries()
+        serde, _, topic = queries.serdes(store)
+        return queries.metadata_of(store, serde.serialize(topic, key))
+
+    def metadata_for_all_streams_clients(self) -> list[StreamsMetadata]:
+        """Which instance has which partitions of which stores."""
+        return self._known_queries().all_metadata()
+
+    all_metadata = metadata_for_all_streams_clients
+
+    def _known_queries(self) -> Queries:
+        if self._queries is None or self._state in _ENDED:
+            raise StoreUnavailableError(f"The application is {self._state.value}; stores can be read while it runs.")
+        return self._queries
+
     def wait_running(self, timeout: float | None = None) -> None:
         """Waits until all workers process records. Raises StreamsError if the application ends instead."""
         with self._changed:
@@ -182,11 +216,23 @@ class Application:
         return f"streams-{self.config.application_id}"
 
     def _run(self) -> None:
+        server: QueryServer | None = None
         try:
             prepared = asyncio.run(prepare(self._topology, self.config))
             self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
             asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
             self._control = ControlServer(self._on_report, self._control_host)
+            self._queries = Queries(
+                self._topology,
+                prepared.plan,
+                self.config.tasks,
+                self._control.address.token,
+                self.statistics,
+                self.config.server,
+            )
+            if self.config.server:
+                host, _, port = self.config.server.rpartition(":")
+                server = QueryServer(self._queries, host, int(port))
             if self._is_paused:
                 self._control.pause_workers()
             if self._state is State.PENDING_SHUTDOWN:
@@ -203,6 +249,8 @@ class Application:
             if self._state is not State.PENDING_SHUTDOWN and self._failure is None:
                 self._failure = error
         finally:
+            if server is not None:
+                server.close()
             if self._control is not None:
                 self._control.close()
             if self._instance is not None:

@@ -35,6 +35,8 @@ class MemberNote:
     held: tuple[str, ...] = ()
     # True if all instances are to end.
     asks_shutdown: bool = False
+    # application.server, where interactive queries go.
+    host: str = ""
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -44,6 +46,7 @@ class MemberNote:
                 "fingerprint": self.fingerprint,
                 "held": self.held,
                 "shutdown": self.asks_shutdown,
+                "host": self.host,
             }
         ).encode()
 
@@ -56,6 +59,7 @@ class MemberNote:
             fingerprint=str(content.get("fingerprint", "")),
             held=tuple(content.get("held", ())),
             asks_shutdown=bool(content.get("shutdown", False)),
+            host=str(content.get("host", "")),
         )
 
 
@@ -73,6 +77,8 @@ class AssignmentNote:
     refusal: str = ""
     # True if an instance has asked all of them to end.
     is_shutdown: bool = False
+    # Task -> the hosts of its active worker and of its standby copies, in this order.
+    hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -82,6 +88,7 @@ class AssignmentNote:
                 "complete": self.is_complete,
                 "refusal": self.refusal,
                 "shutdown": self.is_shutdown,
+                "hosts": dict(self.hosts),
             }
         ).encode()
 
@@ -94,6 +101,7 @@ class AssignmentNote:
             is_complete=bool(content.get("complete", True)),
             refusal=str(content.get("refusal", "")),
             is_shutdown=bool(content.get("shutdown", False)),
+            hosts={task: tuple(hosts) for task, hosts in content.get("hosts", {}).items()},
         )
 
 
@@ -119,7 +127,9 @@ class TaskAssignor:
         standbys: int = 0,
         held: Callable[[], Iterable[str]] = tuple,
         asks_shutdown: bool = False,
+        host: str = "",
     ) -> None:
+        self._host = host
         self._asks_shutdown = asks_shutdown
         self._plan = plan
         self._identity = identity
@@ -137,6 +147,7 @@ class TaskAssignor:
             fingerprint=self._fingerprint,
             held=tuple(self._held()),
             asks_shutdown=self._asks_shutdown,
+            host=self._host,
         ).encode()
 
     def on_assignment(self, _partitions: Sequence[TopicPartition], data: bytes, _generation: int) -> None:
@@ -164,6 +175,10 @@ class TaskAssignor:
         process = {member: notes[member].process_id for member in able}
         active = {task.task_id: member for member, some in wanted.items() for task in some}
         standby = plan_standbys(stateful, active, process, held, count=self._standbys)
+        hosts = {
+            task: (notes[member].host, *(notes[other].host for other, some in standby.items() if task in some))
+            for task, member in active.items()
+        }
         alive = frozenset(note.transactional_id for note in notes.values())
         is_complete = sum(map(len, given.values())) == len(tasks)
         self._notes = {
@@ -173,6 +188,7 @@ class TaskAssignor:
                 is_complete=is_complete,
                 refusal="" if member in given else _REFUSAL,
                 is_shutdown=any(note.asks_shutdown for note in notes.values()),
+                hosts=hosts,
             )
             for member in members
         }

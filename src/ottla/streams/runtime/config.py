@@ -59,6 +59,8 @@ class ApplicationConfig:
     persists_stores: bool
     # Of the record caches of all workers; 0: every update is forwarded.
     cache_bytes: int
+    # application.server, host:port: where interactive queries are answered; empty: only in this process.
+    server: str
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ApplicationConfig:
@@ -105,6 +107,7 @@ class ApplicationConfig:
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
             instance_name=consumer.group_instance_id or "",
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
+            server=_server(str(properties.get("application.server") or "")),
             cache_bytes=_number(properties, "statestore.cache.max.bytes", 0),
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
@@ -120,6 +123,13 @@ def _number(properties: Mapping[str, Any], key: str, default: int, *, least: int
     if value < least:
         raise StreamsError(f"{key}={value} is less than {least}.")
     return value
+
+
+def _server(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if text and (not host or not port.isdigit()):
+        raise StreamsError(f"application.server={text!r} is not host:port.")
+    return text
 
 
 def _store_type(name: str) -> bool:

@@ -20,6 +20,7 @@ __all__ = ["HONOURED", "INERT", "ClientProperties", "sort_keys"]
 HONOURED = frozenset(
     {
         "application.id",
+        "application.server",
         "auto.offset.reset",
         "bootstrap.servers",
         "client.id",
@@ -63,7 +64,6 @@ _WARM_UP = "a task moves at once, and its state is restored at its new worker wh
 INERT: Mapping[str, tuple[str, str]] = {
     "acceptable.recovery.lag": ("10000", _WARM_UP),
     "allow.os.group.write.access": ("false", "set the permissions of state.dir with the umask of the process"),
-    "application.server": ("", "interactive queries have no address of their own yet"),
     "buffered.records.per.partition": ("1000", "consumers bound their buffers in bytes (fetch.max.bytes)"),
     "built.in.metrics.version": ("latest", _METRICS),
     "cache.max.bytes.buffering": ("0", "use statestore.cache.max.bytes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ottla.streams.runtime.control import Control, ControlAddress
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.prepare import Prepared
+from ottla.streams.runtime.query_door import QueryDoor
 from ottla.streams.runtime.worker import Worker
 
 if TYPE_CHECKING:
@@ -36,16 +38,25 @@ def run_worker(
             while True:
                 states = local_states(prepared, config, identity)
                 worker = Worker(prepared.topology, config, prepared.plan, identity, states)
+                door = QueryDoor(worker, _own_host(address.host), address.token)
                 try:
+                    worker.statistics["queries"] = await door.open()
                     return await worker.run(control)
                 except Exception as error:  # noqa: BLE001
                     if not await control.is_to_begin_again(identity.number, error):
                         return {**worker.statistics, "state": "failed"}
+                finally:
+                    await door.close()
         finally:
             await control.close()
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(work())
+
+
+def _own_host(control_host: str) -> str:
+    """Where the application reaches this worker: on its own machine, or by name if workers are elsewhere."""
+    return control_host if control_host.startswith("127.") or control_host == "localhost" else socket.gethostname()
 
 
 def local_states(prepared: Prepared, config: ApplicationConfig, identity: WorkerIdentity) -> LocalStates:

@@ -84,6 +84,13 @@ class TaskTable:
                     table.pop(place, None)
             active.task.close()
 
+    def positions(self, active: ActiveTask) -> dict[str, dict[int, int]]:
+        """Topic -> partition -> offset up to which a task has read its input."""
+        found: dict[str, dict[int, int]] = {}
+        for place in task_places(active.planned):
+            found.setdefault(place.topic, {})[place.partition] = self._next.get(place, 0)
+        return found
+
     def feed(
         self, batches: list[ConsumedBatch], position_of: Callable[[TopicPartition], int], out: RecordWriter
     ) -> None:

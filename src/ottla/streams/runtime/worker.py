@@ -36,6 +36,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.query_door import QueriedStore
 from ottla.streams.runtime.restore_listener import RestoreReporter
 from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
@@ -86,7 +87,7 @@ class Worker(RebalanceListener):
         self._identity = identity
         self._planned = {place: task for task in plan.tasks for place in task_places(task)}
         self._local = local
-        self._assignor = TaskAssignor(plan, identity, held=local.held)
+        self._assignor = TaskAssignor(plan, identity, held=local.held, host=config.server)
         self._tasks = TaskTable()
         # Tasks that are being opened.
         self._opening: dict[str, PlannedTask] = {}
@@ -105,7 +106,7 @@ class Worker(RebalanceListener):
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
-        self._told: tuple[str, int] = ("", 0)
+        self._told: tuple[Any, ...] = ()
         self.statistics: dict[str, Any] = {
             "worker": identity.number,
             "records": 0,
@@ -316,6 +317,20 @@ class Worker(RebalanceListener):
                     self._consumer.resume(place)
         self.statistics["restored"] = self._opener.restored
 
+    # Interactive queries.
+
+    def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:  # noqa: ARG002
+        """A store of this worker, or why there is none."""
+        if name in self._globals.stores:
+            return QueriedStore(store=self._globals.stores[name], is_active=True, position={})
+        for active in self._tasks:
+            if active.planned.partition == partition and name in active.task.stores:
+                position = self._tasks.positions(active)
+                return QueriedStore(store=active.task.stores[name], is_active=True, position=position)
+        if any(name in task.changelogs and task.partition == partition for task in self._opening.values()):
+            return "it is being restored; ask again"
+        return "its task does not run here any more; ask again"
+
     # The loop.
 
     def _set_paused(self, is_paused: bool) -> None:
@@ -391,7 +406,7 @@ class Worker(RebalanceListener):
             is_full = self._local.is_full and not self._local.is_writing
             if loop.time() >= self._due or self._tasks.commit_requested or is_full:
                 await self._commit()
-                self._told = ("", 0)
+                self._told = ()
         else:
             self._is_clean = was_clean
         self._local.advance()
@@ -464,13 +479,14 @@ class Worker(RebalanceListener):
     def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
         """Tells when all assigned tasks run, and when a rebalance has taken some."""
         state = "running" if self._is_assigned and not self._opening else "rebalancing"
-        if self._told != (state, len(self._tasks)):
+        if self._told != (state, len(self._tasks), self._assignor.note):
             self._report(report, state)
 
     def _report(self, report: Callable[[dict[str, Any]], None], state: str) -> None:
-        self._told = (state, len(self._tasks))
+        self._told = (state, len(self._tasks), self._assignor.note)
         self.statistics["state"] = state
         self.statistics["tasks"] = [active.task_id for active in self._tasks]
+        self.statistics["hosts"] = {task: list(hosts) for task, hosts in self._assignor.note.hosts.items()}
         report(dict(self.statistics))
 
 

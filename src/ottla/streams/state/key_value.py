@@ -35,6 +35,15 @@ class _KeyValueBase(MappedStore):
     def approximate_num_entries(self) -> int:
         return len(self._map)
 
+    def raw_range(
+        self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
+    ) -> Iterable[tuple[bytes, Any]]:
+        """Keys and rows as they are stored."""
+        return self._map.range(first, last, reverse=reverse)
+
+    def raw_prefix(self, prefix: bytes) -> Iterable[tuple[bytes, Any]]:
+        return self._map.prefix(prefix)
+
     def put_if_absent(self, key: Any, value: Any) -> Any:
         existing = self.get(key)
         if existing is None:
@@ -68,6 +77,10 @@ class KeyValueStore(_KeyValueBase):
 
     def get(self, key: Any) -> Any:
         return self._decode(self._map.get(self._encode_key(key)))
+
+    def raw_get(self, key: bytes) -> bytes | None:
+        found: bytes | None = self._map.get(key)
+        return found
 
     def put(self, key: Any, value: Any) -> None:
         self._put(self._encode_key(key), self._encode(value))

@@ -56,7 +56,11 @@ class VersionedStore(MappedStore):
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
         """The latest version, or the one that was valid at a time."""
-        found = self._map.get(self._encode_key(key))
+        found = self.raw_get(self._encode_key(key), as_of)
+        return None if found is None else ValueAndTimestamp(self._decode(found[0]), found[1])
+
+    def raw_get(self, key: bytes, as_of: int | None = None) -> tuple[bytes, int] | None:
+        found = self._map.get(key)
         if found is None:
             return None
         times, values = found
@@ -67,7 +71,7 @@ class VersionedStore(MappedStore):
         if as_of is not None and as_of < limit and index < len(times) - 1:
             return None
         content = values[index]
-        return None if content is None else ValueAndTimestamp(self._decode(content), times[index])
+        return None if content is None else (content, times[index])
 
     def delete(self, key: Any, timestamp: int) -> ValueAndTimestamp | None:
         before = self.get(key, timestamp)

@@ -124,6 +124,14 @@ class WindowStore(Store):
     def all(self) -> Iterator[tuple[Windowed, Any]]:
         return self.fetch_all(0, self._starts[-1]) if self._starts else iter(())
 
+    def raw_all(self, first: int, last: int) -> Iterator[tuple[bytes, int, Any]]:
+        """(key, start, content) for starts between two times, in the order of time, then of keys."""
+        for start in self._starts_between(first, last):
+            segment = self._segments[start]
+            for key in sorted(segment):
+                for content in segment[key] if self._duplicates else (segment[key],):
+                    yield key, start, content
+
     def raw_fetch(self, key: bytes, start: int) -> Any:
         """The content of a key in the window with this start, which has not expired."""
         segment = self._segments.get(start)
