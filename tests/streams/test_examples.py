@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from examples.streams import clickstream, fraud, moving_average, stock_stats, top_ten, word_count
+from examples.streams import (
+    clickstream,
+    fraud,
+    late_readings,
+    log_split,
+    lookup,
+    moving_average,
+    reprocess,
+    stock_stats,
+    top_ten,
+    word_count,
+)
 from ottla.streams import Serdes, TopologyTestDriver
 
 TEXT, JSON, NUMBER = Serdes.string(), Serdes.json(), Serdes.double()
@@ -71,3 +82,62 @@ def test_the_average_moves_with_every_value() -> None:
         readings.pipe_input("s", value, time)
     result = driver.create_output_topic("averages", TEXT, NUMBER).read_key_values_to_map()
     assert (result["s@10000"], result["s@15000"], result["s@21000"]) == (1.0, 2.0, 4.0)
+
+
+def test_errors_and_other_lines_are_split() -> None:
+    driver = TopologyTestDriver(log_split.build("logs", "errors", "others"))
+    logs = driver.create_input_topic("logs", TEXT, JSON)
+    logs.pipe_value_list([{"level": "error", "message": "disk full", "noise": 1}, {"message": "started"}, None])
+    written = {name: driver.create_output_topic(name, TEXT, JSON).read_values() for name in ("errors", "others")}
+    assert written == {
+        "errors": [{"level": "ERROR", "message": "disk full"}],
+        "others": [{"level": "INFO", "message": "started"}],
+    }
+
+
+def test_a_service_is_asked_once_in_five_minutes_for_a_key() -> None:
+    asked: list[str] = []
+
+    def ask(key: str) -> str:
+        asked.append(key)
+        return f"owner of {key}"
+
+    driver = TopologyTestDriver(lookup.build("readings", "owned", ask))
+    readings = driver.create_input_topic("readings", TEXT, JSON)
+    for key in ("a", "b", "a"):
+        readings.pipe_input(key, 1)
+    driver.advance_wall_clock_time(lookup.FRESH_MS + 1)
+    readings.pipe_input("a", 2)
+    assert asked == ["a", "b", "a"]
+    results = driver.create_output_topic("owned", TEXT, JSON).read_key_values()
+    assert results[-1] == ("a", {"value": 2, "owner": "owner of a"})
+    assert len(results) == 4
+
+
+def test_a_late_reading_changes_its_hour_until_that_is_final() -> None:
+    driver = TopologyTestDriver(late_readings.build("sensors", "updates", "finals"))
+    sensors = driver.create_input_topic("sensors", TEXT, NUMBER)
+    hour = late_readings.HOUR_MS
+    sensors.pipe_input("s", 10.0, 0)
+    sensors.pipe_input("s", 30.0, 2 * hour)
+    sensors.pipe_input("s", 20.0, hour - 1)
+    finals = driver.create_output_topic("finals", TEXT, NUMBER)
+    assert finals.is_empty()
+    sensors.pipe_input("s", 50.0, 3 * hour)
+    sensors.pipe_input("s", 99.0, 1)
+    assert finals.read_key_values() == [("s@0", 15.0)]
+    updates = driver.create_output_topic("updates", TEXT, NUMBER).read_key_values()
+    assert updates == [("s@0", 10.0), ("s@2", 30.0), ("s@0", 15.0), ("s@3", 50.0)]
+    assert sum(driver.dropped_records().values()) == 1
+
+
+def test_a_new_version_has_its_own_results() -> None:
+    totals = {}
+    for version in (1, 2):
+        driver = TopologyTestDriver(reprocess.build("payments", "totals", version))
+        payments = driver.create_input_topic("payments", TEXT, JSON)
+        payments.pipe_input("x", {"amount": 5})
+        payments.pipe_input("x", {"amount": 7, "cancelled": True})
+        output = driver.create_output_topic(f"totals-v{version}", TEXT, Serdes.integer())
+        totals[version] = output.read_key_values_to_map()
+    assert totals == {1: {"x": 12}, 2: {"x": 5}}

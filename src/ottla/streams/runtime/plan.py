@@ -157,9 +157,15 @@ def _all_partitions(topology: Topology, partitions: Mapping[str, int]) -> dict[s
                 counts[name] = max((counts[topic] for topic in upstream), default=1)
                 waiting.remove(name)
         if len(waiting) == before:
-            # Topics that feed each other in a circle get the number of what is known.
-            counts.update(dict.fromkeys(waiting, max(counts.values(), default=1)))
-            break
+            # Topics that feed each other in a circle, as in foreign-key joins: the known topics before one decide.
+            for name in list(waiting):
+                known = [counts[topic] for topic in _topics_before(topology, name) if topic in counts]
+                if known:
+                    counts[name] = max(known)
+                    waiting.remove(name)
+            if len(waiting) == before:
+                counts.update(dict.fromkeys(waiting, 1))
+                break
     for group in topology.copartitioned:
         topics = topology.source_topics(name for name in group if name in topology.nodes)
         number = max((counts[topic] for topic in topics), default=1)
