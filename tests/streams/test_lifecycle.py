@@ -99,7 +99,7 @@ def test_an_error_ends_the_instance_and_says_where(live: Live, name: str) -> Non
     live.write(f"{name}-in", [("k", "good"), ("k", "bad")])
     with pytest.raises(ValueError, match="a bad word") as caught:
         application.wait(60)
-    assert any(f"{name}-in-0 at offset 1" in note for note in caught.value.__notes__)
+    assert any(f"Task 0_0, {name}-in-0, offsets " in note for note in caught.value.__notes__)
     eventually(lambda: application.state is State.ERROR)
     assert states[-2:] == [State.PENDING_ERROR, State.ERROR]
     # What was not committed is not seen, and the group is empty for the next instance.

@@ -173,6 +173,13 @@ class TaskTable:
             for one in inputs:
                 active.task.enqueue(one.topic, one.partition, records_of(one.batch))
             return
+        except Exception as error:
+            for one in inputs:
+                offsets = one.batch.column("offset")
+                if len(offsets):
+                    span = f"offsets {offsets[0]} to {offsets[-1]}"
+                    error.add_note(f"Task {active.task_id}, {one.topic}-{one.partition}, {span}, processed in columns.")
+            raise
         self._processed += sum(one.batch.num_rows for one in inputs)
         for topic, rows in found:
             out.add_columns(topic, rows)
