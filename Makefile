@@ -82,7 +82,9 @@ compat: $(READY)
 	$(BIN)/python -m tests.kafka $(ARGS)
 	@# Our commands beside Kafka's tools, and our clients, against Apache Kafka itself; with ARGS only the named classes run.
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
-	  tests/java/test_cli_replicas_as_kafka.py tests/integration/test_client.py)
+	  tests/java/test_cli_replicas_as_kafka.py tests/java/test_client_groups.py tests/integration/test_client.py \
+	  tests/integration/test_client_producer.py tests/integration/test_client_consumer.py \
+	  tests/integration/test_client_columns.py tests/integration/test_client_examples.py)
 	@# Every operator of ottla.streams against Kafka Streams, with random cases.
 	$(if $(ARGS),,$(BIN)/python -m tests.streams.compare 200)
 

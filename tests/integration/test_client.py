@@ -182,10 +182,13 @@ def test_the_first_batch_of_a_partition_goes_alone(
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_acknowledgements(settings: ClientSettings, topic: str, acks: int) -> None:
     async def whole() -> None:
+        async with Producer(settings) as producer:
+            # For a moment a broker of Apache Kafka does not lead its new topic yet, and drops what comes with acks=0.
+            await producer.send_and_wait(topic, b"w", b"k")
         async with Producer(settings, ProducerSettings(acks=acks, idempotent=acks == -1)) as producer:
             place = await producer.send_and_wait(topic, b"x", b"k")
-            assert place.offset == (-1 if acks == 0 else 0)
-        assert [record.value for record in await read_all(settings, topic, 1)] == [b"x"]
+            assert place.offset == (-1 if acks == 0 else 1)
+        assert [record.value for record in await read_all(settings, topic, 2)] == [b"w", b"x"]
 
     run(whole())
 

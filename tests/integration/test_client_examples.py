@@ -3,20 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.client import address_book, alerts, country_counter, database_offsets, moving_average
+from examples.client import (
+    address_book,
+    alerts,
+    clicks,
+    collection,
+    country_counter,
+    customers_avro,
+    database_offsets,
+    health_trends,
+    large_customer,
+    large_payments,
+    moving_average,
+    notifications,
+    regional_pricing,
+)
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingConsumer
+from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
+from ottla.model.errors import KafkaError
+from tests.support.registries import registry_process
 
 
 async def fill(bootstrap: str, topic: str, rows: list[tuple[Any, Any]], **serializers: str) -> None:
@@ -101,5 +120,158 @@ def test_an_address_book(client_bootstrap: str) -> None:
         async with asyncio.timeout(30):
             await address_book.main(client_bootstrap)
             assert await address_book.read(client_bootstrap) == {"ada": {"city": "Paris"}}
+
+    asyncio.run(whole())
+
+
+def test_customers_in_avro_whose_schema_evolves(client_bootstrap: str) -> None:
+    @dataclass
+    class Customer:
+        id: int
+        name: str
+
+    async def whole(registry: str) -> None:
+        async with asyncio.timeout(60):
+            await customers_avro.write(client_bootstrap, registry, [Customer(1, "Ada")])
+            await customers_avro.write(
+                client_bootstrap, registry, [customers_avro.Customer(2, "Grace", "g@example.com")]
+            )
+            found = await customers_avro.read(client_bootstrap, registry, count=2)
+        assert sorted(found, key=lambda one: one.id) == [
+            customers_avro.Customer(1, "Ada", None),
+            customers_avro.Customer(2, "Grace", "g@example.com"),
+        ]
+
+    asyncio.run(fill(client_bootstrap, customers_avro.TOPIC, []))
+    with registry_process(client_bootstrap) as registry:
+        asyncio.run(whole(registry.url))
+
+
+def test_health_trends_know_their_places(client_bootstrap: str) -> None:
+    asyncio.run(fill(client_bootstrap, health_trends.TOPIC, []))
+    places = health_trends.send(client_bootstrap, [health_trends.Trend("pump", hour, 0.5) for hour in range(5)])
+    assert len({(place.partition, place.offset) for place in places}) == 5
+    assert all(place.offset >= 0 for place in places)
+
+
+def test_a_reader_of_clicks_is_stopped_by_another_thread(client_bootstrap: str) -> None:
+    rows = [(page, b"") for page in ["/", "/cart", "/"] * 10]
+    asyncio.run(fill(client_bootstrap, clicks.TOPIC, rows, key="string"))
+    reader = clicks.ClickReader(client_bootstrap)
+    reader.start()
+    wait_for(lambda: reader.clicks.total() == 30)
+    reader.stop()
+    assert reader.clicks == {"/": 20, "/cart": 10}
+    with BlockingConsumer({"bootstrap.servers": client_bootstrap, "group.id": "click-reader"}) as consumer:
+        committed = consumer.committed(consumer.partitions(clicks.TOPIC))
+    assert sum(one.offset for one in committed.values()) == 30
+
+
+def test_mails_about_large_payments(client_bootstrap: str) -> None:
+    payments = [("ada", 10_000), ("grace", 10_001), ("ada", 5), ("linus", 250_000)]
+    sent: list[Any] = []
+
+    def fails_once(mail: Any) -> None:
+        sent.append(mail)
+        if len(sent) == 1:
+            raise OSError("the mail server is away")
+
+    async def whole() -> None:
+        await fill(client_bootstrap, large_payments.TOPIC, payments, key="string", value="long")
+        async with asyncio.timeout(60):
+            with pytest.raises(OSError, match="away"):
+                await large_payments.run(client_bootstrap, fails_once)
+            second = asyncio.ensure_future(large_payments.run(client_bootstrap, fails_once))
+            while len({mail["To"] for mail in sent[1:]}) < 2:
+                await asyncio.sleep(0.01)
+            second.cancel()
+            await asyncio.wait([second])
+
+    asyncio.run(whole())
+    # The mail that failed is sent again, with the same id.
+    assert {mail["To"] for mail in sent} == {"grace@example.com", "linus@example.com"}
+    assert sent[0]["Message-ID"] in [mail["Message-ID"] for mail in sent[1:]]
+    assert {mail["Subject"] for mail in sent} == {"A payment of $10,001", "A payment of $250,000"}
+
+
+def test_notifications_follow_preferences(client_bootstrap: str) -> None:
+    async def whole() -> list[tuple[str, str]]:
+        wishes = [("ada", "digest"), ("bob", "never"), ("ada", "now"), ("eve", "digest")]
+        await fill(client_bootstrap, notifications.PREFERENCES, wishes, key="string", value="string")
+        await fill(client_bootstrap, notifications.NOTIFICATIONS, [])
+        messages = [("ada", "shipped"), ("bob", "shipped"), ("eve", "paid"), ("eve", "shipped"), ("zoe", "paid")]
+        await fill(client_bootstrap, notifications.MESSAGES, messages, key="string", value="string")
+        async with asyncio.timeout(60):
+            await notifications.serve(client_bootstrap, until=5)
+            config = {"bootstrap.servers": client_bootstrap, "auto.offset.reset": "earliest"}
+            committed = {"isolation.level": "read_committed", "key.deserializer": "string"}
+            async with Consumer({**config, **committed, "value.deserializer": "string"}) as consumer:
+                partitions = await consumer.partitions(notifications.NOTIFICATIONS)
+                await consumer.assign(partitions)
+                ends = await consumer.end_offsets(partitions)
+                found: list[tuple[str, str]] = []
+                while any(consumer.position(one) < end for one, end in ends.items()):
+                    found += [(record.key, record.value) for record in await consumer.poll(100)]
+                return found
+
+    found = asyncio.run(whole())
+    assert [text for user, text in found if user == "ada"] == [notifications.decorate("shipped")]
+    assert {user for user, _ in found} == {"ada", "eve", "zoe"}
+    assert [line for user, text in found if user == "eve" for line in text.split("\n")[1:-1]] == ["paid", "shipped"]
+
+
+def test_activity_metrics_and_logs_are_collected(client_bootstrap: str) -> None:
+    for topic in (collection.ACTIVITY, collection.METRICS, collection.LOGS):
+        asyncio.run(fill(client_bootstrap, topic, []))
+    collector = collection.Collector(client_bootstrap, host="web-1")
+    logger = logging.getLogger("shop")
+    handler = collection.TopicHandler(collector)
+    logger.addHandler(handler)
+    logger.warning("the shelf is %s", "empty")
+    logger.removeHandler(handler)
+    for page in ("/", "/cart", "/checkout"):
+        collector.activity("ada", page)
+    collector.metric("queue-length", 17)
+    collector.close()
+    assert collector.lost == 0
+    config = {"bootstrap.servers": client_bootstrap, "group.id": "dashboard", "auto.offset.reset": "earliest"}
+    found: list[Any] = []
+    with BlockingConsumer({**config, "value.deserializer": "json"}) as consumer:
+        consumer.subscribe([collection.ACTIVITY, collection.METRICS, collection.LOGS])
+        while len(found) < 5:
+            found += consumer.poll(100)
+    by_topic = {topic: [one for one in found if one.topic == topic] for topic in {one.topic for one in found}}
+    assert [one.value["page"] for one in by_topic[collection.ACTIVITY]] == ["/", "/cart", "/checkout"]
+    assert [one.key for one in by_topic[collection.METRICS]] == [b"web-1"]
+    assert [one.value["text"] for one in by_topic[collection.LOGS]] == ["the shelf is empty"]
+
+
+def test_prices_follow_the_sales_of_regions(client_bootstrap: str) -> None:
+    async def whole() -> dict[str, float]:
+        await fill(client_bootstrap, regional_pricing.PRICES, [])
+        await fill(client_bootstrap, "europe.sales", [("tea", 5), ("tea", 20), ("salt", 9)], key="string", value="long")
+        await fill(client_bootstrap, "asia.sales", [("tea", 1_000)], key="string", value="long")
+        config = {"bootstrap.servers": client_bootstrap, "auto.offset.reset": "earliest"}
+        texts = {"key.deserializer": "string", "value.deserializer": "double"}
+        prices: dict[str, float] = {}
+        async with asyncio.timeout(60), Consumer({**config, **texts}) as consumer:
+            await regional_pricing.run(client_bootstrap, until=4)
+            await consumer.assign(await consumer.partitions(regional_pricing.PRICES))
+            while len(prices) < 2:
+                prices.update({record.key: record.value for record in await consumer.poll(100)})
+        return prices
+
+    assert asyncio.run(whole()) == {"europe/tea": 102.01, "asia/tea": 200.0}
+
+
+def test_a_large_customer_is_alone_in_the_last_partition(client_bootstrap: str) -> None:
+    async def whole() -> None:
+        await fill(client_bootstrap, large_customer.TOPIC, [])
+        names: list[str | None] = [f"customer-{number}" for number in range(20)]
+        found = await large_customer.send(client_bootstrap, [*names, "banana"])
+        assert {one.partition for one in found[:-1]} == {0, 1}
+        assert found[-1].partition == 2
+        with pytest.raises(KafkaError, match="without a customer"):
+            await large_customer.send(client_bootstrap, [None])
 
     asyncio.run(whole())

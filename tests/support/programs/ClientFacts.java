@@ -12,11 +12,12 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.util.HexFormat;
 
-/** What Java's clients know without a broker: configuration keys, classes of errors, partitions of keys. */
+/** What Java's clients know without a broker: configuration keys and their defaults, classes of errors, partitions of keys. */
 public class ClientFacts {
     public static void main(String[] arguments) throws Exception {
         switch (arguments[0]) {
             case "keys" -> keys();
+            case "defaults" -> defaults();
             case "errors" -> errors();
             case "partitions" -> partitions(Integer.parseInt(arguments[1]));
             default -> throw new IllegalArgumentException(arguments[0]);
@@ -27,6 +28,13 @@ public class ClientFacts {
         ProducerConfig.configNames().forEach(name -> System.out.println("producer " + name));
         ConsumerConfig.configNames().forEach(name -> System.out.println("consumer " + name));
         AdminClientConfig.configNames().forEach(name -> System.out.println("admin " + name));
+    }
+
+    private static void defaults() {
+        ProducerConfig.configDef().defaultValues()
+            .forEach((name, value) -> System.out.println("producer " + name + " " + value));
+        ConsumerConfig.configDef().defaultValues()
+            .forEach((name, value) -> System.out.println("consumer " + name + " " + value));
     }
 
     private static void errors() {
