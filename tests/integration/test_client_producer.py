@@ -21,6 +21,7 @@ from ottla.client.metadata import PartitionInfo
 from ottla.client.producer import OutgoingRecord, Producer, ProducerInterceptor, RecordMetadata
 from ottla.client.producer.partitioner import partition_of_key
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
 
 
 @pytest.fixture
@@ -118,6 +119,25 @@ class Broken(ProducerInterceptor):
 
     def close(self) -> None:
         raise RuntimeError("broken on purpose")
+
+
+def test_a_failed_batch_raises_the_epoch_and_later_records_follow(where: dict[str, Any]) -> None:
+    async def whole() -> None:
+        topic = f"t-{uuid.uuid4().hex[:8]}"
+        partition = TopicPartition(topic, 0)
+        async with AdminClient(where) as admin, Producer(where) as producer:
+            small = {"max.message.bytes": "1000"}
+            await admin.topics.create([NewTopic(name=topic, partitions=1, replication_factor=1, configs=small)])
+            assert (await producer.send_and_wait(topic, b"1")).offset == 0
+            with pytest.raises(KafkaError) as refused:
+                await producer.send_and_wait(topic, bytes(5_000))
+            assert refused.value.code == ErrorCode.MESSAGE_TOO_LARGE
+            assert [(await producer.send_and_wait(topic, b"%d" % number)).offset for number in (2, 3)] == [1, 2]
+            states = (await admin.transactions.producers([partition]))[partition]
+            assert isinstance(states, list)
+            assert [(state.producer_epoch, state.last_sequence) for state in states] == [(1, 1)]
+
+    asyncio.run(whole())
 
 
 def test_interceptors_replace_records_and_never_break_a_send(where: dict[str, Any], topic: str) -> None:

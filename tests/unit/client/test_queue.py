@@ -40,14 +40,22 @@ def test_what_comes_back_goes_before_what_is_younger() -> None:
 )
 def test_the_first_batch_goes_alone(in_flight: int, retrying: bool, known: int, waits: bool) -> None:
     queue = PartitionQueue()
-    queue.in_flight, queue.retrying, queue.known_producer_id = in_flight, retrying, known
-    assert queue.must_wait(9) is waits
+    queue.in_flight, queue.retrying, queue.known_producer_id, queue.sent_epoch = in_flight, retrying, known, 0
+    assert queue.must_wait((9, 0)) is waits
+
+
+def test_batches_of_an_older_epoch_are_answered_first() -> None:
+    queue = PartitionQueue()
+    queue.in_flight, queue.known_producer_id, queue.sent_epoch = 1, 9, 0
+    assert queue.must_wait((9, 1))
+    queue.in_flight = 0
+    assert not queue.must_wait((9, 1))
 
 
 def test_without_a_producer_id_nothing_waits() -> None:
     queue = PartitionQueue()
     queue.in_flight = 1
-    assert not queue.must_wait(-1)
+    assert not queue.must_wait((-1, -1))
 
 
 def test_what_may_be_sent_again() -> None:

@@ -7,6 +7,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 from unittest.mock import AsyncMock
 
+import pytest
+
+from ottla.client.errors import ConnectionLost
+from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
 from ottla.model.errors import ErrorCode
 from ottla.records.header import read_header
@@ -20,20 +24,26 @@ from tests.unit.client.test_sender import Cluster, Connection, Script, Sending, 
 
 
 class SequencedLog:
-    """A leader's view of sequence numbers: it knows what it has, and wants what follows."""
+    """A leader's view of one producer: epochs and sequence numbers. It knows what it has, and wants what follows."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, int]] = []
+        self.epoch = -1
         self.next_sequence: dict[int, int] = {}
 
     def append(self, records: memoryview) -> ErrorCode:
         header = read_header(records)
-        if (header.producer_id, header.base_sequence) in self.entries:
+        epoch, sequence = header.producer_epoch, header.base_sequence
+        if epoch < self.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if (epoch, sequence) in self.entries:
             return ErrorCode.NONE
-        if header.base_sequence != self.next_sequence.get(header.producer_id, header.base_sequence):
+        first = sequence if self.epoch < 0 else 0
+        if sequence != self.next_sequence.get(epoch, first):
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        self.next_sequence[header.producer_id] = header.base_sequence + header.record_count
-        self.entries.append((header.producer_id, header.base_sequence))
+        self.epoch = epoch
+        self.next_sequence[epoch] = sequence + header.record_count
+        self.entries.append((epoch, sequence))
         return ErrorCode.NONE
 
 
@@ -83,10 +93,10 @@ def test_a_lost_batch_makes_no_duplicate_of_another_whose_answer_is_missing() ->
         unheard, bad = sending.send(b"x", 0), sending.send(b"x", 1)
         assert await failure(bad) == ErrorCode.INVALID_RECORD
         await unheard
-        assert connection.logs[0].entries == [(5, 0)]
+        assert connection.logs[0].entries == [(0, 0)]
         # And the next one goes on, with a producer id that has no hole.
         await sending.send(b"x", 1)
-        assert connection.logs[1].entries == [(6, 0)]
+        assert connection.logs[1].entries == [(1, 0)]
 
     def script(number: int, partition: int) -> ErrorCode:
         if number:
@@ -106,7 +116,7 @@ def test_a_lost_batch_takes_none_with_it_that_follows() -> None:
         assert await failure(bad) == ErrorCode.INVALID_RECORD
         for each in good:
             await each
-        assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
+        assert connection.logs[0].entries == [(0, 0), (1, 0), (1, 1)]
 
     run_sequenced(lambda number, _: ErrorCode.INVALID_RECORD if number == 1 else ErrorCode.NONE, work)
 
@@ -119,7 +129,7 @@ def test_a_lost_batch_without_a_waiter_leaves_no_hole_either() -> None:
         bad.batch.done.cancel()
         connection.answering.set()
         await sending.send(b"x", 0)
-        assert connection.logs[0].entries == [(6, 0)]
+        assert connection.logs[0].entries == [(1, 0)]
 
     run_sequenced(lambda number, _: ErrorCode.NONE if number else ErrorCode.INVALID_RECORD, work)
 
@@ -129,9 +139,9 @@ def test_a_leader_that_lost_what_it_knew_gets_what_follows() -> None:
         await sending.send(b"x", 0)
         await sending.send(b"x", 0)
         # As after an unclean election: the second one was acknowledged, and is gone.
-        connection.logs[0].next_sequence[5] = 1
+        connection.logs[0].next_sequence[0] = 1
         await sending.send(b"x", 0)
-        assert connection.logs[0].entries == [(5, 0), (5, 1), (6, 0)]
+        assert connection.logs[0].entries == [(0, 0), (0, 1), (1, 0)]
 
     run_sequenced(accepts, work)
 
@@ -145,6 +155,40 @@ def test_a_leader_that_does_not_know_the_producer_is_told_of_a_new_one() -> None
         connection.answering.set()
         for delivery in deliveries:
             await delivery
-        assert connection.logs[0].entries == [(5, 0), (6, 0), (6, 1)]
+        assert connection.logs[0].entries == [(0, 0), (1, 0), (1, 1)]
 
     run_sequenced(lambda number, _: ErrorCode.UNKNOWN_PRODUCER_ID if 0 < number < 3 else ErrorCode.NONE, work)
+
+
+def test_a_failed_batch_that_arrives_late_is_not_written_behind_its_successors() -> None:
+    late: list[memoryview] = []
+
+    async def work(sending: Sending, connection: SequencedConnection) -> None:
+        await sending.send(b"1", 0)
+        post = connection.post
+
+        async def post_late(request: ProduceRequest, **_: Any) -> ProduceResponse:
+            # The bytes are on their way, and the client has given up.
+            late.append(memoryview(bytes(request.topic_data[0].partition_data[0].records or b"")))
+            connection.post = post  # type: ignore[method-assign]
+            lost.batch.created -= 1_000
+            raise ConnectionLost("no answer in time")
+
+        connection.post = post_late  # type: ignore[method-assign]
+        lost = sending.send(b"2", 0)
+        with pytest.raises(ConnectionLost):
+            await lost
+        await sending.send(b"3", 0)
+        assert connection.logs[0].append(late[0]) == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert connection.logs[0].entries == [(0, 0), (1, 0)]
+
+    run_sequenced(accepts, work)
+
+
+def test_after_the_last_epoch_there_is_a_new_producer_id() -> None:
+    identity = ProducerIdentity()
+    identity.set(5, 0x7FFE)
+    identity.raise_epoch()
+    assert identity.pair == (5, 0x7FFF)
+    identity.raise_epoch()
+    assert not identity.known

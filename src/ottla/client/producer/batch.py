@@ -157,6 +157,11 @@ class ProducerBatch:
     def size(self) -> int:
         return len(self.payload)
 
+    @property
+    def producer(self) -> tuple[int, int]:
+        """Producer id and epoch; -1 until the batch is sent for the first time."""
+        return self.producer_id, self.epoch
+
     def has_room(self, size: int) -> bool:
         """True if a record of at most this size fits. The first record always fits."""
         return not self.count or size <= self.room

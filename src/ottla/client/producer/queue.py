@@ -14,7 +14,7 @@ __all__ = ["PartitionQueue"]
 class PartitionQueue:
     """Unacknowledged batches of a partition: the open one, the closed ones, and the number of those in flight."""
 
-    __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying")
+    __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying", "sent_epoch")
 
     def __init__(self) -> None:
         self.open: ProducerBatch | None = None
@@ -26,18 +26,23 @@ class PartitionQueue:
         self.retrying = False
         # The producer id of which the leader has acknowledged a batch.
         self.known_producer_id = -1
+        # The epoch of the batch that was sent last.
+        self.sent_epoch = -1
 
     @property
     def is_empty(self) -> bool:
         return self.open is None and not self.closed and not self.in_flight
 
-    def must_wait(self, producer_id: int) -> bool:
+    def must_wait(self, producer: tuple[int, int]) -> bool:
         """True if no batch may be sent before those in flight are answered.
 
         A leader accepts any sequence number as the first of an unknown producer. If the first batch were lost and the
-        second accepted, the first would be out of order for ever. So the first batch is sent alone.
+        second accepted, the first would be out of order for ever. So the first batch is sent alone. A leader that has a
+        batch of a new epoch refuses those of older ones, so these are answered first.
         """
-        return self.in_flight > 0 and (self.retrying or self.known_producer_id != producer_id)
+        producer_id, epoch = producer
+        is_new = self.known_producer_id != producer_id or self.sent_epoch != epoch
+        return self.in_flight > 0 and (self.retrying or is_new)
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Inserts a batch by its age. Batches that were in flight together may fail in any order."""

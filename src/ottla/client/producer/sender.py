@@ -147,7 +147,7 @@ class Sender:
                     self._batches.close_batch(queue)
                 else:
                     pause = wait if pause is None else min(pause, wait)
-            if not queue.closed or queue.must_wait(self._identity.producer_id):
+            if not queue.closed or queue.must_wait(self._identity.pair):
                 continue
             first = queue.closed[0]
             if first.created + self._settings.delivery_timeout_ms / 1000 < now:
@@ -236,6 +236,7 @@ class Sender:
             queue.in_flight += 1
             queue.retrying = False
             self._number(batch)
+            queue.sent_epoch = batch.epoch
             taken.append(batch)
             size += batch.size
             if len(queue.closed):
@@ -251,7 +252,7 @@ class Sender:
         identity, first = self._identity, []
         for batch in batches:
             queue = self._batches.queues[batch.partition]
-            if queue.closed and queue.closed[0] is batch and not queue.must_wait(identity.producer_id):
+            if queue.closed and queue.closed[0] is batch and not queue.must_wait(identity.pair):
                 first.append(batch)
         if self._settings.uses_sequences and not identity.known:
             first.clear()
@@ -361,9 +362,9 @@ class Sender:
             if waited_for:
                 batch.done.set_exception(outcome)
             self._transactions.on_failure(outcome)
-            if self._settings.transactional_id is None and batch.producer_id == self._identity.producer_id >= 0:
-                # The failed batch leaves a gap in the sequence numbers, so a new producer id is needed.
-                self._identity.forget()
+            if self._settings.transactional_id is None and batch.producer_id >= 0 and self._is_current(batch):
+                # The failed batch leaves a gap in the sequence numbers.
+                self._identity.raise_epoch()
         else:
             self.measures.records += batch.count
             if waited_for:
@@ -371,18 +372,22 @@ class Sender:
         if batch.callbacks:
             batch.call_back(outcome)
 
+    def _is_current(self, batch: ProducerBatch) -> bool:
+        """True if a batch has the producer id and epoch that new batches get."""
+        return batch.producer == self._identity.pair
+
     def _begins_anew(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
         """True if a batch was refused for its sequence numbers: it is not in the log and may get new ones.
 
         The previous batch has failed, or the leader has lost its producer state, as after an unclean election. Batches
-        without a response keep their numbers, also with an old producer id, because they may be in the log.
+        without a response keep their numbers, also with an old epoch, because they may be in the log.
         """
         refused = isinstance(error, KafkaError) and error.code in _OUT_OF_SEQUENCE
         if not refused or self._settings.transactional_id is not None or not self._settings.uses_sequences:
             return False
-        if batch.producer_id == self._identity.producer_id:
+        if self._is_current(batch):
             if self._batches.queues[batch.partition].may_repeat(error):
                 return False
-            self._identity.forget()
+            self._identity.raise_epoch()
         batch.producer_id = batch.epoch = batch.base_sequence = -1
         return True

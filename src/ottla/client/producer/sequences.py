@@ -10,6 +10,7 @@ from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProd
 __all__ = ["ProducerIdentity", "ask_identity"]
 
 _WRAP = 0x80000000
+_EPOCH_MAX = 0x7FFF
 
 
 class ProducerIdentity:
@@ -32,8 +33,21 @@ class ProducerIdentity:
         self.producer_id = producer_id
         self.epoch = epoch
 
-    def forget(self) -> None:
-        self.set(-1, -1)
+    @property
+    def pair(self) -> tuple[int, int]:
+        """Producer id and epoch: batches of one pair have consecutive sequence numbers."""
+        return self.producer_id, self.epoch
+
+    def raise_epoch(self) -> None:
+        """Restarts the sequence numbers after a gap, for a producer without transactions (KIP-360).
+
+        Leaders that have seen the new epoch refuse batches of the old one. So a batch that has failed and arrives late
+        cannot be written behind its successors. After the last epoch the producer needs a new id.
+        """
+        if self.epoch < _EPOCH_MAX:
+            self.set(self.producer_id, self.epoch + 1)
+        else:
+            self.set(-1, -1)
 
     def take(self, partition: TopicPartition, count: int) -> int:
         """Takes `count` sequence numbers; returns the first."""
