@@ -16,7 +16,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingProducer
 from ottla.client.config import ConfigurationError
 from ottla.client.consumer import ConsumedRecord, Consumer
-from ottla.client.errors import BufferExhausted, ClusterUnreachable, TimedOut
+from ottla.client.errors import BufferExhausted, ClientError, ClusterUnreachable, TimedOut
 from ottla.client.metadata import PartitionInfo
 from ottla.client.producer import OutgoingRecord, Producer, ProducerInterceptor, RecordMetadata
 from ottla.client.producer.partitioner import partition_of_key
@@ -263,3 +263,14 @@ def test_a_misspelt_key_is_named_with_the_right_one(where: dict[str, Any]) -> No
     for client in (Producer, Consumer, AdminClient, BlockingProducer):
         with pytest.raises(ConfigurationError, match=r"Did you mean request\.timeout\.ms\?"):
             client({**where, "request.timeout": 5})
+
+
+def test_two_phase_commits_are_refused_with_a_sentence(client_bootstrap: str) -> None:
+    config = {"bootstrap.servers": client_bootstrap, "transactional.id": "two-phases"}
+    with (
+        BlockingProducer({**config, "transaction.two.phase.commit.enable": True}) as producer,
+        pytest.raises(ClientError, match="The cluster has no two-phase commits"),
+    ):
+        producer.init_transactions()
+    with BlockingProducer(config) as producer, pytest.raises(ClientError, match="Prepared transactions need"):
+        producer.init_transactions(keep_prepared=True)

@@ -11,13 +11,13 @@ import asyncio
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.errors import BufferExhausted, ClientClosed
 from ottla.client.loop_thread import Blocking, made
-from ottla.client.producer import OnDelivery, Producer, ProducerSettings, RecordMetadata
+from ottla.client.producer import OnDelivery, PreparedTransaction, Producer, ProducerSettings, RecordMetadata
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition, Uuid
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ottla.client.columns.sending import WrittenBatch
 
 __all__ = ["BlockingProducer", "DeliveryFuture"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -149,8 +151,14 @@ class BlockingProducer(Blocking):
     def partitions(self, topic: str) -> int:
         return self._thread.call(self._producer.partitions(topic))
 
-    def init_transactions(self) -> None:
-        self._thread.call(self._producer.init_transactions())
+    def init_transactions(self, *, keep_prepared: bool = False) -> None:
+        self._thread.call(self._producer.init_transactions(keep_prepared=keep_prepared))
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        return self._thread.call(self._in_order(self._producer.prepare_transaction))
+
+    def complete_transaction(self, decided: PreparedTransaction) -> None:
+        self._thread.call(self._producer.complete_transaction(decided))
 
     def begin_transaction(self) -> None:
         self._thread.call(made(self._producer.begin_transaction))
@@ -223,10 +231,10 @@ class BlockingProducer(Blocking):
         await self._taken()
         await self._producer.flush()
 
-    async def _in_order(self, end: Any) -> None:
+    async def _in_order(self, end: Callable[[], Awaitable[T]]) -> T:
         """Ends a transaction after the records that were sent before."""
         await self._taken()
-        await end()
+        return await end()
 
     async def _taken(self) -> None:
         """Returns when the records that wait at this moment are with the producer."""

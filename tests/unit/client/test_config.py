@@ -148,7 +148,11 @@ def test_an_admin_client_of_brokers_or_controllers() -> None:
         ({"security.providers": "x"}, "Java runtime"),
         ({"interceptor.classes": "com.example.Interceptor"}, "there is no Python class 'com.example.Interceptor'"),
         ({"partitioner.class": 7}, "is not a partitioner"),
-        ({"transaction.two.phase.commit.enable": True}, "two-phase commits"),
+        ({"transaction.two.phase.commit.enable": True}, "needs a transactional.id"),
+        (
+            {"transaction.two.phase.commit.enable": True, "transactional.id": "t", "transaction.timeout.ms": 5},
+            "transaction.timeout.ms has no meaning",
+        ),
         ({"delivery.timeout.ms": 1_000}, "Delivery.timeout.ms=1000 must be at least linger.ms \\+ request.timeout.ms"),
         ({"transactional.id": "x", "acks": 1}, "A transactional producer needs acks=all"),
         ({"bootstrap.servers": "a:b"}, "check bootstrap.servers"),

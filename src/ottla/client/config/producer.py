@@ -13,7 +13,6 @@ from ottla.client.config.reading import (
     flag,
     number,
     objects,
-    only,
     text,
 )
 from ottla.client.producer.partitioner import Partitioner, RoundRobinPartitioner, StickyPartitioner
@@ -92,9 +91,7 @@ _OWN_KEYS: Mapping[str, Key] = {
     "retries": Key(number(), "retries"),
     "transaction.timeout.ms": Key(number(), "transaction_timeout_ms"),
     "transactional.id": Key(text, "transactional_id"),
-    "transaction.two.phase.commit.enable": Key(
-        only("false", why="two-phase commits are not part of this client; leave it out.")
-    ),
+    "transaction.two.phase.commit.enable": Key(flag, "two_phase_commit"),
     "enable.metrics.push": Key(flag),
     "key.serializer": Key(converter("serializer"), "key_serializer"),
     "value.serializer": Key(converter("serializer"), "value_serializer"),
@@ -117,6 +114,11 @@ def _complete(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
         if how:
             fields["partitioner"] = StickyPartitioner(**how)
     _fit_delivery_timeout(config, fields)
+    if fields.get("two_phase_commit") and "transaction.timeout.ms" in config:
+        raise ConfigurationError(
+            "transaction.timeout.ms has no meaning with transaction.two.phase.commit.enable: a transaction that may be "
+            "prepared does not time out. Remove it."
+        )
 
 
 def _fit_delivery_timeout(config: Mapping[str, Any], fields: dict[str, Any]) -> None:

@@ -12,8 +12,10 @@ from ottla.client.producer.transaction_errors import (
     TransactionAbortable,
     error_class,
 )
+from ottla.client.producer.transactions import PreparedTransaction
 
 __all__ = [
+    "PreparedTransaction",
     "ApplicationRecoverable",
     "Delivery",
     "EncodedRecords",

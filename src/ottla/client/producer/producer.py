@@ -25,7 +25,7 @@ from ottla.client.producer.interceptors import InterceptorChain, OutgoingRecord,
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
-from ottla.client.producer.transactions import TransactionManager
+from ottla.client.producer.transactions import PreparedTransaction, TransactionManager
 from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition, Uuid
@@ -225,9 +225,23 @@ class Producer:
 
     # Transactions.
 
-    async def init_transactions(self) -> None:
-        """Fences older producers of the transactional id, and completes their open transaction."""
-        await self._transactions.init()
+    async def init_transactions(self, *, keep_prepared: bool = False) -> None:
+        """Fences older producers of the transactional id, and ends their open transaction.
+
+        `keep_prepared` keeps a prepared one: `complete_transaction` ends it (KIP-939).
+        """
+        await self._transactions.init(keeps_prepared=keep_prepared)
+
+    async def prepare_transaction(self) -> PreparedTransaction:
+        """Sends all records; then only the end of the transaction may follow. Store the result where you decide."""
+        await self._turns.passed()
+        self._transactions.close()
+        await self.flush()
+        return self._transactions.prepare()
+
+    async def complete_transaction(self, decided: PreparedTransaction) -> None:
+        """Commits the prepared transaction if it is the one that was decided on, and aborts it otherwise."""
+        await self._transactions.end(commit=decided == self._transactions.prepared)
 
     async def renew_transactions(self) -> None:
         """Recovers after a failure with a higher epoch. Raises PRODUCER_FENCED if another producer has the id."""

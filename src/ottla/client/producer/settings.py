@@ -28,6 +28,8 @@ class ProducerSettings:
     idempotent: bool | None = None
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
+    # Transactions are prepared and completed by a coordinator outside of the cluster, and have no time-out (KIP-939).
+    two_phase_commit: bool = False
     delivery_timeout_ms: int = 120_000
     request_timeout_ms: int = 30_000
     retries: int = 2_147_483_647
@@ -54,6 +56,8 @@ class ProducerSettings:
                 f"delivery.timeout.ms={self.delivery_timeout_ms} must be at least linger.ms + request.timeout.ms, "
                 f"which is {shortest}"
             )
+        if self.two_phase_commit and self.transactional_id is None:
+            raise ValueError("transaction.two.phase.commit.enable needs a transactional.id")
         if self.transactional_id is not None:
             if self.idempotent is False:
                 raise ValueError("a transactional producer is idempotent")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
@@ -21,6 +21,7 @@ from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transaction_errors import TransactionAbortable, classified
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.message import Message
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.wire.messages.add_partitions_to_txn import (
@@ -37,24 +38,53 @@ from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 
-__all__ = ["TransactionManager", "TransactionState"]
+__all__ = ["PreparedTransaction", "TransactionManager", "TransactionState"]
 
 # Higher versions are for brokers only.
 _ADD_PARTITIONS_VERSION_MAX = 3
 _FENCED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
+class PreparedTransaction(NamedTuple):
+    """Names a prepared transaction (KIP-939). Its text is that of Java's PreparedTxnState."""
+
+    producer_id: int
+    epoch: int
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.epoch}" if self.producer_id >= 0 else ""
+
+    @classmethod
+    def parse(cls, text: str) -> PreparedTransaction:
+        """The transaction of a text; an empty text stands for none. Raises ClientError."""
+        if not text:
+            return NO_TRANSACTION
+        producer_id, separator, epoch = text.partition(":")
+        if not separator or not producer_id.isdecimal() or not epoch.isdecimal():
+            raise ClientError(f"{text!r} does not name a prepared transaction: it looks like 4711:3.")
+        return cls(int(producer_id), int(epoch))
+
+
+NO_TRANSACTION = PreparedTransaction(-1, -1)
+
+
 class TransactionState(Enum):
     UNINITIALIZED = "uninitialized"
     READY = "ready"
     OPEN = "open"
+    # All records are in the cluster; only a commit or an abort may follow.
+    PREPARED = "prepared"
     # It is being committed or aborted, or the outcome is unknown: no more records are accepted.
     ENDING = "ending"
     FAILED = "failed"
     FENCED = "fenced"
 
 
-_UNDER_WAY = (TransactionState.OPEN, TransactionState.ENDING, TransactionState.FAILED)
+_UNDER_WAY = (TransactionState.OPEN, TransactionState.PREPARED, TransactionState.ENDING, TransactionState.FAILED)
+# enable_2pc and keep_prepared_txn appear with this version of InitProducerId.
+_TWO_PHASE_VERSION = 6
+# A transaction that may be prepared has no time-out.
+_NO_TIMEOUT_MS = 2_147_483_647
 
 
 class TransactionManager:
@@ -66,16 +96,27 @@ class TransactionManager:
         # True if the coordinator may know the transaction: only then it needs an EndTxn.
         self._begun = False
         self._failure: Exception | None = None
+        self.prepared = NO_TRANSACTION
         self.state = TransactionState.UNINITIALIZED
         self._second_version: bool | None = None
 
-    async def init(self, *, continuing: bool = False) -> None:
-        """Initialises the transactional id. `continuing` fails if another producer did so since (KIP-360)."""
+    async def init(self, *, continuing: bool = False, keeps_prepared: bool = False) -> None:
+        """Initialises the transactional id. `continuing` fails if another producer did so since (KIP-360).
+
+        `keeps_prepared` leaves a prepared transaction as it is, to be completed by this producer (KIP-939).
+        """
+        two_phase = self._settings.two_phase_commit
+        if keeps_prepared and not two_phase:
+            raise ClientError("Prepared transactions need transaction.two.phase.commit.enable=true.")
+        if two_phase:
+            await self._check_two_phase()
         request = InitProducerIdRequest(
             transactional_id=self._id,
-            transaction_timeout_ms=self._settings.transaction_timeout_ms,
+            transaction_timeout_ms=_NO_TIMEOUT_MS if two_phase else self._settings.transaction_timeout_ms,
             producer_id=self._identity.producer_id if continuing else -1,
             producer_epoch=self._identity.epoch if continuing else -1,
+            enable_2pc=two_phase,
+            keep_prepared_txn=keeps_prepared,
         )
 
         async def attempt() -> InitProducerIdResponse:
@@ -87,9 +128,40 @@ class TransactionManager:
         try:
             response = await self._cluster.retry(attempt)
         except KafkaError as error:
+            if keeps_prepared and error.code == ErrorCode.UNSUPPORTED_VERSION:
+                raise ClientError("The cluster cannot keep prepared transactions.") from error
             raise classified(error) from error
         self._identity.set(response.producer_id, response.producer_epoch)
         self.state = TransactionState.READY
+        if response.ongoing_txn_producer_id >= 0:
+            self.prepared = PreparedTransaction(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)
+            self.state, self._begun = TransactionState.PREPARED, True
+
+    async def _check_two_phase(self) -> None:
+        """Raises ClientError if the coordinator would not understand the request."""
+
+        async def version() -> int:
+            node_id = await self._cluster.coordinator(self._cluster.TRANSACTION, self._id)
+            connection = await self._cluster.node_connection(node_id)
+            return connection.version_of(API_SPECS[ApiKey.INIT_PRODUCER_ID])
+
+        if await self._cluster.retry(version) < _TWO_PHASE_VERSION:
+            raise ClientError(
+                "The cluster has no two-phase commits: transaction.two.phase.commit.enable needs Apache Kafka with "
+                "InitProducerId version 6, which 4.3 has only with unstable.api.versions.enable=true."
+            )
+
+    def prepare(self) -> PreparedTransaction:
+        """All records are in the cluster. The transaction stays open until this or a later producer completes it."""
+        if not self._settings.two_phase_commit:
+            raise ClientError("Only transactions with transaction.two.phase.commit.enable=true can be prepared.")
+        if self.state is TransactionState.FAILED:
+            raise self._must_abort()
+        if self.state not in (TransactionState.OPEN, TransactionState.ENDING):
+            raise ClientError("There is no transaction to prepare.")
+        self.state = TransactionState.PREPARED
+        self.prepared = PreparedTransaction(self._identity.producer_id, self._identity.epoch)
+        return self.prepared
 
     def begin(self) -> None:
         if self.state is not TransactionState.READY:
@@ -280,6 +352,7 @@ class TransactionManager:
 
     def _end(self) -> None:
         self.state = TransactionState.READY
+        self.prepared = NO_TRANSACTION
         self._begun = False
         self._failure = None
 

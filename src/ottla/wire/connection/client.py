@@ -172,7 +172,8 @@ class ClientConnection:
         theirs = self.versions.get(spec.key)
         if theirs is None:
             raise PeerUnsupported(f"{self._name} does not support {spec.name}; it may be of an older release.")
-        version = min(spec.request_max_version, theirs[1], version_max)
+        # A version that is not finished is used with peers that announce it.
+        version = min(spec.schema_max_version, theirs[1], version_max)
         if version < max(spec.schema_min_version, theirs[0]):
             raise PeerUnsupported(
                 f"{self._name} speaks {spec.name} in versions {theirs[0]} to {theirs[1]}, none of which can be used."
