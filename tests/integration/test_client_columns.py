@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas
@@ -20,6 +20,8 @@ from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.client.producer.partitioner import partition_of_key
 from ottla.model.ids import TopicPartition
+from ottla.serdes import SerializationError
+from ottla.serdes.protocol import Deserializer, Header, Serializer
 
 ROWS = 5_000
 KEYS = [b"key-%d" % (number % 97) for number in range(ROWS)]
@@ -173,3 +175,80 @@ def test_columns_without_a_loop(where: dict[str, Any], topic: str) -> None:
         consumer.assign([TopicPartition(topic, 1)])
         (batch,) = consumer.batches(5_000)
         assert batch.column("value").to_pylist() == [b"a", b"b"]
+
+
+class FromHeader(Deserializer[str]):
+    """What a schema in a header would say: the unit of a number."""
+
+    def deserialize(
+        self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
+    ) -> str | None:
+        return None if data is None else f"{bytes(data).decode()} {dict(headers or ())['unit']!r}"
+
+
+class WithHeader(Serializer[int]):
+    def serialize(self, topic: str, value: int | None, headers: list[Header] | None = None) -> bytes | None:
+        assert headers is not None
+        headers.append(("unit", b"mm"))
+        return None if value is None else b"%d" % value
+
+
+def test_serializers_and_deserializers_of_tables_have_the_headers(where: dict[str, Any], topic: str) -> None:
+    async def whole() -> None:
+        async with Producer(producing(where, **{"value.serializer": WithHeader()})) as producer:
+            headers = [[{"key": "own", "value": b"1"}], None, []]
+            rows = pa.table({"value": [7, None, 9], "partition": [0, 0, 0], "headers": headers})
+            await (await producer.send_table(topic, rows))
+        for wants_headers in (True, False):
+            async with Consumer({**where, "value.deserializer": FromHeader()}) as consumer:
+                await consumer.assign([TopicPartition(topic, 0)])
+                (batch,) = await consumer.batches(5_000, headers=wants_headers)
+                assert batch.column("value").to_pylist() == ["7 b'mm'", None, "9 b'mm'"]
+                assert ("headers" in batch.schema.names) == wants_headers
+
+    asyncio.run(whole())
+
+
+def test_a_record_that_cannot_be_read_stops_batches_until_a_seek(where: dict[str, Any], topic: str) -> None:
+    one = TopicPartition(topic, 0)
+
+    async def whole() -> None:
+        async with Producer(producing(where)) as producer:
+            for values in (["1", "2"], ["3", "{", "5"], ["6"]):
+                await (await producer.send_table(topic, pa.table({"value": values, "partition": [0] * len(values)})))
+        async with Consumer({**where, "value.deserializer": "json"}) as consumer:
+            await consumer.assign([one])
+            seen: list[Any] = []
+            while len(seen) < 3:
+                seen += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
+            assert seen == [1, 2, 3]
+            assert consumer.position(one) == 3
+            for _ in range(2):
+                with pytest.raises(SerializationError, match=f"{topic}-0 at offset 3"):
+                    await consumer.batches(5_000)
+            assert consumer.position(one) == 3
+            consumer.seek(one, 4)
+            seen = []
+            while len(seen) < 2:
+                seen += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
+            assert seen == [5, 6]
+
+    asyncio.run(whole())
+
+
+def test_a_table_larger_than_the_buffer_is_sent_in_portions(where: dict[str, Any], topic: str) -> None:
+    values = [b"%07d" % number * 100 for number in range(10_000)]
+
+    async def whole() -> int:
+        async with Producer(producing(where, **{"buffer.memory": 1_000_000, "linger.ms": 0})) as producer:
+            peak = 0
+            delivery = asyncio.ensure_future(producer.send_table(topic, pa.table({"value": values})))
+            while not delivery.done():
+                metrics = producer.metrics()
+                peak = max(peak, int(metrics["buffer-total-bytes"] - metrics["buffer-available-bytes"]))
+                await asyncio.sleep(0)
+            assert sum(batch.records for batch in await delivery.result()) == len(values)
+            return peak
+
+    # A batch more than the buffer has room for.
+    assert asyncio.run(whole()) < 2_000_000

@@ -69,7 +69,9 @@ class BlockingConsumer(SingleUser):
         return self._consumer.member
 
     def poll(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> list[ConsumedRecord]:
-        return self._call(self._consumer.poll(timeout_ms, max_records=max_records))
+        # Records wait in the consumer until they are taken here: a call that is interrupted before loses none.
+        self._call(self._consumer.fill_waiting(timeout_ms, max_records=max_records))
+        return self._consumer.take_waiting()
 
     def __iter__(self) -> Iterator[ConsumedRecord]:
         while True:

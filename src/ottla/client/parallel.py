@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from enum import Enum
 
 from ottla.client.consumer import ConsumedRecord, Consumer
@@ -23,13 +23,14 @@ from ottla.client.errors import ClientError
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Handler", "Order", "ParallelConsumer", "Progress"]
+__all__ = ["NO_MEMBER", "Handler", "Order", "ParallelConsumer", "Progress"]
 
 Handler = Callable[[ConsumedRecord], Awaitable[object]]
 """Processes a record. An exception ends the run; the record is not committed."""
 
 POLL_MS = 100
-_NO_MEMBER = {
+# The coordinator has removed the member, or is about to assign its partitions again.
+NO_MEMBER = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
     ErrorCode.REBALANCE_IN_PROGRESS,
@@ -158,7 +159,7 @@ class ParallelConsumer:
         if self._order is Order.PARTITION:
             return partition
         if self._order is Order.KEY and record.key is not None:
-            return partition, record.key
+            return partition, _hashable(record.key)
         return partition, record.offset
 
     async def _work(self) -> None:
@@ -210,7 +211,7 @@ class ParallelConsumer:
         try:
             await self._consumer.commit(offsets)
         except KafkaError as error:
-            if error.code not in _NO_MEMBER:
+            if error.code not in NO_MEMBER:
                 raise
             # The next poll joins again; what is not committed is repeated.
         else:
@@ -239,3 +240,15 @@ class ParallelConsumer:
         for partition in partitions:
             self._progress.pop(partition, None)
             self._committed.pop(partition, None)
+
+
+def _hashable(key: object) -> Hashable:
+    """A key that a deserializer has made, such as a dictionary, as a value with the same equality."""
+    if isinstance(key, Mapping):
+        return frozenset((_hashable(name), _hashable(value)) for name, value in key.items())
+    if isinstance(key, list | tuple):
+        return tuple(map(_hashable, key))
+    if isinstance(key, set | frozenset):
+        return frozenset(map(_hashable, key))
+    # Other objects without a hash are told apart by their text.
+    return key if isinstance(key, Hashable) else repr(key)

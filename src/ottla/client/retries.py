@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from ottla.client.consumer import ConsumedRecord, Consumer
 from ottla.client.errors import ClientError
-from ottla.client.parallel import Handler
+from ottla.client.parallel import NO_MEMBER, Handler
 from ottla.client.producer import Producer
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["HEADER_PREFIX", "RetryTopics", "RetryingConsumer"]
@@ -114,8 +115,16 @@ class RetryingConsumer:
             done[partition] = record.offset + 1
             count += 1
         if done:
-            await self._consumer.commit(done)
+            await self._commit(done)
         return count
+
+    async def _commit(self, done: dict[TopicPartition, int]) -> None:
+        try:
+            await self._consumer.commit(done)
+        except KafkaError as error:
+            if error.code not in NO_MEMBER:
+                raise
+            # The next poll joins again. What is not committed is handled again, by this or another member.
 
     def _go_back(self, records: Sequence[ConsumedRecord]) -> None:
         """Moves before records that were not handled: a later run polls them again, and commits none of them unseen."""

@@ -10,10 +10,13 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.client.errors import ClientError
 from ottla.client.loop_thread import Blocking
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 __all__ = ["SingleUser"]
 
@@ -27,6 +30,9 @@ class SingleUser(Blocking):
         super().__init__()
         self._errands: SimpleQueue[_Errand] = SimpleQueue()
         self._user: int | None = None
+        # Calls on the loop, and True if the last one was interrupted.
+        self._running: set[asyncio.Task[Any]] = set()
+        self._is_interrupted = False
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for the loop, and runs listeners and callbacks meanwhile."""
@@ -35,22 +41,46 @@ class SingleUser(Blocking):
             work.close()
             raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
         self._user = me
+        future: Future[T] | None = None
         try:
-            future = self._thread.submit(work)
+            if self._is_interrupted:
+                # The interrupted call must have ended before the next one begins.
+                self._thread.call(self._settle())
+                self._is_interrupted = False
+            future = self._thread.submit(self._tracked(work))
             future.add_done_callback(lambda _: self._errands.put(None))
-            try:
-                while True:
-                    errand = self._errands.get()
-                    if errand is not None:
-                        errand()
-                    elif future.done():
-                        return future.result()
-            except BaseException:
-                # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
+            while True:
+                errand = self._errands.get()
+                if errand is not None:
+                    errand()
+                elif future.done():
+                    return future.result()
+        except BaseException as error:
+            # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
+            if future is not None and not future.done():
                 future.cancel()
-                raise
+            self._is_interrupted = not isinstance(error, Exception) or self._is_interrupted
+            raise
         finally:
             self._user = user
+
+    async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        try:
+            return await work
+        finally:
+            self._running.discard(task)
+
+    async def _settle(self) -> None:
+        """Waits for the end of interrupted calls; a call that was not cancelled yet is cancelled here."""
+        running = list(self._running)
+        for task in running:
+            # A second cancellation would interrupt what the call does at its end.
+            if not task.cancelling():
+                task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def _on_caller(self, function: Callable[[T], object] | None) -> Any:
         """A coroutine function for the loop that runs a function on the thread of the caller."""

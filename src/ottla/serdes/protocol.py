@@ -59,6 +59,8 @@ class Configurable:
     """`configure` may be called once, `close` any number of times."""
 
     is_key = False
+    # True if a call may ask another service: event loops call it in a way that does not block them.
+    uses_network = False
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         self.is_key = is_key

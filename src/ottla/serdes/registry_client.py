@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from ottla.serdes.network import check_network
+
 __all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaText", "quoted", "registry_client"]
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -152,6 +154,7 @@ class RegistryClient:
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """The answer as JSON. Raises RegistryClientError. Asks the next registry of the list if one cannot answer."""
+        check_network()
         data = None if body is None else json.dumps(body).encode()
         failure: RegistryClientError | None = None
         for url in self._urls:

@@ -98,6 +98,8 @@ class _Settings:
 class _RegistryUser(Configurable):
     """What serializers and deserializers share: settings, and the client of the registry."""
 
+    uses_network = True
+
     def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
         self._client = client
         self._settings = _Settings()

@@ -12,6 +12,7 @@ import pytest
 from ottla.client.blocking import BlockingProducer, LoopThread
 from ottla.client.errors import ClientClosed
 from ottla.client.settings import ClientSettings
+from ottla.client.single_user import SingleUser
 
 
 def test_what_an_interrupted_caller_waited_for_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +65,47 @@ def test_a_callback_that_fails_stops_no_other_record() -> None:
         assert isinstance(producer.send("t", b"2").exception(10), ClientClosed)
     finally:
         producer.close()
+
+
+class Slow(SingleUser):
+    """Calls that end when they are cancelled, in their own time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.story: list[str] = []
+
+    async def work(self, begun: threading.Event) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.05)
+            self.story.append("ended")
+
+    async def next(self) -> None:
+        self.story.append("next")
+
+    def call(self, work: Any) -> None:
+        self._call(work)
+
+    def interrupt(self, begun: threading.Event) -> None:
+        def errand() -> None:
+            assert begun.wait(5)
+            raise KeyboardInterrupt
+
+        self._errands.put(errand)
+
+    async def _close(self) -> None:
+        return
+
+
+def test_the_call_after_an_interrupted_one_begins_when_that_has_ended() -> None:
+    client, begun = Slow(), threading.Event()
+    try:
+        client.interrupt(begun)
+        with pytest.raises(KeyboardInterrupt):
+            client.call(client.work(begun))
+        client.call(client.next())
+        assert client.story == ["ended", "next"]
+    finally:
+        client.close()

@@ -12,6 +12,7 @@ from ottla.client.consumer import ConsumedRecord, ConsumerSettings
 from ottla.client.errors import TimedOut
 from ottla.client.parallel import ParallelConsumer
 from ottla.client.retries import RetryingConsumer, RetryTopics
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 SOURCE = TopicPartition("s", 0)
@@ -137,3 +138,60 @@ def test_after_a_cancelled_run_a_revocation_waits_for_nobody() -> None:
         assert consumer.committed[SOURCE] == 1
 
     asyncio.run(whole())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH])
+def test_a_commit_that_a_rebalance_refuses_does_not_end_a_retrying_consumer(code: ErrorCode) -> None:
+    class Refusing(Scripted):
+        async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+            if not self.committed[SOURCE]:
+                self.committed[SOURCE] = -1
+                raise KafkaError(code)
+            await super().commit(offsets)
+
+    seen: list[int] = []
+
+    async def handle(record: ConsumedRecord) -> None:
+        seen.append(record.offset)
+
+    async def whole() -> None:
+        consumer = Refusing({SOURCE: 2, RETRY: 0})
+        retrying = RetryingConsumer(consumer, None, TOPICS, handle)  # type: ignore[arg-type]
+        await retrying.run_once()
+        # The member gets its partitions again, from the last commit on.
+        consumer.positions[SOURCE] = 0
+        await retrying.run_once()
+        assert consumer.committed[SOURCE] == 2
+
+    asyncio.run(whole())
+    assert seen == [0, 1, 0, 1]
+
+
+def test_keys_that_have_no_hash_are_processed_in_order() -> None:
+    keys: list[Any] = [{"a": [1]}, {"b": {1}}, {"a": [1]}, [1, 2], [1, 2], {"b": {1}}]
+
+    class Keyed(Scripted):
+        async def poll(self, timeout_ms: int) -> list[ConsumedRecord]:
+            return [record._replace(key=keys[record.offset]) for record in await super().poll(timeout_ms)]
+
+    running: list[Any] = []
+    order: list[int] = []
+
+    async def handle(record: ConsumedRecord) -> None:
+        assert record.key not in running
+        running.append(record.key)
+        await asyncio.sleep(0)
+        running.remove(record.key)
+        order.append(record.offset)
+        if len(order) == len(keys):
+            parallel.stop()
+
+    async def whole() -> None:
+        nonlocal parallel
+        parallel = ParallelConsumer(Keyed({SOURCE: len(keys)}), handle, workers=6)  # type: ignore[arg-type]
+        await parallel.run()
+
+    parallel: ParallelConsumer
+    asyncio.run(whole())
+    assert sorted(order) == list(range(len(keys)))
+    assert [order.index(first) < order.index(second) for first, second in ((0, 2), (1, 5), (3, 4))] == [True] * 3

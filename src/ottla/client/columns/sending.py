@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from ottla.client.errors import ClientError
 
-__all__ = ["COLUMNS", "TableDelivery", "WrittenBatch", "record_batches"]
+if TYPE_CHECKING:
+    from ottla.client.producer.serializing import Serializing
 
+__all__ = ["COLUMNS", "TableDelivery", "WrittenBatch", "portions", "record_batches", "serialized"]
+
+PORTION_BYTES = 1024 * 1024
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 COLUMNS = ("key", "value", "headers", "timestamp", "partition")
 
 
@@ -60,6 +65,38 @@ def record_batches(table: Any) -> list[pa.RecordBatch]:
             "Make one column of the others, such as a JSON text."
         )
     return [batch for batch in table.to_batches() if batch.num_rows]
+
+
+def portions(batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in portions of about a megabyte, so that encoding neither blocks the loop nor needs much memory."""
+    for batch in batches:
+        row_bytes = max(batch.nbytes // batch.num_rows, 1)
+        rows = max(PORTION_BYTES // row_bytes, 1)
+        for first in range(0, batch.num_rows, rows):
+            yield batch.slice(first, rows)
+
+
+async def serialized(batch: pa.RecordBatch, topic: str, serializing: Serializing) -> pa.RecordBatch:
+    """The rows with keys and values as serializers make them, and the headers that they have added."""
+    names = batch.schema.names
+    columns = {name: batch.column(name).to_pylist() for name in ("key", "value", "headers") if name in names}
+    nothing = [None] * batch.num_rows
+    rows = zip(columns.get("key", nothing), columns["value"], columns.get("headers", nothing), strict=True)
+    keys, values, headers = [], [], []
+    for key, value, given in rows:
+        pairs = [(header["key"], header["value"]) for header in given or ()]
+        new_key, new_value, new_headers = await serializing.convert(topic, key, value, pairs)
+        keys.append(new_key)
+        values.append(new_value)
+        headers.append([{"key": name, "value": content} for name, content in new_headers])
+    arrays = {name: batch.column(name) for name in names}
+    if serializing.value is not None:
+        arrays["value"] = pa.array(values, pa.binary())
+    if serializing.key is not None:
+        arrays["key"] = pa.array(keys, pa.binary())
+    if any(headers):
+        arrays["headers"] = pa.array(headers, HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
 
 def _arrow_table(table: Any) -> pa.Table:

@@ -28,7 +28,8 @@ from ottla.client.consumer.membership import Identity, Membership, Subscription
 from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.starts import Starts
-from ottla.client.errors import ClientError, WokenUp
+from ottla.client.consumer.wakeups import Wakeups
+from ottla.client.errors import ClientError
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import CONSUMER_METRICS, CONSUMER_TOTALS
 from ottla.client.settings import ClientSettings
@@ -78,8 +79,7 @@ class Consumer:
         self._opened = OpenedPayload()
         # Records of the last poll that `async for` has not handed out yet.
         self._waiting: deque[ConsumedRecord] = deque()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_woken = False
+        self._wakeups = Wakeups(self._fetcher.arrived.set)
         self._closed = False
         self._figures = ClientFigures(
             self._cluster,
@@ -222,7 +222,7 @@ class Consumer:
     async def poll(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> list[ConsumedRecord]:
         """The next records, at least one unless the time-out expires."""
         if self._waiting:
-            return self._take_waiting()
+            return self.take_waiting()
         limit = self.settings.max_poll_records if max_records is None else max_records
         end = self._cluster.deadline(timeout_ms)
         found: list[ConsumedRecord] = []
@@ -233,12 +233,14 @@ class Consumer:
                 if batch is None:
                     break
                 try:
-                    found += self._open(batch, self._positions.get(batch.partition), limit - len(found))
-                except Exception:
+                    found += await self._open(batch, self._positions.get(batch.partition), limit - len(found))
+                except BaseException as error:
                     # Whatever a deserializer raises, no record may be skipped: the position stays before the bad batch
-                    # until a seek. Earlier records are returned first.
+                    # until a seek. Earlier records are returned first, or by the next poll if this one is cancelled.
                     self._fetcher.put_back(batch)
-                    if not found:
+                    if not isinstance(error, Exception):
+                        self._waiting.extend(found)
+                    if not found or not isinstance(error, Exception):
                         raise
                     break
             if found or not await self._wait(end):
@@ -260,27 +262,41 @@ class Consumer:
         """The next record of the last `fill_waiting`, which counts as handed out from now on."""
         return self._waiting.popleft() if self._waiting else None
 
-    async def fill_waiting(self) -> None:
-        """Polls records for `next_waiting`."""
-        self._waiting.extend(await self.poll())
+    async def fill_waiting(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> None:
+        """Polls records for `next_waiting` and `take_waiting`, if none wait."""
+        if not self._waiting:
+            self._waiting.extend(await self.poll(timeout_ms, max_records=max_records))
+
+    def take_waiting(self) -> list[ConsumedRecord]:
+        """All records of the last `fill_waiting`, which count as handed out from now on."""
+        waiting, self._waiting = self._waiting, deque()
+        return list(waiting)
 
     async def batches(self, timeout_ms: int = 1_000, *, headers: bool = True) -> list[RecordBatch]:
         """All fetched records as Arrow record batches, in order, each of one partition. Needs pyarrow.
 
         The columns are key, value, topic, partition, offset, timestamp, timestampType and, unless switched off,
-        headers. With a deserializer, key or value are what it makes of the bytes.
+        headers. With a deserializer, key or value are what it makes of the bytes. As with `poll`, records before one
+        that cannot be read are returned first; then every call raises the error, which names its offset, until a seek.
         """
         # Imported with the first batch: a consumer of records needs no Arrow.
-        from ottla.client.columns.reading import columns_of
+        from ottla.client.columns.reading import readable_columns
 
         found = await self._take_batches(timeout_ms)
+        count, part_end = 0, -1
         try:
-            return columns_of(found, self._deserializing, headers=headers)
-        except BaseException:
-            # Nothing is handed out, so nothing may count as read.
-            for batch, position in reversed(found):
-                self._positions.get(batch.partition).seek(position)
-            raise
+            result, count, part_end = await self._deserializing.run(
+                lambda: readable_columns(found, self._deserializing, headers=headers)
+            )
+            return result
+        finally:
+            # What is not handed out does not count as read, and comes first in the next call.
+            for number in range(len(found) - 1, count - 1, -1):
+                batch, position = found[number]
+                state = self._positions.states.get(batch.partition)
+                if state is not None:
+                    state.position = part_end if number == count and part_end >= 0 else position
+                    self._fetcher.put_back(batch)
 
     async def raw_batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position."""
@@ -303,16 +319,18 @@ class Consumer:
                 return found
 
     def wakeup(self) -> None:
-        """Makes the present or the next poll raise WokenUp. May be called from any thread and from signal handlers."""
-        self._is_woken = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._fetcher.arrived.set)
+        """Makes the present or the next call that waits raise WokenUp, also calls of a listener inside of a poll.
+
+        May be called from any thread and from signal handlers.
+        """
+        self._wakeups.wakeup()
 
     # Offsets.
 
     async def commit(self, offsets: Mapping[TopicPartition, int | CommittedOffset] | None = None) -> None:
         """Commits these offsets, or the positions of all assigned partitions. Raises KafkaError or ClientError."""
-        await self._commits.commit(self._committable() if offsets is None else as_commits(offsets))
+        wanted = self._committable() if offsets is None else as_commits(offsets)
+        await self._wakeups.interruptible(self._commits.commit(wanted))
 
     def commit_async(
         self,
@@ -323,17 +341,17 @@ class Consumer:
         self._commits.commit_async(self._committable() if offsets is None else as_commits(offsets), on_commit)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        return await self._starts.committed(partitions)
+        return await self._wakeups.interruptible(self._starts.committed(partitions))
 
     async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
         """The first record from each timestamp on; None if there is none."""
-        return await self._starts.for_times(times)
+        return await self._wakeups.interruptible(self._starts.for_times(times))
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await self._starts.numbers(partitions, EARLIEST)
+        return await self._wakeups.interruptible(self._starts.numbers(partitions, EARLIEST))
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        return await self._starts.numbers(partitions, LATEST)
+        return await self._wakeups.interruptible(self._starts.numbers(partitions, LATEST))
 
     async def knows(self, topic: str) -> bool:
         """True if the topic exists."""
@@ -371,8 +389,7 @@ class Consumer:
 
     async def _work(self, deadline: float) -> None:
         """Does everything that is due before records can be returned."""
-        self._loop = asyncio.get_running_loop()
-        self._raise_if_woken()
+        self._wakeups.check()
         if self._membership is not None:
             await self._membership.poll(deadline)
             await self._commits.commit_when_due()
@@ -382,11 +399,6 @@ class Consumer:
         await self._starts.find_due()
         self._fetcher.start()
 
-    def _raise_if_woken(self) -> None:
-        if self._is_woken:
-            self._is_woken = False
-            raise WokenUp("wakeup() was called.")
-
     async def _wait(self, end: float) -> bool:
         """Waits for records, the group, or the next lookup of a position; returns False at the deadline."""
         loop = asyncio.get_running_loop()
@@ -395,7 +407,7 @@ class Consumer:
         until = min([end, *[self._positions.get(one).look_again for one in self._positions.unknown]])
         self._fetcher.arrived.clear()
         # A wakeup before the line above would be missed otherwise.
-        self._raise_if_woken()
+        self._wakeups.check()
         waits: list[asyncio.Future[object]] = [asyncio.ensure_future(self._fetcher.arrived.wait())]
         if self._membership is not None:
             waits.append(asyncio.ensure_future(self._membership.wait()))
@@ -405,10 +417,10 @@ class Consumer:
         finally:
             for one in waits:
                 one.cancel()
-        self._raise_if_woken()
+        self._wakeups.check()
         return bool(done) or loop.time() < end
 
-    def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
+    async def _open(self, batch: ConsumedBatch, state: PartitionState, limit: int) -> list[ConsumedRecord]:
         header = batch.header
         records: list[ConsumedRecord] = []
         if len(batch.view):
@@ -417,7 +429,11 @@ class Consumer:
         state.leader_epoch = header.leader_epoch
         count = len(records)
         if self._deserializing:
-            records = self._deserializing.apply(records)
+            raw, turn = records, state.turn
+            records = await self._deserializing.run(lambda: self._deserializing.apply(raw))
+            if state.turn != turn:
+                # Another task has moved the position meanwhile.
+                return []
         has_more = count == limit and records[-1].offset + 1 < header.next_offset
         if has_more or len(records) < count:
             state.position = records[-1].offset + 1
@@ -425,11 +441,6 @@ class Consumer:
         else:
             self._opened.close()
             state.position = max(header.next_offset, records[-1].offset + 1 if records else 0)
-        return records
-
-    def _take_waiting(self) -> list[ConsumedRecord]:
-        records = list(self._waiting)
-        self._waiting.clear()
         return records
 
     def _forget_waiting(self, keeps: Any) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ottla.client.consumer.decode import ConsumedRecord
 from ottla.serdes.protocol import Deserializer, SerializationError
 
 __all__ = ["Deserializing"]
 
+T = TypeVar("T")
+
 
 class Deserializing:
     def __init__(self, key: Deserializer[Any] | None, value: Deserializer[Any] | None) -> None:
         self.key = key
         self.value = value
+        self._networked = [one for one in (key, value) if getattr(one, "uses_network", False)]
 
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
@@ -29,6 +33,19 @@ class Deserializing:
         for one in (self.key, self.value):
             if one is not None:
                 one.close()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Calls a function that deserializes: in a thread if it may ask a registry, so that the event loop goes on."""
+        return await asyncio.to_thread(self._in_thread, work) if self._networked else work()
+
+    def _in_thread(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        finally:
+            # Connections belong to their thread, which may never be used again.
+            for deserializer in self._networked:
+                assert deserializer is not None
+                deserializer.close()
 
     def apply(self, records: Sequence[ConsumedRecord]) -> list[ConsumedRecord]:
         """The records up to the first that cannot be deserialized. Raises its error if that is the first."""

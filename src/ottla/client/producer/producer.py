@@ -24,6 +24,7 @@ from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery
 from ottla.client.producer.interceptors import InterceptorChain, OutgoingRecord, RecordMetadata
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.sequences import ProducerIdentity
+from ottla.client.producer.serializing import Serializing
 from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import PreparedTransaction, TransactionManager
 from ottla.client.producer.turns import Turns
@@ -31,6 +32,7 @@ from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
+    from ottla.client.columns.encode import EncodedBatch
     from ottla.client.columns.sending import TableDelivery
 
 __all__ = ["Producer"]
@@ -70,12 +72,10 @@ class Producer:
         self._turns = Turns()
         self._topics = self._cluster.metadata.topics
         self._interceptors = InterceptorChain(self.settings.interceptors)
-        self._serializers = (self.settings.key_serializer, self.settings.value_serializer)
-        for serializer, is_key in zip(self._serializers, (True, False), strict=True):
-            if serializer is not None:
-                serializer.configure(config, is_key=is_key)
+        self._serializing = Serializing(self.settings.key_serializer, self.settings.value_serializer)
+        self._serializing.configure(config)
         # True if a record is not sent as it is given.
-        self._converts = bool(self._interceptors) or self._serializers != (None, None)
+        self._converts = bool(self._interceptors) or bool(self._serializing)
         self._closed = False
         self.measures = self._sender.measures
         self._figures = ClientFigures(
@@ -161,11 +161,12 @@ class Producer:
 
         The columns are value and, if wanted, key, headers, timestamp and partition. Rows of a partition keep their
         order, and follow all records sent before. Batches have up to `batch_bytes`, or `batch_size` if it is larger.
-        Await the result for the offsets. Interceptors, serializers and own partitioners do not see the rows.
+        Await the result for the offsets. Rows are encoded in portions, while the buffer has room. Serializers convert
+        keys and values, one by one; interceptors and own partitioners do not see the rows.
         """
         # Imported with the first table: a producer of records needs no Arrow.
         from ottla.client.columns.encode import TopicEncoder
-        from ottla.client.columns.sending import TableDelivery, record_batches
+        from ottla.client.columns.sending import TableDelivery, portions, record_batches, serialized
 
         rows = record_batches(table)
         info = await self._cluster.topic(topic, create=True)
@@ -177,10 +178,17 @@ class Producer:
         )
         sent = []
         now_ms = int(time.time() * 1000)
-        for full in (*(encoder.encode(batch, now_ms=now_ms) for batch in rows), None):
-            for partition, records in encoder.finish() if full is None else full:
+
+        async def send(some: list[EncodedBatch]) -> None:
+            for partition, records in some:
+                # Waits for room in the buffer, so no more than a portion is encoded ahead of it.
                 done = await self.send_encoded(TopicPartition(topic, partition), records)
                 sent.append((partition, records.record_count, done))
+
+        for portion in portions(rows):
+            converted = await serialized(portion, topic, self._serializing) if self._serializing else portion
+            await send(encoder.encode(converted, now_ms=now_ms))
+        await send(encoder.finish())
         return TableDelivery(sent)
 
     async def flush(self) -> None:
@@ -206,9 +214,7 @@ class Producer:
             await self._sender.stop()
             self._sender.fail_all(ClientClosed("The producer was closed."))
             self._interceptors.close()
-            for serializer in self._serializers:
-                if serializer is not None:
-                    serializer.close()
+            self._serializing.close()
             self._batches.close()
             await self._figures.close()
             if self._owned:
@@ -324,7 +330,7 @@ class Producer:
         """Interceptors come first, then the serializers."""
         record = self._interceptors.on_send(record)
         if not self._interceptors:
-            return await self._append(self._serialized(record), on_delivery)
+            return await self._append(await self._serializing.record(record), on_delivery)
         observed = self._interceptors.on_acknowledgement
 
         def on_acknowledgement(metadata: RecordMetadata, error: Exception | None) -> None:
@@ -333,22 +339,11 @@ class Producer:
                 on_delivery(metadata, error)
 
         try:
-            return await self._append(self._serialized(record), on_acknowledgement)
+            return await self._append(await self._serializing.record(record), on_acknowledgement)
         except Exception as error:
             # Also an error of a serializer: every interceptor that saw the record sees its end.
             observed(RecordMetadata(record.topic, -1 if record.partition is None else record.partition, -1, -1), error)
             raise
-
-    def _serialized(self, record: OutgoingRecord) -> OutgoingRecord:
-        topic, value, key, headers = record[:4]
-        key_serializer, value_serializer = self._serializers
-        # Serializers may append headers, such as the id of a schema.
-        own = list(headers)
-        if key_serializer is not None:
-            key = key_serializer.serialize(topic, key, own)
-        if value_serializer is not None:
-            value = value_serializer.serialize(topic, value, own)
-        return record._replace(value=value, key=key, headers=own)
 
     async def _let_sender_work(self) -> None:
         """A loop of sends would otherwise keep the sender waiting until the buffer is full."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Self
 
 from ottla.client.cluster import Cluster
 from ottla.client.consumer.deserializing import Deserializing
 from ottla.client.consumer.membership import Subscription
-from ottla.client.errors import ClientError, WokenUp
+from ottla.client.consumer.wakeups import Wakeups
+from ottla.client.errors import ClientError
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import SHARE_METRICS, SHARE_TOTALS
 from ottla.client.settings import ClientSettings
@@ -70,8 +72,7 @@ class ShareConsumer:
         # An error that a poll raises after the records before it.
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_woken = False
+        self._wakeups = Wakeups(lambda: self._fetcher.arrived.set())
         self._closed = False
         self._figures = ClientFigures(
             self._cluster,
@@ -145,7 +146,7 @@ class ShareConsumer:
         end = self._cluster.deadline(timeout_ms)
         while True:
             await self._work(end)
-            found = self._take()
+            found = await self._take()
             if found or not await self._wait(end):
                 self.measures.records += len(found)
                 return found
@@ -174,8 +175,7 @@ class ShareConsumer:
                     self._held.drop(node_id, partition)
 
     async def _work(self, deadline: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._raise_if_woken()
+        self._wakeups.check()
         assert self._membership is not None
         await self._membership.poll(deadline)
         self._fetcher.member_id = self._membership.identity.member_id
@@ -188,11 +188,12 @@ class ShareConsumer:
         if not self._fetcher.ready:
             self._fetcher.start(self._assigned, self._held.partitions_of)
 
-    def _take(self) -> list[SharedRecord]:
+    async def _take(self) -> list[SharedRecord]:
         found: list[SharedRecord] = []
         while self._fetcher.ready and len(found) < self.settings.max_poll_records and self._error is None:
             acquired = self._fetcher.ready[0]
-            taken = acquired.take(self.settings.max_poll_records - len(found), self._deserializing)
+            limit = self.settings.max_poll_records - len(found)
+            taken = await self._deserializing.run(partial(acquired.take, limit, self._deserializing))
             self._held.deliver(acquired.node_id, taken.records)
             self._held.decide(acquired.node_id, acquired.partition, taken.decided)
             found += taken.records
@@ -211,7 +212,7 @@ class ShareConsumer:
             return True
         self._fetcher.arrived.clear()
         # A wakeup before the line above would be missed otherwise.
-        self._raise_if_woken()
+        self._wakeups.check()
         waits = [
             asyncio.ensure_future(self._fetcher.arrived.wait()),
             asyncio.ensure_future(self._membership.wait()),
@@ -222,7 +223,7 @@ class ShareConsumer:
         finally:
             for one in waits:
                 one.cancel()
-        self._raise_if_woken()
+        self._wakeups.check()
         return bool(done) or asyncio.get_running_loop().time() < end
 
     def __aiter__(self) -> Self:
@@ -249,14 +250,7 @@ class ShareConsumer:
 
     def wakeup(self) -> None:
         """Makes the present or the next poll raise WokenUp. May be called from any thread and from signal handlers."""
-        self._is_woken = True
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._fetcher.arrived.set)
-
-    def _raise_if_woken(self) -> None:
-        if self._is_woken:
-            self._is_woken = False
-            raise WokenUp("wakeup() was called.")
+        self._wakeups.wakeup()
 
     # Acknowledgement.
 

@@ -1,0 +1,45 @@
+"""Wakeups interrupt every call of a consumer that waits, not only polls."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from ottla.client.consumer.wakeups import Wakeups
+from ottla.client.errors import WokenUp
+
+
+def test_a_wakeup_from_another_thread_ends_a_call_that_waits() -> None:
+    ended: list[bool] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(True)
+
+    async def whole() -> None:
+        wakeups = Wakeups(lambda: None)
+        waking = threading.Timer(0.05, wakeups.wakeup)
+        waking.start()
+        with pytest.raises(WokenUp):
+            await wakeups.interruptible(endless())
+        await asyncio.sleep(0)
+        assert ended == [True]
+        # It counts once.
+        assert await wakeups.interruptible(asyncio.sleep(0, "done")) == "done"
+
+    asyncio.run(whole())
+
+
+def test_a_wakeup_before_a_call_is_not_lost() -> None:
+    async def whole() -> None:
+        wakeups = Wakeups(lambda: None)
+        wakeups.wakeup()
+        with pytest.raises(WokenUp):
+            await wakeups.interruptible(asyncio.sleep(0))
+        wakeups.check()
+
+    asyncio.run(whole())
