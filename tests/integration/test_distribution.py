@@ -41,6 +41,8 @@ async def main(bootstrap):
         while not (records := await consumer.poll()):
             pass
         print(ottla.__file__, records[0].value.decode())
+    parts = {name.split(".")[1] for name in sys.modules if name.startswith("ottla.")}
+    assert not parts & {"broker", "coordinator", "host", "metadata", "quorum", "replica", "storage", "cli"}, parts
 
 asyncio.run(asyncio.wait_for(main(sys.argv[1]), 120))
 """

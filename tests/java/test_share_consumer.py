@@ -12,6 +12,7 @@ import pytest
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigResource, ResourceType
+from ottla.client.admin.share_groups import DescribedShareGroup, ShareOffset
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingShareConsumer
 from ottla.client.errors import ClientError, WokenUp
@@ -344,3 +345,34 @@ def test_the_blocking_twin(where: dict[str, Any], topic: str) -> None:
         with pytest.raises(WokenUp):
             consumer.poll(30_000)
         timer.join()
+
+
+def test_the_administration_of_a_share_group(where: dict[str, Any], topic: str) -> None:
+    one, group = TopicPartition(topic, 0), f"g-{topic}"
+
+    async def whole() -> None:
+        await fill(where, topic, *numbers(5))
+        async with AdminClient(where) as admin:
+            async with ShareConsumer(member(where, topic)) as consumer:
+                await consumer.subscribe([topic])
+                assert len(await some(consumer)) == 5
+                assert await consumer.commit() == {one: None}
+                described = (await admin.share_groups.describe([group, "no such group"]))[group]
+                assert isinstance(described, DescribedShareGroup)
+                assert described.state == "Stable"
+                assert [member.assignment for member in described.members] == [(one,)]
+                with pytest.raises(KafkaError, match="NON_EMPTY_GROUP"):
+                    await admin.share_groups.alter_offsets(group, {one: 2})
+            found = (await admin.share_groups.offsets(group))[one]
+            assert isinstance(found, ShareOffset)
+            assert found.lag == 0
+            assert await admin.share_groups.alter_offsets(group, {one: 3}) == {one: None}
+            async with ShareConsumer(member(where, topic)) as consumer:
+                await consumer.subscribe([topic])
+                assert [record.offset for record in await some(consumer)] == [3, 4]
+            assert await admin.share_groups.delete_offsets(group, [topic]) == {topic: None}
+            assert await admin.groups.delete([group]) == {group: None}
+            gone = (await admin.share_groups.describe([group]))[group]
+            assert isinstance(gone, KafkaError)
+
+    run(whole())

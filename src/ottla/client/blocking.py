@@ -9,6 +9,7 @@ They are thin wrappers: every method calls the method of the same name of an asy
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from ottla.client.admin import AdminClient
@@ -35,6 +36,10 @@ class BlockingAdmin(Blocking):
 
     def __getattr__(self, name: str) -> Any:
         return _BlockingArea(self._thread, getattr(self._admin, name))
+
+    def within(self, timeout_ms: int) -> AbstractContextManager[None]:
+        """`with admin.within(5_000): ...`: the time-out of the calls in the block."""
+        return self._admin.within(timeout_ms)
 
     def call(self, work: Callable[[AdminClient], Awaitable[T]]) -> T:
         async def whole() -> T:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ottla.client.connection import Connection, Connector, connect_plaintext, open_connection
@@ -33,7 +35,7 @@ from ottla.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoo
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from ottla.wire.peers import Endpoint
 
-__all__ = ["Cluster", "CoordinatorKind"]
+__all__ = ["Cluster", "CoordinatorKind", "calls_within"]
 
 T = TypeVar("T")
 
@@ -56,6 +58,20 @@ _COORDINATOR_MOVED = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NETWORK_EXCEPTION,
 }
+
+
+# The time-out of calls without one of their own, where `calls_within` sets it.
+_timeout_ms: ContextVar[int | None] = ContextVar("time-out of calls", default=None)
+
+
+@contextmanager
+def calls_within(timeout_ms: int) -> Iterator[None]:
+    """Calls inside of the block have this time-out, retries included."""
+    token = _timeout_ms.set(max(timeout_ms, 1))
+    try:
+        yield
+    finally:
+        _timeout_ms.reset(token)
 
 
 class Cluster:
@@ -256,7 +272,8 @@ class Cluster:
 
     def deadline(self, timeout_ms: int | None = None) -> float:
         """The deadline of a call that begins now, by the event loop's clock."""
-        timeout_ms = self.settings.api_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms is None:
+            timeout_ms = _timeout_ms.get() or self.settings.api_timeout_ms
         return asyncio.get_running_loop().time() + timeout_ms / 1000
 
     async def retry(

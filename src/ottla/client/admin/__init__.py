@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from ottla.client.admin.acls import Acls
@@ -13,10 +14,11 @@ from ottla.client.admin.nodes import Nodes
 from ottla.client.admin.offsets import Offsets
 from ottla.client.admin.partitions import Partitions
 from ottla.client.admin.quotas import Quotas
+from ottla.client.admin.share_groups import ShareGroups
 from ottla.client.admin.tokens import DelegationTokens
 from ottla.client.admin.topics import Topics
 from ottla.client.admin.transactions import Transactions
-from ottla.client.cluster import Cluster
+from ottla.client.cluster import Cluster, calls_within
 from ottla.client.settings import ClientSettings
 
 __all__ = ["AdminClient"]
@@ -39,6 +41,7 @@ class AdminClient:
         self.topics = Topics(self.connections)
         self.configs = Configs(self.connections)
         self.groups = Groups(self.connections)
+        self.share_groups = ShareGroups(self.connections)
         self.offsets = Offsets(self.connections)
         self.partitions = Partitions(self.connections)
         self.transactions = Transactions(self.connections)
@@ -47,6 +50,11 @@ class AdminClient:
         self.acls = Acls(self.connections)
         self.tokens = DelegationTokens(self.connections)
         self.cluster = Nodes(self.connections)
+
+    @staticmethod
+    def within(timeout_ms: int) -> AbstractContextManager[None]:
+        """`with admin.within(5_000): ...`: the time-out of the calls in the block."""
+        return calls_within(timeout_ms)
 
     async def close(self, timeout_ms: int | None = None) -> None:
         """Refuses new calls and waits for those in progress, without limit or up to a time-out; then they fail."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import check
+from ottla.client.errors import check, error_of
 from ottla.model.access import WILDCARD, Operation, PatternType, Permission, ResourceType
+from ottla.model.errors import KafkaError
 from ottla.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from ottla.wire.messages.delete_acls import (
     DeleteAclsFilter,
@@ -62,6 +63,13 @@ class Acls:
 
     async def create(self, acls: Iterable[Acl]) -> None:
         """Rules that exist already stay as they are. Raises the error of the first rule that was refused."""
+        for error in (await self.create_each(acls)).values():
+            if error is not None:
+                raise error
+
+    async def create_each(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
+        """The error of every rule, or None."""
+        wanted = list(acls)
         creations = [
             AclCreation(
                 resource_type=acl.resource_type,
@@ -72,27 +80,39 @@ class Acls:
                 operation=acl.operation,
                 permission_type=acl.permission,
             )
-            for acl in acls
+            for acl in wanted
         ]
         response: CreateAclsResponse = await self._cluster.ask_controller(
             CreateAclsRequest(creations=creations), lambda answer: [result.error_code for result in answer.results]
         )
-        for result in response.results:
-            check(result.error_code, result.error_message)
+        return {
+            acl: error_of(result.error_code, result.error_message)
+            for acl, result in zip(wanted, response.results, strict=True)
+        }
 
     async def delete(self, selections: Iterable[AclSelection]) -> list[Acl]:
-        """The rules that were deleted."""
+        """The rules that were deleted. Raises the error of the first selection or rule that was refused."""
+        deleted: set[Acl] = set()
+        for result in await self.delete_each(selections):
+            if isinstance(result, KafkaError):
+                raise result
+            for acl, error in result.items():
+                if error is not None:
+                    raise error
+                deleted.add(acl)
+        return sorted(deleted)
+
+    async def delete_each(self, selections: Iterable[AclSelection]) -> list[dict[Acl, KafkaError | None] | KafkaError]:
+        """For every selection its error, or the rules that it matches, each with None if it was deleted."""
         filters = [DeleteAclsFilter(**_filter_fields(selection)) for selection in selections]
         response: DeleteAclsResponse = await self._cluster.ask_controller(
             DeleteAclsRequest(filters=filters), lambda answer: [result.error_code for result in answer.filter_results]
         )
-        deleted: set[Acl] = set()
-        for result in response.filter_results:
-            check(result.error_code, result.error_message)
-            for match in result.matching_acls:
-                check(match.error_code, match.error_message)
-                deleted.add(_acl(match, match))
-        return sorted(deleted)
+        return [
+            error_of(result.error_code, result.error_message)
+            or {_acl(one, one): error_of(one.error_code, one.error_message) for one in result.matching_acls}
+            for result in response.filter_results
+        ]
 
 
 def _filter_fields(selection: AclSelection) -> dict[str, Any]:

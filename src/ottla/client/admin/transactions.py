@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import check, error_of
+from ottla.client.errors import ConnectionLost, check, error_of
 from ottla.client.leaders import ask_leaders, by_topic
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -25,7 +26,9 @@ from ottla.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-__all__ = ["DescribedTransaction", "ListedTransaction", "ProducerState", "Transactions"]
+__all__ = ["DescribedTransaction", "FencedProducer", "ListedTransaction", "ProducerState", "Transactions"]
+
+T = TypeVar("T")
 
 
 class ListedTransaction(NamedTuple):
@@ -54,6 +57,13 @@ class ProducerState(NamedTuple):
     last_timestamp: int
     # -1 if the producer has no open transaction in the partition.
     transaction_start_offset: int
+
+
+class FencedProducer(NamedTuple):
+    """The producer id and epoch that fence all earlier producers of a transactional id."""
+
+    producer_id: int
+    epoch: int
 
 
 class Transactions:
@@ -90,6 +100,10 @@ class Transactions:
             for state in answer.transaction_states
         ]
         return sorted(found)
+
+    async def describe_each(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | KafkaError]:
+        """The transaction of every transactional id, or its error."""
+        return await _each(transactional_ids, self.describe)
 
     async def describe(self, transactional_id: str) -> DescribedTransaction:
         cluster = self._cluster
@@ -179,11 +193,18 @@ class Transactions:
 
     async def terminate(self, transactional_id: str) -> None:
         """Fences the producer of a transactional id, which aborts its open transaction."""
+        await self._fence(transactional_id)
+
+    async def fence(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | KafkaError]:
+        """Fences the producers of transactional ids: the new producer id and epoch of each, or its error."""
+        return await _each(transactional_ids, self._fence)
+
+    async def _fence(self, transactional_id: str) -> FencedProducer:
 
         # Apache Kafka uses the transaction time-out as time-out of the replication, so it must not be too short.
         timeout_ms = self._cluster.settings.request_timeout_ms
 
-        async def attempt() -> None:
+        async def attempt() -> FencedProducer:
             response: InitProducerIdResponse = await self._cluster.ask_coordinator(
                 self._cluster.TRANSACTION,
                 transactional_id,
@@ -191,6 +212,20 @@ class Transactions:
                 lambda answer: [answer.error_code],
             )
             check(response.error_code)
+            return FencedProducer(response.producer_id, response.producer_epoch)
 
         # Retried while the coordinator is loading or completes the last transaction.
-        await self._cluster.retry(attempt)
+        return await self._cluster.retry(attempt)
+
+
+async def _each(transactional_ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T | KafkaError]:
+    async def answer(transactional_id: str) -> T | KafkaError:
+        try:
+            return await ask(transactional_id)
+        except KafkaError as error:
+            return error
+        except ConnectionLost as error:
+            return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
+
+    wanted = list(dict.fromkeys(transactional_ids))
+    return dict(zip(wanted, await asyncio.gather(*map(answer, wanted)), strict=True))
