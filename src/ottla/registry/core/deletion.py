@@ -37,8 +37,8 @@ def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: b
     doomed = everything if is_permanent else live
     _check_unreferenced(state, doomed)
     if not is_permanent:
-        records = [delete_subject_record(subject, live[-1].version), *_settings_tombstones(state, subject)]
-        return records, [version.version for version in live]
+        # Settings stay until the subject is deleted permanently.
+        return [delete_subject_record(subject, live[-1].version)], [version.version for version in live]
     # The highest number first: a crash in between leaves no gap below a version that lives.
     records = [schema_tombstone(version) for version in reversed(everything)]
     return [_floor(state, subject), *records, *_settings_tombstones(state, subject)], [
@@ -77,8 +77,8 @@ def _floor(state: RegistryState, subject: str) -> Record:
 
 
 def _settings_tombstones(state: RegistryState, subject: str | None) -> list[Record]:
-    records = [config_record(subject, None)] if subject in state.configs else []
-    return records + ([mode_record(subject, None)] if subject in state.modes else [])
+    records = [mode_record(subject, None)] if subject in state.modes else []
+    return records + ([config_record(subject, None)] if subject in state.configs else [])
 
 
 def _check_unreferenced(state: RegistryState, doomed: Iterable[StoredVersion]) -> None:

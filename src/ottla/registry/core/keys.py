@@ -40,9 +40,12 @@ class KeyState:
 
     def replay(self, record: Record, timestamp_ms: int = 0) -> None:
         key, value = record.key, None if record.value is None else {**record.value, "ts": timestamp_ms}
-        if key["keytype"] == "KEK":
+        if value is not None:
+            value.pop("type", None)
+        kind = key.get("type", key.get("keytype"))
+        if kind == "KEK":
             _put(self._keks, str(key["name"]), value)
-        elif key["keytype"] == "DEK":
+        elif kind == "DEK":
             place = (str(key["kekName"]), str(key["subject"]), str(key["algorithm"]), int(key["version"]))
             _put(self._deks, place, value)
 
@@ -153,7 +156,8 @@ def decide_delete(state: KeyState, keys: list[dict[str, Any]], *, is_permanent: 
             raise RegistryError(40471, f"Key '{name}' was not deleted first before being permanently deleted")
         if not is_permanent and key.get("deleted"):
             continue
-        records.append(_record(key, None if is_permanent else _without_time(key) | {"deleted": True}))
+        record = _record(key, _without_time(key) | {"deleted": True})
+        records += _tombstones(record) if is_permanent else [record]
     return records, None
 
 
@@ -172,22 +176,29 @@ def _without_time(key: Mapping[str, Any]) -> dict[str, Any]:
     return {field: value for field, value in key.items() if field != "ts"}
 
 
-def _record(key: Mapping[str, Any], value: dict[str, Any] | None) -> Record:
-    record = _dek_record(key) if "subject" in key else _kek_record(key)
-    return Record(record.key, value)
+def _record(key: Mapping[str, Any], value: Mapping[str, Any]) -> Record:
+    return _dek_record(value) if "subject" in key else _kek_record(value)
+
+
+def _tombstones(record: Record) -> list[Record]:
+    """Of the key as it is written now, and as it was written before Confluent's form was known."""
+    former = {"keytype": record.key["type"], **record.key}
+    del former["type"]
+    return [Record(record.key, None), Record(former, None)]
 
 
 def _kek_record(kek: Mapping[str, Any]) -> Record:
-    return Record({"keytype": "KEK", "tenant": _TENANT, "name": kek["name"]}, kek)
+    return Record({"tenant": _TENANT, "name": kek["name"], "type": "KEK"}, {**kek, "type": "KEK"})
 
 
 def _dek_record(dek: Mapping[str, Any]) -> Record:
     key = {
-        "keytype": "DEK",
         "tenant": _TENANT,
         "kekName": dek["kekName"],
         "subject": dek["subject"],
         "algorithm": dek["algorithm"],
         "version": dek["version"],
+        "type": "DEK",
     }
-    return Record(key, dek)
+    order = ("kekName", "subject", "algorithm", "version", "encryptedKeyMaterial", "deleted")
+    return Record(key, {name: dek[name] for name in order if name in dek} | {"type": "DEK"})

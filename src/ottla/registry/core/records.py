@@ -47,7 +47,9 @@ class Record:
         except (ValueError, RecursionError):
             return None
         is_valid = isinstance(decoded.key, dict) and isinstance(decoded.value, dict | None)
-        return decoded if is_valid and isinstance(decoded.key.get("keytype"), str) else None
+        # Keys of the topic of encryption keys have another name for it.
+        kind = decoded.key.get("keytype", decoded.key.get("type")) if is_valid else None
+        return decoded if isinstance(kind, str) else None
 
 
 def schema_record(version: StoredVersion) -> Record:

@@ -30,7 +30,7 @@ class RegistryState:
         self.modes: dict[str | None, str] = {}
 
     def replay(self, record: Record, timestamp_ms: int = 0) -> None:
-        kind, subject, value = record.key["keytype"], record.key.get("subject"), record.value
+        kind, subject, value = record.key.get("keytype"), record.key.get("subject"), record.value
         try:
             if kind == "SCHEMA":
                 self._replay_schema(str(subject), int(record.key["version"]), value, timestamp_ms)
