@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 import random
 import signal
+import ssl
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla.testing
 from tests.support.registries import RegistryProcess
+from tests.support.secured import Certificates
 
 pytestmark = pytest.mark.faults
 
@@ -39,14 +42,17 @@ class Registrations:
                 self.failures.append(f"id {schema_id} was given for {former} and for {schema}")
 
 
-def register_for_long(number: int, ports: list[int], done: threading.Event, found: Registrations) -> None:
+def register_for_long(
+    number: int, ports: list[int], done: threading.Event, found: Registrations, tls: ssl.SSLContext | None
+) -> None:
     choice, count = random.Random(number), 0
     while not done.is_set():
         count += 1
         schema = f'{{"type":"fixed","name":"f{number}_{count}","size":1}}'
         while not done.is_set():
             registry = RegistryProcess.__new__(RegistryProcess)
-            registry.url = f"http://127.0.0.1:{choice.choice(ports)}"
+            registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{choice.choice(ports)}"
+            registry.tls = tls
             try:
                 status, body = registry.ask("POST", f"/subjects/s{number}-{count}/versions", {"schema": schema})
             except OSError:
@@ -58,13 +64,17 @@ def register_for_long(number: int, ports: list[int], done: threading.Event, foun
             assert status >= 500, body
 
 
-def test_kills_of_writers_and_brokers() -> None:
+@pytest.mark.parametrize("is_secure", [False, True], ids=["http", "https"])
+def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path) -> None:
+    """With TLS, clients have certificates and rights for their subjects, and instances forward in their names."""
+    options, tls = secured(tmp_path) if is_secure else ((), None)
     chance, found, done = random.Random(7), Registrations(), threading.Event()
     with ottla.testing.cluster(nodes=3) as cluster:
-        registries = [RegistryProcess(cluster.bootstrap) for _ in range(INSTANCES)]
+        registries = [RegistryProcess(cluster.bootstrap, *options) for _ in range(INSTANCES)]
         ports = [registry.port for registry in registries]
         threads = [
-            threading.Thread(target=register_for_long, args=(number, ports, done, found)) for number in range(CLIENTS)
+            threading.Thread(target=register_for_long, args=(number, ports, done, found, tls))
+            for number in range(CLIENTS)
         ]
         for thread in threads:
             thread.start()
@@ -84,7 +94,7 @@ def test_kills_of_writers_and_brokers() -> None:
                     registries[index].process.send_signal(signal.SIGCONT)
                 else:
                     registries[index].kill()
-                    registries[index] = RegistryProcess(cluster.bootstrap, "--port", str(ports[index]))
+                    registries[index] = RegistryProcess(cluster.bootstrap, "--port", str(ports[index]), *options)
                 kills += 1
         finally:
             done.set()
@@ -93,13 +103,29 @@ def test_kills_of_writers_and_brokers() -> None:
         print(f"{len(found.by_id)} schemas registered, {kills} kills")
         assert found.failures == []
         assert len(found.by_id) > kills
-        fresh = RegistryProcess(cluster.bootstrap)
+        fresh = RegistryProcess(cluster.bootstrap, *options)
+        fresh.tls = tls
         try:
             for schema_id, schema in found.by_id.items():
                 assert fresh.get(f"/schemas/ids/{schema_id}")["schema"] == schema
         finally:
             for registry in (*registries, fresh):
                 registry.kill()
+
+
+def secured(directory: Path) -> tuple[tuple[str, ...], ssl.SSLContext]:
+    """The options of instances, and what clients need."""
+    files = Certificates(directory)
+    (directory / "acls").write_text("ALLOW User:alice SUBJECT_READ,SUBJECT_WRITE s*\n")
+    tls = ssl.create_default_context(cafile=str(files.trusted))
+    tls.load_cert_chain(files.client_certificate, files.client_key)
+    node = files.node
+    options = (
+        *("--tls-certificate", str(node.with_suffix(".crt")), "--tls-key", str(node.with_suffix(".key"))),
+        *("--tls-authorities", str(files.trusted), "--tls-clients", "--acls", str(directory / "acls")),
+        *("--tls-principal-rules", "RULE:^CN=([^,]*).*$/$1/,DEFAULT"),
+    )
+    return options, tls
 
 
 def test_a_writer_that_wakes_up_cannot_give_an_id_twice() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -16,6 +17,9 @@ __all__ = ["RegistryProcess", "registry_process"]
 
 
 class RegistryProcess:
+    # For https, with the certificate of a client.
+    tls: ssl.SSLContext | None = None
+
     def __init__(self, bootstrap: str, *options: str) -> None:
         command = [sys.executable, "-m", "ottla.cli.main", "registry", "-b", bootstrap, *options]
         if "--port" not in options:
@@ -54,7 +58,7 @@ class RegistryProcess:
             headers={"Content-Type": "application/vnd.schemaregistry.v1+json"},
         )
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60, context=self.tls) as answer:
                 return answer.status, _parsed(answer.read())
         except urllib.error.HTTPError as error:
             with error:
