@@ -13,6 +13,8 @@ from ottla.connect.api import ConnectError, record_failures
 from ottla.connect.api.schema import schema_of
 from ottla.connect.plugins import converters
 from ottla.connect.plugins.converters.base import ColumnConverter
+from ottla.connect.plugins.discovery import Plugins
+from ottla.connect.work.chain import build_chain
 from tests.support.connect_frames import records
 from tests.support.registries import RegistryProcess, registry_process
 
@@ -84,3 +86,19 @@ def test_an_unknown_subject_is_told(plain_spark: SparkSession, registry: Registr
         configured("JSON", registry, "none").from_bytes(frame, "value")
     with pytest.raises(ConnectError, match=r"needs schema\.registry\.url and subject"):
         converters.ProtobufConverter().from_bytes(frame, "value")
+
+
+@pytest.mark.parametrize(
+    ("topics", "converter", "subject"),
+    [
+        ({"topics": "orders"}, "value.converter", "orders-value"),
+        ({"topic": "orders"}, "key.converter", "orders-key"),
+        ({"topics": "orders, people"}, "value.converter", None),
+        ({"topics": "orders", "value.converter.subject": "own"}, "value.converter", "own"),
+    ],
+)
+def test_the_subject_follows_from_the_topic(topics: dict[str, str], converter: str, subject: str | None) -> None:
+    config = {converter: "AvroConverter", f"{converter}.schema.registry.url": "http://localhost:1", **topics}
+    chain = build_chain(config, Plugins())
+    found: Any = chain.value if converter == "value.converter" else chain.key
+    assert found.settings.text_or_none("subject") == subject

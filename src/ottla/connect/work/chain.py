@@ -187,12 +187,21 @@ def build_chain(config: Mapping[str, str], plugins: Plugins, *, task: int = 0) -
 def _converter(config: Mapping[str, str], name: str, default: str, plugins: Plugins) -> Converter:
     found: Converter = plugins.make(config.get(name) or default, Converter)  # type: ignore[type-abstract]
     own, encryption = split_settings(_under(config, f"{name}."))
-    found.configure(own, is_key=name == "key.converter")
+    is_key = name == "key.converter"
+    if "schema.registry.url" in own and "subject" not in own:
+        own = {**own, **_default_subject(config, is_key=is_key)}
+    found.configure(own, is_key=is_key)
     if encryption:
         if name != "value.converter":
             raise ConnectError(f"{name}.{next(iter(encryption))} cannot be set: only values can be encrypted")
         return EncryptedConverter(found, encryption)
     return found
+
+
+def _default_subject(config: Mapping[str, str], *, is_key: bool) -> dict[str, str]:
+    """The subject of a connector with one topic, as Confluent's TopicNameStrategy names it."""
+    topics = names_in(config.get("topics") or config.get("topic") or config.get("kafka.topic"))
+    return {"subject": f"{topics[0]}-{'key' if is_key else 'value'}"} if len(topics) == 1 else {}
 
 
 def _steps(config: Mapping[str, str], plugins: Plugins, header: Converter) -> list[Step]:

@@ -49,7 +49,7 @@ def registry_settings(definitions: ConfigDefinitions) -> ConfigDefinitions:
         ConfigType.STRING,
         default=None,
         importance=Importance.HIGH,
-        documentation="The subject of the schema, for example `orders-value` for the values of the topic `orders`.",
+        documentation="The subject of the schema. For a connector with one topic it is TOPIC-value, or TOPIC-key.",
     )
     for name in _CREDENTIALS:
         definitions = definitions.define(
@@ -140,6 +140,8 @@ def _registry(converter: ColumnConverter) -> tuple[dict[str, Any], str]:
     settings = converter.settings
     url, subject = settings.text_or_none("schema.registry.url"), settings.text_or_none("subject")
     if url is None or subject is None:
-        raise ConnectError(f"{type(converter).__name__} needs schema.registry.url and subject")
+        raise ConnectError(
+            f"{type(converter).__name__} needs schema.registry.url, and subject unless the connector has one topic"
+        )
     found = {name: settings.text_or_none(name) for name in _CREDENTIALS}
     return {"schema.registry.url": url} | {name: value for name, value in found.items() if value}, subject
