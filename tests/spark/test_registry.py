@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.registries import RegistryProcess, registry_process
 from tests.support.spark_topics import Topics
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -106,3 +107,45 @@ def test_a_schema_without_a_column_type_is_refused(spark: SparkSession, registry
         from_registry("value", registry.url)
     with pytest.raises(ValueError, match="mode is some"):
         from_registry("value", registry.url, subject="union", mode="some")
+
+
+@pytest.mark.faults
+def test_a_schema_evolves_while_a_query_runs_and_bad_records_are_set_aside(
+    spark: SparkSession, topics: Topics, registry: RegistryProcess, tmp_path: Path
+) -> None:
+    """The columns are those of the schema at the start; what cannot be decoded goes to a dead-letter topic."""
+    name, dead = topics.create(), topics.create()
+    client = RegistryClient(registry.url)
+    old, new = AvroSerializer(OLD, client=client), AvroSerializer(NEW, client=client)
+    topics.send(name, [(None, old.serialize(name, {"name": "Ada"}), [])])
+    server = {"bootstrap.servers": topics.bootstrap}
+    stream = spark.readStream.format("ottla").options(**server, subscribe=name, startingOffsets="earliest").load()
+    both = stream.select("value", from_registry("value", registry.url, topic=name, mode="column").alias("both"))
+    found: list[dict[str, object]] = []
+
+    def divide(batch: DataFrame, _: int) -> None:
+        batch.persist()
+        bad = batch.filter("both.problem is not null").select("value")
+        bad.write.format("ottla").options(**server, topic=dead).mode("append").save()
+        good = batch.filter("both.problem is null").select("both.value.*")
+        found.extend(row.asDict() for row in good.collect())
+        batch.unpersist()
+
+    query = both.writeStream.foreachBatch(divide).option("checkpointLocation", str(tmp_path)).start()
+    try:
+        query.processAllAvailable()
+        assert found == [{"name": "Ada"}]
+        # A newer schema is registered, and records of it arrive between a bad one and an old one.
+        value = new.serialize(name, {"name": "Bob", "age": 7, "tags": {}})
+        topics.send(name, [(None, b"bad", []), (None, value, []), (None, old.serialize(name, {"name": "Eve"}), [])])
+        query.processAllAvailable()
+    finally:
+        query.stop()
+        client.close()
+    assert found == [{"name": "Ada"}, {"name": "Bob"}, {"name": "Eve"}]
+    assert [record.value for record in topics.read(dead)] == [b"bad"]
+    # A query that starts now has the columns of the latest schema.
+    frame = spark.read.format("ottla").options(**server, subscribe=name).load()
+    column = from_registry("value", registry.url, topic=name, mode="permissive").alias("person")
+    rows = frame.orderBy("offset").select(column).select("person.name", "person.age").collect()
+    assert [tuple(row) for row in rows] == [("Ada", None), (None, None), ("Bob", 7), ("Eve", None)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.serdes.protocol import SerializationError
 from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText, registry_client
+from ottla.serdes.rules.contracts import RuleMode, refuse_rules
 from ottla.serdes.schema_serde import referenced_texts
 from ottla.spark.registry_types import UnsupportedSchema, avro_type, json_type, protobuf_type
 from ottla.spark.registry_values import column_value, fill_message, json_value, message_value, plain_value
@@ -249,6 +250,7 @@ def _writer(settings: tuple[tuple[str, Any], ...], latest: RegisteredSchema, is_
         from ottla.serdes.protobuf import message_class
         from ottla.serdes.wire_format import tagged_value
 
+        refuse_rules(latest.schema, RuleMode.WRITE)
         made = message_class(_client(settings), latest.schema, [0])
 
         def write(topic: str, value: Any) -> bytes:

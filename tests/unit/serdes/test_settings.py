@@ -11,6 +11,7 @@ from ottla.serdes import SerializationError
 from ottla.serdes.avro import AvroDeserializer, AvroSerializer
 from ottla.serdes.protocol import Header
 from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText
+from ottla.serdes.rules.contracts import RuleMode, refuse_rules
 
 GUID = str(uuid.UUID(int=7))
 
@@ -55,6 +56,13 @@ def test_a_registry_without_guids_is_told() -> None:
     writer = AvroSerializer(client=Registry(guid=""), config={"schema.id.serializer": "header"})
     with pytest.raises(SerializationError, match="gives no GUIDs"):
         writer.serialize("t", "x", [])
+
+
+def test_code_that_cannot_carry_out_rules_refuses_them() -> None:
+    rule = {"name": "secret", "type": "ENCRYPT", "mode": "WRITEREAD"}
+    with pytest.raises(ValueError, match="rule secret of type ENCRYPT, which cannot be used here"):
+        refuse_rules(SchemaText("", rule_set={"domainRules": [rule]}), RuleMode.WRITE)
+    refuse_rules(SchemaText("", rule_set={"domainRules": [rule | {"mode": "READ"}]}), RuleMode.WRITE)
 
 
 @pytest.mark.parametrize("config", [{}, {"use.latest.version": True}])

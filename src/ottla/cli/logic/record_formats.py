@@ -190,6 +190,7 @@ def _protobuf_writer(client: Any, schema: str | None, *, is_key: bool) -> Callab
 
     from ottla.serdes.protobuf import message_class
     from ottla.serdes.registry_client import RegistryClientError, SchemaText
+    from ottla.serdes.rules.contracts import RuleMode, refuse_rules
     from ottla.serdes.wire_format import tagged_value
 
     made: dict[str, tuple[int, type]] = {}
@@ -200,6 +201,7 @@ def _protobuf_writer(client: Any, schema: str | None, *, is_key: bool) -> Callab
             if schema is not None:
                 client.register(subject, SchemaText(schema, "PROTOBUF"))
             latest = client.latest(subject, form="serialized")
+            refuse_rules(latest.schema, RuleMode.WRITE)
             made[topic] = (latest.id, message_class(client, latest.schema, [0]))
         return made[topic]
 

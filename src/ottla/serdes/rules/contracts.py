@@ -25,6 +25,7 @@ __all__ = [
     "RuleMode",
     "RulePhase",
     "kept_recursion_limit",
+    "refuse_rules",
     "rules_of",
     "transform_fields",
 ]
@@ -167,6 +168,14 @@ def rules_of(schema: SchemaText | None, phase: RulePhase) -> list[Rule]:
     if not rule_set or (rule_set.get("enableAt") or "ALL") not in ("ALL", "CLIENT"):
         return []
     return [Rule.of(each) for each in rule_set.get(phase) or ()]
+
+
+def refuse_rules(schema: SchemaText, mode: RuleMode) -> None:
+    """For code that cannot carry out rules: a rule that encrypts a field must not be ignored. Raises ValueError."""
+    for phase in (RulePhase.DOMAIN, RulePhase.ENCODING):
+        for rule in rules_of(schema, phase):
+            if rule.applies_to(mode):
+                raise ValueError(f"Its schema has the rule {rule.name} of type {rule.type}, which cannot be used here.")
 
 
 def transform_fields(rule: Rule, call: RuleCall, value: Any, transform: FieldTransform) -> Any:
