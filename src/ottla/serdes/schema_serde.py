@@ -23,7 +23,7 @@ from ottla.serdes.registry_client import (
 from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode, RulePhase
 from ottla.serdes.rules.engine import RuleEngine
 from ottla.serdes.rules.migrations import migrations
-from ottla.serdes.subjects import SubjectStrategy, subject_strategy, topic_name
+from ottla.serdes.subjects import AssociatedNames, SubjectStrategy, associated_name, subject_strategy, topic_name
 from ottla.serdes.wire_format import SchemaTag, header_name, read_tag, tagged_header, tagged_value
 
 __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
@@ -112,7 +112,18 @@ class _RegistryUser(Configurable):
         if self._client is None:
             self._client = registry_client(config)
         self._settings.read(config, is_key=is_key)
+        if self._settings.strategy is associated_name:
+            self._settings.strategy = AssociatedNames(self._asked, config)
         self._rules = RuleEngine(config)
+
+    def _asked(self, path: str) -> Any:
+        """The registry's answer to a path; None if it has none."""
+        try:
+            return self.client.call("GET", path)
+        except RegistryClientError as error:
+            if error.status != 404:
+                raise
+            return None
 
     def _call(
         self, topic: str, subject: str, mode: RuleMode, schema: SchemaText, headers: Sequence[Header], original: Any

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
 
-__all__ = ["SubjectStrategy", "associated_name", "record_name", "subject_strategy", "topic_name", "topic_record_name"]
+__all__ = [
+    "AssociatedNames",
+    "SubjectStrategy",
+    "associated_name",
+    "record_name",
+    "subject_strategy",
+    "topic_name",
+    "topic_record_name",
+]
 
 # Of the topic, whether it is a key, and the full name of the record, which some schemas do not have.
 SubjectStrategy = Callable[[str, bool, str | None], str]
@@ -29,8 +39,49 @@ def topic_record_name(topic: str, is_key: bool, record: str | None) -> str:
 
 
 def associated_name(topic: str, is_key: bool, record: str | None) -> str:
-    """The registry's own association of topic and subject; without one, as `topic_name`."""
+    """The registry's own association of topic and subject; without a registry, as `topic_name`."""
     return topic_name(topic, is_key, record)
+
+
+class AssociatedNames:
+    """`associated_name` with a registry. An association is asked for once; without one, the fallback names the subject.
+
+    `ask` gives the answer of the registry to a path, and None for 404.
+    """
+
+    def __init__(self, ask: Callable[[str], Any], config: Mapping[str, Any]) -> None:
+        self._ask = ask
+        self._namespace = str(config.get("subject.name.strategy.kafka.cluster.id") or "-")
+        fallback = str(config.get("subject.name.strategy.fallback.type") or "TOPIC").upper()
+        if fallback not in _FALLBACKS:
+            names = ", ".join(_FALLBACKS)
+            raise ValueError(f"subject.name.strategy.fallback.type={fallback} is not one of {names}.")
+        self._fallback = _FALLBACKS[fallback]
+        self._known: dict[tuple[str, bool], str | None] = {}
+
+    def __call__(self, topic: str, is_key: bool, record: str | None) -> str:
+        place = (topic, is_key)
+        if place not in self._known:
+            path = f"/associations/resources/{quote(self._namespace, safe='')}/{quote(topic, safe='')}"
+            kind = "key" if is_key else "value"
+            found = self._ask(f"{path}?resourceType=topic&associationType={kind}") or []
+            if len(found) > 1:
+                raise ValueError(f"several subjects are associated with the {kind} of {topic}")
+            self._known[place] = str(found[0]["subject"]) if found else None
+        known = self._known[place]
+        if known is not None:
+            return known
+        if self._fallback is None:
+            raise ValueError(f"no subject is associated with {topic}, and subject.name.strategy.fallback.type is NONE")
+        return self._fallback(topic, is_key, record)
+
+
+_FALLBACKS: dict[str, SubjectStrategy | None] = {
+    "TOPIC": topic_name,
+    "RECORD": record_name,
+    "TOPIC_RECORD": topic_record_name,
+    "NONE": None,
+}
 
 
 _STRATEGIES: dict[str, SubjectStrategy] = {

@@ -34,6 +34,8 @@ def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: b
         raise RegistryError.subject_soft_deleted(subject)
     if is_permanent and live:
         raise RegistryError.subject_not_soft_deleted(subject)
+    if any(each["subject"] == subject for each in state.associations.values()):
+        raise RegistryError(40904, f"One or more associations already exist for subject '{subject}'")
     doomed = everything if is_permanent else live
     _check_unreferenced(state, doomed)
     if not is_permanent:

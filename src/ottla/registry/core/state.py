@@ -28,6 +28,8 @@ class RegistryState:
         self._highest_id: dict[str, int] = {DEFAULT: 0}
         self.configs: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
+        # Namespace and name of a topic, key or value, and subject, to the association.
+        self.associations: dict[tuple[str, str, str, str], dict[str, Any]] = {}
 
     def replay(self, record: Record, timestamp_ms: int = 0) -> None:
         kind, subject, value = record.key.get("keytype"), record.key.get("subject"), record.value
@@ -42,6 +44,8 @@ class RegistryState:
                 for version in self.versions(str(subject), with_deleted=True):
                     if version.deleted:
                         self._remove(version)
+            elif kind == "ASSOC":
+                self._replay_association(record.key, value, timestamp_ms)
             elif kind == "CONTEXT":
                 self._replay_context(str(record.key.get("context", DEFAULT)), value)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -133,6 +137,15 @@ class RegistryState:
             self.modes.pop(subject, None)
         else:
             self.modes[subject] = str(value["mode"])
+
+    def _replay_association(self, key: Any, value: Any, timestamp_ms: int) -> None:
+        names = ("resourceNamespace", "resourceName", "associationType", "subject")
+        place = (str(key[names[0]]), str(key[names[1]]), str(key[names[2]]), str(key[names[3]]))
+        former = self.associations.pop(place, None)
+        if value is not None:
+            created = timestamp_ms if former is None else former["createTs"]
+            found = {name: each for name, each in value.items() if name != "tenant"}
+            self.associations[place] = {"frozen": False, **found, "createTs": created, "updateTs": timestamp_ms}
 
     def _replay_delete_subject(self, subject: str, last: int) -> None:
         for version in self.versions(subject):

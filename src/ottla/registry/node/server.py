@@ -17,6 +17,7 @@ from yarl import URL
 
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.node.answers import CONTENT_TYPE, error_answer
+from ottla.registry.node.association_routes import association_routes
 from ottla.registry.node.compatibility_routes import compatibility_routes
 from ottla.registry.node.context_paths import in_context
 from ottla.registry.node.guard import FORWARDED, FORWARDED_PRINCIPAL, Guard, principal_of
@@ -62,7 +63,14 @@ class RegistryServer:
     async def start(self) -> None:
         """Takes the port. Requests are answered with 503 until the service has started. Raises OSError."""
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
-        for make in (schema_routes, subject_routes, settings_routes, compatibility_routes, key_routes):
+        for make in (
+            schema_routes,
+            subject_routes,
+            settings_routes,
+            compatibility_routes,
+            association_routes,
+            key_routes,
+        ):
             for method, path, handler in make(self._service):
                 guarded = permitted(self._service, path, handler)
                 for each in {path, path.rstrip("/") + "/"}:
