@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.testing import Cluster
-from tests.support.hostile import RESULTS
+from tests.support.hostile import PERCENTILES, RESULTS
 from tests.support.kept_logs import copy_logs
 
 FAULTS_SECONDS = 60.0
@@ -34,7 +34,14 @@ def faults_seed() -> int:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table of the attacks: what each of them has cost an honest client and the node."""
+    """The tables of the attacks: what each of them has cost an honest client and the node."""
+    if PERCENTILES:
+        terminalreporter.section("p99 of honest clients")
+        terminalreporter.write_line(f"{'usual':>9} {'attacked':>12} {'ratio':>6}  attack")
+        for each in PERCENTILES:
+            ratio = each.attacked_ms / each.usual_ms
+            figures = f"{each.usual_ms:6.1f} ms {each.attacked_ms:9.1f} ms {ratio:6.1f}"
+            terminalreporter.write_line(f"{figures}  {each.attack} {each.note}".rstrip())
     if not RESULTS:
         return
     terminalreporter.section("attacks")

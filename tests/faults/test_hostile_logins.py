@@ -98,7 +98,7 @@ def attack_until(node: SaslNode, attack: Callable[[RawClient], None], end: float
 def judge(node: SaslNode, name: str, honest: Honest) -> None:
     status = Path(f"/proc/{node.node.pid}/status").read_text().splitlines()
     peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
-    result = Result(name, honest.longest_seconds, honest.answers, peak)
+    result = Result(name, honest.longest_seconds, 0.0, honest.answers, peak)
     RESULTS.append(result)
     assert honest.longest_seconds < GAP_SECONDS_MAX, result
     assert peak < MEMORY_BYTES_MAX, result

@@ -21,7 +21,7 @@ from tests.support.bystander import Bystander
 from tests.support.raw_client import RawClient
 from tests.support.reference import TURN_MAX, reference_seconds
 
-__all__ = ["RESULTS", "Honest", "Result", "Siege", "create", "measured_turns"]
+__all__ = ["PERCENTILES", "RESULTS", "Honest", "Percentiles", "Result", "Siege", "create", "measured_turns"]
 
 
 class Result(NamedTuple):
@@ -33,8 +33,18 @@ class Result(NamedTuple):
     peak_bytes: int
 
 
+class Percentiles(NamedTuple):
+    """The p99 of an honest client, without and with an attack."""
+
+    attack: str
+    usual_ms: float
+    attacked_ms: float
+    note: str = ""
+
+
 # Printed at the end of the run (conftest.py).
 RESULTS: list[Result] = []
+PERCENTILES: list[Percentiles] = []
 
 
 def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:

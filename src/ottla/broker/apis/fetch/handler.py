@@ -96,22 +96,34 @@ def _find_targets(
 ) -> None:
     """Sorts the entries into those that are read and those that are refused."""
     is_follower = fetch.replica_id >= 0
-    may_read_all = is_follower and context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    if is_follower and not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+        for entry in entries:
+            fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        return
     targets = fetch.targets
-    topic, is_allowed = "", False
+    is_by_name = not is_follower and context.api_version < _TOPIC_ID_VERSION
+    topic: str | None = None
+    is_allowed = is_follower
     for entry in entries:
         partition = entry.partition
         if partition is None or partition.refusal is not None:
+            if is_by_name:
+                # Before the partition is looked up: the time of a refusal must not tell whether the topic exists.
+                if entry.topic != topic:
+                    topic, is_allowed = entry.topic, _may_read(entry.topic, context)
+                if not is_allowed:
+                    fetch.refuse(entry, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                    continue
             resolved = replicas.resolve(entry)
             if isinstance(resolved, ErrorCode):
-                may_read = may_read_all if is_follower else None
-                fetch.refuse(entry, _refusal(entry, resolved, context, replicas, may_read=may_read))
+                is_checked = is_by_name or is_follower
+                fetch.refuse(entry, _refusal(entry, resolved, context, replicas, is_checked=is_checked))
                 continue
             partition = resolved
         if partition.topic != topic:
             # Entries of one topic are mostly neighbours: the authorizer is asked once for each run of them.
             topic = partition.topic
-            is_allowed = may_read_all or (not is_follower and _may_read(topic, context))
+            is_allowed = is_follower or _may_read(topic, context)
         if is_allowed:
             targets.append((entry, partition))
         else:
@@ -131,18 +143,18 @@ def _refusal(
     context: RequestContext,
     replicas: ReplicaManager,
     *,
-    may_read: bool | None,
+    is_checked: bool,
 ) -> ErrorCode:
     """The error for a partition that is not here. Only principals that may read the topic learn whether it exists.
 
-    `may_read` is None for a consumer, whose right depends on the topic.
+    `is_checked` is false for a consumer that names the topic by its id: only an id that exists has a name to ask about.
     """
     name = replicas.topic_name(entry.topic_id) if context.api_version >= _TOPIC_ID_VERSION else entry.topic
-    if may_read is None:
-        may_read = name is None or context.allows(Operation.READ, ResourceType.TOPIC, name)
-    if not may_read:
+    if name is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if not is_checked and not context.allows(Operation.READ, ResourceType.TOPIC, name):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    return ErrorCode.UNKNOWN_TOPIC_ID if name is None else error
+    return error
 
 
 def _giant_fetch() -> type[GiantFetch]:

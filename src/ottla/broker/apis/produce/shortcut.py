@@ -79,7 +79,9 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
     if transactional_id_size > _COMPACT_BYTE_MAX or topics != _ONE_ELEMENT or (acks != 1 and acks != ACKS_ALL):
         return None
     topic_start = position = position + _BEGINNING.size
-    if context.api_version >= TOPIC_ID_VERSION:
+    is_by_id = context.api_version >= TOPIC_ID_VERSION
+    is_open = type(context.connection.authorizer) is AllowAll
+    if is_by_id:
         position += _TOPIC_ID_SIZE
         if position > len(frame):
             return None
@@ -89,7 +91,11 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
         if length > _COMPACT_BYTE_MAX:
             return None
         position += length
-        hosted = broker.replicas.by_name.get(str(frame[topic_start + 1 : position], "utf-8", "replace"))
+        name = str(frame[topic_start + 1 : position], "utf-8", "replace")
+        # Before the topic is looked up: the time of a refusal must not tell whether the topic exists.
+        if not is_open and not context.allows_cached(Operation.WRITE, ResourceType.TOPIC, name):
+            return None
+        hosted = broker.replicas.by_name.get(name)
     if hosted is None or hosted.name in INTERNAL_TOPICS:
         return None
     count = frame[position]
@@ -105,12 +111,14 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
     # The tagged fields of the topic and of the request, and nothing after them.
     if len(frame) != position + 2 or frame[position] or frame[position + 1]:
         return None
-    if type(context.connection.authorizer) is not AllowAll:
-        transactional_id = None
-        if transactional_id_size:
-            transactional_id = frame[transactional_id_start + 1 : transactional_id_start + transactional_id_size]
-        if not _is_allowed(hosted.name, transactional_id, context):
+    if not is_open:
+        if is_by_id and not context.allows_cached(Operation.WRITE, ResourceType.TOPIC, hosted.name):
             return None
+        if transactional_id_size:
+            used = frame[transactional_id_start + 1 : transactional_id_start + transactional_id_size]
+            transactional_id = str(used, "utf-8", "replace")
+            if not context.allows_cached(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+                return None
     if not _may_be_written(batches, broker, is_transactional=transactional_id_size > 0):
         return None
     return acks, timeout_ms, hosted, answer_head, batches
@@ -183,15 +191,6 @@ def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Parti
         return -1
     batches.append((index, partition, frame[position:end]))
     return end + 1
-
-
-def _is_allowed(topic: str, transactional_id: memoryview | None, context: RequestContext) -> bool:
-    if not context.allows_cached(Operation.WRITE, ResourceType.TOPIC, topic):
-        return False
-    if transactional_id is None:
-        return True
-    name = str(transactional_id, "utf-8", "replace")
-    return context.allows_cached(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name)
 
 
 def _may_be_written(batches: list[Batch], broker: Broker, *, is_transactional: bool) -> bool:

@@ -175,17 +175,17 @@ class RepeatedCommits:
     __slots__ = ("_commits", "get")
 
     def __init__(self) -> None:
-        self._commits: dict[tuple[int, bytes], RepeatedCommit] = {}
+        self._commits: dict[tuple[int, bytes, str], RepeatedCommit] = {}
         self.get = self._commits.get
 
     def __len__(self) -> int:
         return len(self._commits)
 
     def remember(
-        self, seen: tuple[int, bytes], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
+        self, seen: tuple[int, bytes, str], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
     ) -> RepeatedCommit | None:
         """None if the shortcut does not apply; the usual way then finds the error, if there is one."""
-        version, _ = seen
+        version = seen[0]
         (wanted,) = request.topics
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             topic = topics.by_id.get(wanted.topic_id)
