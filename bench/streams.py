@@ -65,10 +65,10 @@ SETTINGS = {
     "num.stream.threads": "1",
     "auto.offset.reset": "earliest",
     "replication.factor": "1",
+    "default.dsl.store": "in_memory",
 }
 JAVA_SETTINGS = {
     "statestore.cache.max.bytes": str(64 << 20),
-    "dsl.store.suppliers.class": "org.apache.kafka.streams.state.BuiltInDslStoreSuppliers$InMemoryDslStoreSuppliers",
     "producer.batch.size": str(256 << 10),
     "main.consumer.max.poll.records": "10000",
     "main.consumer.max.partition.fetch.bytes": str(4 << 20),
@@ -181,12 +181,13 @@ TOPICS = {
 
 def contestant(who: str, topology: str, bootstrap: str, package: Path, place: Path, **more: str) -> Contestant:
     """An application of either kind. `place` is the directory of its state."""
-    settings = {"application.id": who, "bootstrap.servers": bootstrap, **SETTINGS, **more}
+    settings = {"application.id": who, "bootstrap.servers": bootstrap, "state.dir": str(place / "state")}
+    settings |= {**SETTINGS, **more}
     if who == OURS:
         command = [sys.executable, "-m", "bench.streams_run", topology, json.dumps(settings)]
         return Contestant(command, place, {"PYTHONPATH": f"{package.parent}{os.pathsep}{os.getcwd()}"})
     classes = compiled([Path(__file__).parent / "java" / "BenchedStreams.java"], jar_set=jars.STREAMS)
-    settings |= {**JAVA_SETTINGS, "state.dir": str(place / "state")}
+    settings |= JAVA_SETTINGS
     command = [java_command(), *JVM_OPTIONS, "-cp", f"{classes}:{jars.class_path(jars.STREAMS)}", "BenchedStreams"]
     return Contestant([*command, topology, *(f"{key}={value}" for key, value in settings.items())], place)
 

@@ -24,31 +24,12 @@ def session_step(plan: SessionAggregate, processor: Any, store: Any) -> Step | N
     return SessionStep(plan, processor, store)
 
 
-class _Emissions:
-    """What a batch forwards."""
-
-    def __init__(self) -> None:
-        self.keys: list[Any] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.values: list[Any] = []
-        self.order: list[int] = []
-
-    def add(self, key: Any, at: Place, value: Any, position: int) -> None:
-        self.keys.append(key)
-        self.ends.append(at[0])
-        self.starts.append(at[1])
-        self.values.append(value)
-        self.order.append(position)
-
-    def rows(self, *, is_ordered: bool) -> Rows:
-        return Rows(
-            WindowedColumn(self.keys, self.starts, self.ends),
-            Column(self.values),
-            Numbers(list(self.ends)),
-            None,
-            self.order if is_ordered else None,
-        )
+def _rows(emitted: list[tuple[Any, int, int, Any, int]], *, is_ordered: bool) -> Rows:
+    """Rows of (key, end, start, value, position)."""
+    if not emitted:
+        return Rows(WindowedColumn([], [], []), Column([]), Numbers([]))
+    keys, ends, starts, values, order = map(list, zip(*emitted, strict=True))
+    return Rows(WindowedColumn(keys, starts, ends), Column(values), Numbers(ends), None, order if is_ordered else None)
 
 
 class SessionStep:
@@ -60,7 +41,8 @@ class SessionStep:
 
     def run(self, rows: Rows) -> Rows:
         rows = without_nulls(rows, self._processor, "null key", values=False)
-        plan, store, fold, out = self._plan, self._store, self._folding, _Emissions()
+        plan, store, fold = self._plan, self._store, self._folding
+        out: list[tuple[Any, int, int, Any, int]] = []
         gap, grace = plan.windows.gap_ms, plan.windows.grace_ms
         retention = store.specification.retention_ms
         observed, expired_at, late = self._processor.observed, store.observed - retention, 0
@@ -78,13 +60,18 @@ class SessionStep:
             if mine is None:
                 found = store.raw_sessions(place).items()
                 mine = sessions[place] = {at: fold.read(content) for at, content in found}
-            earliest, latest, start, end = max(time - gap, expired_at + 1), time + gap, time, time
-            aggregate, merged = initializer(), []
-            for at in sorted(mine) if len(mine) > 1 else mine:
-                if at[0] >= earliest and at[1] <= latest:
-                    merged.append(at)
-                    aggregate = merger(key, aggregate, mine[at])
-                    start, end = min(start, at[1]), max(end, at[0])
+            start = end = time
+            earliest = time - gap if time - gap > expired_at else expired_at + 1
+            merged = [at for at in mine if at[0] >= earliest and at[1] <= time + gap]
+            if len(merged) > 1:
+                merged.sort()
+            aggregate = initializer()
+            for at in merged:
+                aggregate = merger(key, aggregate, mine[at])
+                if at[1] < start:
+                    start = at[1]
+                if at[0] > end:
+                    end = at[0]
             if end < observed - grace - gap:
                 late += 1
                 continue
@@ -93,8 +80,9 @@ class SessionStep:
                     del mine[at]
                     changes.pop((place, at), None)
                     changes[place, at] = (None, time)
-                    expired_at = max(expired_at, at[0] - retention)
-                    out.add(key, at, None, position)
+                    if at[0] - retention > expired_at:
+                        expired_at = at[0] - retention
+                    out.append((key, *at, None, position))
             new = aggregator(key, value, aggregate)
             at = (end, start)
             kept = new if type(new) is plain else fold.copied(new)
@@ -104,11 +92,12 @@ class SessionStep:
                 mine[at] = kept
             changes.pop((place, at), None)
             changes[place, at] = (kept, time)
-            expired_at = max(expired_at, end - retention)
-            out.add(key, at, new, position)
+            if end - retention > expired_at:
+                expired_at = end - retention
+            out.append((key, end, start, new, position))
         self._processor.observed = observed
         if late:
             self._processor.context.drop("expired session", late)
         contents = fold.encoded([change[0] for change in changes.values()])
         store.raw_put_many(list(changes), contents, [change[1] for change in changes.values()])
-        return out.rows(is_ordered=rows.order is not None)
+        return _rows(out, is_ordered=rows.order is not None)

@@ -35,7 +35,7 @@ class SessionStore(Store):
     def put(self, session: Windowed, aggregate: Any) -> None:
         key, window = self._encode_key(session.key), session.window
         content = self._encode(aggregate)
-        self._write(key, content, window)
+        self._write(key, content, window.end, window.start)
         self._log(key + _SUFFIX.pack(window.end, window.start), content)
 
     def remove(self, session: Windowed) -> None:
@@ -95,13 +95,13 @@ class SessionStore(Store):
         """Writes sessions of a batch, by key and (end, start); None removes a session."""
         keys = []
         for (key, (end, start)), content in zip(places, contents, strict=True):
-            self._write(key, content, Window(start, end))
+            self._write(key, content, end, start)
             keys.append(key + _SUFFIX.pack(end, start))
         self._log_many(keys, contents, timestamps)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
         end, start = _SUFFIX.unpack(key[-16:])
-        self._write(key[:-16], value, Window(start, end))
+        self._write(key[:-16], value, end, start)
 
     def _table_key(self, key: bytes) -> bytes:
         return key[-16:] + key[:-16]
@@ -118,27 +118,33 @@ class SessionStore(Store):
         limit = self._observed - self.specification.retention_ms
         return limit if self._kept_from is None else min(limit, self._kept_from - 1)
 
-    def _write(self, key: bytes, content: bytes | None, window: Window) -> None:
-        self._observed = max(self._observed, window.end)
-        self._expire()
-        if window.end <= self._observed - self.specification.retention_ms:
+    def _write(self, key: bytes, content: bytes | None, end: int, start: int) -> None:
+        if end > self._observed:
+            self._observed = end
+            self._expire()
+        elif end <= self._observed - self.specification.retention_ms:
             return
-        place = (window.end, window.start)
-        sessions = self._sessions.get(key, {})
+        place = (end, start)
+        sessions = self._sessions.get(key)
         if content is None:
-            if sessions.pop(place, None) is not None:
-                del self._ends[bisect_left(self._ends, (window.end, window.start, key))]
+            if sessions is not None and sessions.pop(place, None) is not None:
+                del self._ends[bisect_left(self._ends, (end, start, key))]
                 if not sessions:
                     del self._sessions[key]
             return
+        if sessions is None:
+            sessions = self._sessions[key] = {}
         if place not in sessions:
-            insort(self._ends, (window.end, window.start, key))
-        self._sessions.setdefault(key, sessions)[place] = content
+            insort(self._ends, (end, start, key))
+        sessions[place] = content
 
     def _expire(self) -> None:
-        limit = self._limit()
-        while self._ends and self._ends[0][0] <= limit:
-            end, start, key = self._ends.pop(0)
+        limit, expired = self._limit(), 0
+        for end, start, key in self._ends:
+            if end > limit:
+                break
+            expired += 1
             del self._sessions[key][(end, start)]
             if not self._sessions[key]:
                 del self._sessions[key]
+        del self._ends[:expired]

@@ -75,7 +75,6 @@ class WindowStore(Store):
 
     def raw_range(self, key: bytes, first: int, last: int) -> list[tuple[int, Any]]:
         """As `fetch_range`, with contents as they are stored."""
-        self._expire()
         index = self._by_key if self._by_key is not None else self._indexed()
         starts = index.get(key)
         if starts is None:
@@ -170,9 +169,10 @@ class WindowStore(Store):
         return limit if self._kept_from is None else min(limit, self._kept_from - 1)
 
     def _write(self, key: bytes, content: Any, start: int) -> None:
-        self._observed = max(self._observed, start)
-        self._expire()
-        if start <= self._observed - self._retention:
+        if start > self._observed:
+            self._observed = start
+            self._expire()
+        elif start <= self._observed - self._retention:
             return
         segment = self._segments.get(start)
         if content is None:
@@ -192,9 +192,9 @@ class WindowStore(Store):
             segment[key] = content
 
     def _expire(self) -> None:
-        limit = self._limit()
-        if not self._starts or self._starts[0] > limit:
+        if not self._starts or self._starts[0] > self._observed - self._retention:
             return
+        limit = self._limit()
         end = bisect_right(self._starts, limit)
         for start in self._starts[:end]:
             for key in self._segments.pop(start):
@@ -265,7 +265,13 @@ class TimestampedWindowStore(WindowStore):
     ) -> None:
         """Writes rows of a batch, by key and start; None deletes a row."""
         pack, keys = _SUFFIX.pack, []
+        segment: dict[bytes, Any] | None = None
+        segment_start = NO_TIMESTAMP
         for (key, start), content, timestamp in zip(places, contents, timestamps, strict=True):
-            self._write(key, None if content is None else (content, timestamp), start)
+            if segment is not None and start == segment_start and content is not None and self._by_key is None:
+                segment[key] = (content, timestamp)
+            else:
+                self._write(key, None if content is None else (content, timestamp), start)
+                segment, segment_start = self._segments.get(start), start
             keys.append(key + pack(start, 0))
         self._log_many(keys, contents, timestamps)
