@@ -9,6 +9,7 @@ from ottla.streams import (
     BufferConfig,
     Consumed,
     EmitStrategy,
+    FixedKeyProcessor,
     GlobalKTable,
     Grouped,
     Joined,
@@ -131,6 +132,24 @@ class Counting(Processor):
         self.context.forward(record.with_value(f"{java_text(record.value)}#{count}"))
 
 
+class CountingValues(FixedKeyProcessor):
+    def __init__(self, store: str) -> None:
+        self._name = store
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self._store = context.get_state_store(self._name)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        count = (self._store.get(record.key) or 0) + 1
+        self._store.put(record.key, count)
+        self.context.forward(record.with_value(f"{java_text(record.value)}#{count}"))
+        if count % 2 == 0:
+            self.context.forward(record.with_value(str(count)).with_timestamp(record.timestamp + 1))
+
+
 class CaseBuilder:
     def __init__(self) -> None:
         self.builder = StreamsBuilder()
@@ -168,6 +187,8 @@ class CaseBuilder:
         return self.builder.global_table(step["topic"], Consumed.with_(TEXT, TEXT))
 
     def op_add_store(self, step: Step, _: Any) -> Any:
+        if "entries" in step:
+            return self.builder.add_state_store(Stores.lru_map(step["store"], step["entries"], TEXT, Serdes.long()))
         return self.builder.add_state_store(Stores.key_value(step["store"], TEXT, Serdes.long()))
 
     # Streams.
@@ -231,6 +252,9 @@ class CaseBuilder:
 
     def op_process(self, step: Step, stream: KStream) -> KStream:
         return stream.process(lambda: Counting(step), step["store"])
+
+    def op_process_values(self, step: Step, stream: KStream) -> KStream:
+        return stream.process_values(lambda: CountingValues(step["store"]), step["store"])
 
     def op_text(self, step: Step, stream: KStream) -> KStream:
         return stream.map(lambda key, value: (text_of(key), None if value is None else str(value)))
@@ -299,6 +323,8 @@ class CaseBuilder:
             return stream.count(store)
         if kind == "CogroupedKStream":
             return stream.aggregate(str, store)
+        if kind == "WindowedCogroupedKStream":
+            return stream.aggregate(str, lambda _, a, b: f"({java_text(a)}{java_text(b)})", store)
         if kind == "KGroupedTable":
             if operation == "reduce":
                 return stream.reduce(append, remove, store)
@@ -325,11 +351,21 @@ class CaseBuilder:
             "map_values": lambda: table.map_values(lambda value: f"<{value}>", store),
             "group_by": lambda: table.group_by(lambda _, v: (first(str(v)), str(v)), Grouped.with_(TEXT, TEXT)),
             "to_stream": table.to_stream,
-            "suppress_closed": lambda: table.suppress(Suppressed.until_window_closes(BufferConfig.unbounded())),
+            "suppress_closed": lambda: table.suppress(
+                Suppressed.until_window_closes(
+                    BufferConfig.max_records(step["records"]).shut_down_when_full()
+                    if "records" in step
+                    else BufferConfig.unbounded()
+                )
+            ),
             "suppress_time": lambda: table.suppress(
                 Suppressed.until_time_limit(
                     step["size"],
-                    BufferConfig.max_records(step["records"]) if "records" in step else BufferConfig.unbounded(),
+                    BufferConfig.max_records(step["records"])
+                    if "records" in step
+                    else BufferConfig.max_bytes(step["bytes"])
+                    if "bytes" in step
+                    else BufferConfig.unbounded(),
                 )
             ),
             "join": lambda: table.join(other, joined, materialized=store),

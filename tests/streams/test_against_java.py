@@ -16,7 +16,7 @@ from tests.streams.oracle.java import StreamsOracle, reason
 
 pytestmark = pytest.mark.java
 
-SEEDS = 3
+SEEDS = 2
 
 
 @pytest.fixture(scope="module")

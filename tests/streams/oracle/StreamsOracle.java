@@ -28,7 +28,10 @@ import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.kstream.*;
 import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyProcessorContext;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.state.KeyValueStore;
@@ -195,8 +198,9 @@ public class StreamsOracle {
             case "global_table":
                 return builder.globalTable(step.get("topic").asText(), consumed);
             case "add_store":
-                return builder.addStateStore(Stores.keyValueStoreBuilder(
-                    Stores.inMemoryKeyValueStore(step.get("store").asText()), TEXT, Serdes.Long()));
+                return builder.addStateStore(Stores.keyValueStoreBuilder(step.has("entries")
+                    ? Stores.lruMap(step.get("store").asText(), step.get("entries").asInt())
+                    : Stores.inMemoryKeyValueStore(step.get("store").asText()), TEXT, Serdes.Long()));
             default:
                 return null;
         }
@@ -256,6 +260,8 @@ public class StreamsOracle {
                 return in.groupByKey(Grouped.with(TEXT, TEXT));
             case "process":
                 return in.process(() -> new Counting(step), step.get("store").asText());
+            case "process_values":
+                return in.processValues(() -> new CountingValues(step.get("store").asText()), step.get("store").asText());
             case "text":
                 return ((KStream<Object, Object>) (KStream) in).map((k, v) -> KeyValue.pair(
                     k == null ? null : k instanceof Windowed
@@ -307,6 +313,35 @@ public class StreamsOracle {
         }
     }
 
+    private static class CountingValues extends ContextualFixedKeyProcessor<String, String, String> {
+        private final String name;
+        private KeyValueStore<String, Long> store;
+
+        CountingValues(final String name) {
+            this.name = name;
+        }
+
+        @Override
+        public void init(final FixedKeyProcessorContext<String, String> context) {
+            super.init(context);
+            store = context.getStateStore(name);
+        }
+
+        @Override
+        public void process(final FixedKeyRecord<String, String> record) {
+            if (record.key() == null) {
+                return;
+            }
+            final Long before = store.get(record.key());
+            final long count = before == null ? 1 : before + 1;
+            store.put(record.key(), count);
+            context().forward(record.withValue(record.value() + "#" + count));
+            if (count % 2 == 0) {
+                context().forward(record.withValue(Long.toString(count)).withTimestamp(record.timestamp() + 1));
+            }
+        }
+    }
+
     private Object join(final String operation, final JsonNode step, final KStream<String, String> in, final Object other) {
         final ValueJoiner<String, String, String> joiner = (a, b) -> a + "+" + b;
         if (other instanceof GlobalKTable) {
@@ -342,19 +377,30 @@ public class StreamsOracle {
         final boolean closes = step.path("emit").asText().equals("close");
         switch (operation) {
             case "time": {
-                final TimeWindows windows = TimeWindows.ofSizeAndGrace(ms(step, "size"), ms(step, "grace"));
-                final TimeWindowedKStream stream = ((KGroupedStream) in).windowedBy(
-                    step.has("advance") ? windows.advanceBy(ms(step, "advance")) : windows);
+                final TimeWindows size = TimeWindows.ofSizeAndGrace(ms(step, "size"), ms(step, "grace"));
+                final TimeWindows windows = step.has("advance") ? size.advanceBy(ms(step, "advance")) : size;
+                if (in instanceof CogroupedKStream) {
+                    return ((CogroupedKStream) in).windowedBy(windows);
+                }
+                final TimeWindowedKStream stream = ((KGroupedStream) in).windowedBy(windows);
                 return closes ? stream.emitStrategy(EmitStrategy.onWindowClose()) : stream;
             }
             case "sliding": {
-                final TimeWindowedKStream stream = ((KGroupedStream) in).windowedBy(
-                    SlidingWindows.ofTimeDifferenceAndGrace(ms(step, "size"), ms(step, "grace")));
+                final SlidingWindows windows =
+                    SlidingWindows.ofTimeDifferenceAndGrace(ms(step, "size"), ms(step, "grace"));
+                if (in instanceof CogroupedKStream) {
+                    return ((CogroupedKStream) in).windowedBy(windows);
+                }
+                final TimeWindowedKStream stream = ((KGroupedStream) in).windowedBy(windows);
                 return closes ? stream.emitStrategy(EmitStrategy.onWindowClose()) : stream;
             }
             case "session": {
-                final SessionWindowedKStream stream = ((KGroupedStream) in).windowedBy(
-                    SessionWindows.ofInactivityGapAndGrace(ms(step, "size"), ms(step, "grace")));
+                final SessionWindows windows =
+                    SessionWindows.ofInactivityGapAndGrace(ms(step, "size"), ms(step, "grace"));
+                if (in instanceof CogroupedKStream) {
+                    return ((CogroupedKStream) in).windowedBy(windows);
+                }
+                final SessionWindowedKStream stream = ((KGroupedStream) in).windowedBy(windows);
                 return closes ? stream.emitStrategy(EmitStrategy.onWindowClose()) : stream;
             }
             case "cogroup": {
@@ -382,6 +428,12 @@ public class StreamsOracle {
         final boolean isGiven = step.has("store") || step.has("retention");
         if (in instanceof CogroupedKStream) {
             return ((CogroupedKStream) in).aggregate(empty, store);
+        }
+        if (in instanceof TimeWindowedCogroupedKStream) {
+            return ((TimeWindowedCogroupedKStream) in).aggregate(empty, store);
+        }
+        if (in instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream) in).aggregate(empty, merge, store);
         }
         if (in instanceof KGroupedStream) {
             final KGroupedStream stream = (KGroupedStream) in;
@@ -426,10 +478,13 @@ public class StreamsOracle {
             case "to_stream":
                 return in.toStream();
             case "suppress_closed":
-                return in.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
+                return in.suppress(Suppressed.untilWindowCloses(step.has("records")
+                    ? Suppressed.BufferConfig.maxRecords(step.get("records").asLong()).shutDownWhenFull()
+                    : Suppressed.BufferConfig.unbounded()));
             case "suppress_time":
                 return in.suppress(Suppressed.untilTimeLimit(ms(step, "size"), step.has("records")
                     ? Suppressed.BufferConfig.maxRecords(step.get("records").asLong())
+                    : step.has("bytes") ? Suppressed.BufferConfig.maxBytes(step.get("bytes").asLong())
                     : Suppressed.BufferConfig.unbounded()));
             case "join":
                 return store == null ? in.join(other, joiner) : in.join(other, joiner, store);

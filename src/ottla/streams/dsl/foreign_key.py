@@ -85,7 +85,14 @@ class _Join:
         topic = self.name("-subscription-registration", f"{_FK}SUBSCRIPTION-REGISTRATION-") + "-topic"
         send = stateless(
             self.name("-subscription-registration-processor", f"{_FK}SUBSCRIPTION-REGISTRATION-"),
-            functools.partial(SubscriptionSend, with_key(extractor), self._serdes, topic, is_left=self._is_left),
+            functools.partial(
+                SubscriptionSend,
+                with_key(extractor),
+                self._serdes,
+                topic,
+                is_left=self._is_left,
+                uses_versions=left.node.has_versions,
+            ),
         )
         graph.add(left.node, send)
         serde = SubscriptionSerde(left.key_serde)
@@ -117,7 +124,7 @@ class _Join:
         graph.add(receive, answer)
         changed = stateful(
             self.name("-foreign-join-subscription", _PROCESSOR),
-            functools.partial(ForeignTableJoin, store, self._serdes),
+            functools.partial(ForeignTableJoin, store, self._serdes, uses_versions=right.node.has_versions),
             stores=[store],
         )
         graph.add(right.node, changed)

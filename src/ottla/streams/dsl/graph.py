@@ -45,6 +45,13 @@ class GraphNode:
         self.priority = -1
         self._write = write
 
+    @property
+    def has_versions(self) -> bool:
+        """True if changes of this table tell whether they are the latest; operators without a store pass that on."""
+        if self.is_versioned is not None or not self.parents:
+            return bool(self.is_versioned)
+        return all(parent.has_versions for parent in self.parents)
+
     def write(self, topology: Topology) -> None:
         if self._write is not None:
             self._write(topology, [parent.name for parent in self.parents])

@@ -111,7 +111,8 @@ class KTable(Handle):
 
         grouped = grouped or Grouped()
         name = self.graph.name(grouped.name, "KTABLE-SELECT-")
-        node = stateless(name, functools.partial(TableRepartitionMap, mapper))
+        uses_versions = self.node.has_versions
+        node = stateless(name, functools.partial(TableRepartitionMap, mapper, uses_versions=uses_versions))
         self.graph.add(self.node, node)
         self.plan.send_old_values(force=True)
         return KGroupedTable(self.graph, node, name, self.sources, grouped)
@@ -190,6 +191,7 @@ class KTable(Handle):
 
     def _derive(self, name: str, plan: Any, materialized: Materialized | None, value_serde: Serde | None) -> KTable:
         key_serde, specification, is_versioned = self.key_serde, None, None
+        plan.uses_versions = self.node.has_versions
         if materialized is not None:
             key_serde = materialized.key_serde or self.key_serde
             is_versioned = materialized.is_versioned

@@ -136,6 +136,7 @@ def join_tables(
     kind = kinds.get((is_left, is_right), (JoinKind.OUTER, JoinKind.OUTER))
     this = TableJoinSide(left.plan, right.plan, joiner, kind[0], is_left=True)
     other = TableJoinSide(right.plan, left.plan, joiner, kind[1], is_left=False)
+    this.uses_versions, other.uses_versions = left.node.has_versions, right.node.has_versions
     names = (
         graph.name(named, "KTABLE-JOINTHIS-", "-join-this"),
         graph.name(named, "KTABLE-JOINOTHER-", "-join-other"),

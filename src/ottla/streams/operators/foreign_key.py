@@ -107,12 +107,20 @@ class _Serdes(NamedTuple):
 
 
 class SubscriptionSend(Processor):
-    def __init__(self, extractor: Callable[[Any, Any], Any], serdes: _Serdes, topic: str, *, is_left: bool) -> None:
+    def __init__(
+        self,
+        extractor: Callable[[Any, Any], Any],
+        serdes: _Serdes,
+        topic: str,
+        *,
+        is_left: bool,
+        uses_versions: bool = False,
+    ) -> None:
         self._extractor = extractor
         self._serdes = serdes
         self._topic = topic
         self._is_left = is_left
-        self.uses_versions = False
+        self._uses_versions = uses_versions
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
@@ -121,6 +129,9 @@ class SubscriptionSend(Processor):
 
     def process(self, record: Record) -> None:
         change = record.value
+        if self._uses_versions and not change.is_latest:
+            self.context.drop("out-of-order update of a versioned table")
+            return
         old = None if change.old is None else self._extractor(record.key, change.old)
         new = None if change.new is None else self._extractor(record.key, change.new)
         if self._is_left:
@@ -222,9 +233,16 @@ class SubscriptionJoin(Processor):
 class ForeignTableJoin(_SubscriptionStoreProcessor):
     """Sends the change of a right row to all of its subscribers."""
 
+    def __init__(self, store: str, serdes: _Serdes, *, uses_versions: bool = False) -> None:
+        super().__init__(store, serdes)
+        self._uses_versions = uses_versions
+
     def process(self, record: Record) -> None:
         if record.key is None:
             self.context.drop("null key")
+            return
+        if self._uses_versions and not record.value.is_latest:
+            self.context.drop("out-of-order update of a versioned table")
             return
         foreign = self._foreign_serde.serialize(self._name, record.key)
         for _, content, _ in self._store.subscribers(foreign):

@@ -90,6 +90,15 @@ class VersionedStore(MappedStore):
         times, values = ([], []) if before is None else ([*before[0]], [*before[1]])
         index = bisect_left(times, timestamp)
         if index < len(times) and times[index] == timestamp:
+            is_last = index == len(times) - 1
+            if content is None and is_last and values[index] is not None and (index == 0 or values[index - 1] is None):
+                # Kafka Streams knows the end of a version by the next one or by a deletion at another time.
+                del times[index], values[index]
+                if times:
+                    self._map.put(key, (times, values))
+                else:
+                    self._map.delete(key)
+                return True
             values[index] = content
         else:
             times.insert(index, timestamp)
