@@ -95,9 +95,12 @@ class SessionStep:
             if end - retention > expired_at:
                 expired_at = end - retention
             out.append((key, end, start, new, position))
+        self._finish(observed, late, changes)
+        return _rows(out, is_ordered=rows.order is not None)
+
+    def _finish(self, observed: int, late: int, changes: dict[tuple[bytes, Place], tuple[Any, int]]) -> None:
         self._processor.observed = observed
         if late:
             self._processor.context.drop("expired session", late)
-        contents = fold.encoded([change[0] for change in changes.values()])
-        store.raw_put_many(list(changes), contents, [change[1] for change in changes.values()])
-        return _rows(out, is_ordered=rows.order is not None)
+        contents = self._folding.encoded([change[0] for change in changes.values()])
+        self._store.raw_put_many(list(changes), contents, [change[1] for change in changes.values()])
