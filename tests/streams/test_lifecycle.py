@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from ottla.streams import (
     Topology,
     UncaughtExceptionResponse,
 )
+from ottla.streams.runtime.metrics import METRICS
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -180,6 +182,46 @@ def test_an_instance_that_stays_in_its_group_has_its_tasks_again(live: Live, nam
     live.write(f"{name}-in", [("k", "a")])
     eventually(lambda: values(live, f"{name}-out") == ["A"])
     assert second.close()
+
+
+def test_metrics_have_kafka_streams_names(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=2)
+    settings = {
+        "application.id": name,
+        "bootstrap.servers": live.bootstrap,
+        "state.dir": live.state_directory,
+        "commit.interval.ms": 20,
+        "processing.exception.handler": LogAndContinueProcessingExceptionHandler,
+    }
+    application = Application(mapping(name, Fragile(1)), settings, runs_on="threads", metrics_port=0)
+    application.start()
+    application.wait_running(60)
+    live.write(f"{name}-in", [("k", "good"), ("k", "bad"), ("j", "good")])
+    eventually(lambda: figures(application).get("process-total") == 3)
+    eventually(lambda: figures(application, "stream-task-metrics").get("records-lag") == 0)
+    found = figures(application)
+    assert found["commit-total"] >= 1
+    assert found["task-created-total"] == 2
+    assert found["commit-latency-avg"] > 0
+    assert figures(application, "stream-metrics")["alive-stream-threads"] == 1
+    assert figures(application, "stream-task-metrics")["dropped-records-total"] == 1
+    with urllib.request.urlopen(f"http://127.0.0.1:{application.metrics_port}/metrics") as answer:
+        text = answer.read().decode()
+    assert f'kafka_streams_stream_thread_metrics_process_total{{thread_id="{name}-StreamThread-1"}} 3' in text
+    assert f'kafka_streams_stream_metrics_state{{client_id="{name}",state="RUNNING"}} 1' in text
+    told = {(metric.group, metric.name) for metric in application.metrics()}
+    assert told == set(METRICS)
+    assert application.close()
+
+
+def figures(application: Application, group: str = "stream-thread-metrics") -> dict[str, Any]:
+    """The sum of a metric over all of its tags; text as it is."""
+    found: dict[str, Any] = {}
+    for metric in application.metrics():
+        if metric.group == group:
+            before = found.get(metric.name)
+            found[metric.name] = metric.value if before is None else before + metric.value
+    return found
 
 
 def test_dead_letters_arrive_exactly_once(live: Live, name: str) -> None:

@@ -14,6 +14,8 @@ from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import ControlServer, error_of_report
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
+from ottla.streams.runtime.metrics import MetricHistory, StreamsMetric, exposition
+from ottla.streams.runtime.metrics_server import MetricsServer
 from ottla.streams.runtime.prepare import Prepared, prepare, remove_surplus_members
 from ottla.streams.runtime.queries import KeyQueryMetadata, Queries, StoreUnavailableError, StreamsMetadata
 from ottla.streams.runtime.query_server import QueryServer
@@ -61,7 +63,8 @@ class Application:
     """Runs a topology until it is closed.
 
     `runs_on="spark"` makes every worker a task of one Spark job, on the session of this process or a new one; `master`
-    is Spark's. `runs_on="threads"` needs no Spark: workers are threads of this process.
+    is Spark's. `runs_on="threads"` needs no Spark: workers are threads of this process. With a `metrics_port`, where 0
+    takes a free one, Prometheus finds the metrics there, at /metrics.
     """
 
     def __init__(
@@ -72,6 +75,8 @@ class Application:
         runs_on: str = "spark",
         master: str | None = None,
         control_host: str = "127.0.0.1",
+        metrics_port: int | None = None,
+        metrics_host: str = "127.0.0.1",
     ) -> None:
         if runs_on not in ("spark", "threads"):
             raise StreamsError(f"runs_on={runs_on!r} is not spark or threads.")
@@ -94,6 +99,10 @@ class Application:
         self._instance: Instance | None = None
         self._handler: UncaughtExceptionHandler = lambda _: UncaughtExceptionResponse.SHUTDOWN_CLIENT
         self._asks_shutdown = False
+        self._history = MetricHistory()
+        self._metrics_address = (metrics_host, metrics_port)
+        self._metrics_server: MetricsServer | None = None
+        self._failed_workers = 0
         self._is_paused = False
 
     @property
@@ -130,6 +139,9 @@ class Application:
     def start(self) -> None:
         if self._state is not State.CREATED:
             raise StreamsError(f"The application is {self._state.value}; an application starts once.")
+        host, port = self._metrics_address
+        if port is not None:
+            self._metrics_server = MetricsServer(self.metrics_text, host, port)
         self._set_state(State.REBALANCING)
         self._thread = threading.Thread(target=self._run, name=f"streams-{self.config.application_id}", daemon=True)
         self._thread.start()
@@ -168,6 +180,22 @@ class Application:
         if self._queries is None or self._state in _ENDED:
             raise StoreUnavailableError(f"The application is {self._state.value}; stores can be read while it runs.")
         return self._queries
+
+    # Metrics.
+
+    def metrics(self) -> list[StreamsMetric]:
+        """All metrics under Kafka Streams' names, from the last reports of the workers."""
+        with self._changed:
+            return self._history.metrics(self.config.client.client_id, self._state.value, self._failed_workers)
+
+    def metrics_text(self) -> str:
+        """The metrics in the text format of Prometheus."""
+        return exposition(self.metrics())
+
+    @property
+    def metrics_port(self) -> int | None:
+        """Where Prometheus finds the metrics, after `start`."""
+        return None if self._metrics_server is None else self._metrics_server.port
 
     def wait_running(self, timeout: float | None = None) -> None:
         """Waits until all workers process records. Raises StreamsError if the application ends instead."""
@@ -255,6 +283,8 @@ class Application:
                 self._control.close()
             if self._instance is not None:
                 self._instance.close()
+            if self._metrics_server is not None:
+                self._metrics_server.close()
             self._set_state(State.NOT_RUNNING if self._failure is None else State.ERROR)
 
     def _identities(self) -> list[WorkerIdentity]:
@@ -312,6 +342,7 @@ class Application:
             return self._on_failure(report)
         with self._changed:
             self._reports[report["worker"]] = report
+            self._history.add(report)
             all_run = len(self._reports) == self.config.workers and all(
                 one["state"] == "running" for one in self._reports.values()
             )
@@ -323,6 +354,7 @@ class Application:
 
     def _on_failure(self, report: dict[str, Any]) -> str:
         """The order for a worker that failed."""
+        self._failed_workers += 1
         error = error_of_report(report)
         response = UncaughtExceptionResponse.SHUTDOWN_CLIENT
         if not isinstance(error, ShutdownRequestedError):

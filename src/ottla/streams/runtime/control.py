@@ -17,11 +17,11 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.streams.errors import StreamsError
 
-__all__ = ["Control", "ControlAddress", "ControlServer", "error_of_report"]
+__all__ = ["Control", "ControlAddress", "ControlServer", "WorkerControl", "error_of_report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,21 @@ class ControlServer:
             finally:
                 with self._lock:
                     self._connections.discard(connection)
+
+
+class WorkerControl(Protocol):
+    """What a worker hears from its application, and how it reports."""
+
+    @property
+    def is_stopped(self) -> bool: ...
+
+    @property
+    def is_paused(self) -> bool: ...
+
+    @property
+    def leaves_group(self) -> bool: ...
+
+    def report(self, content: dict[str, Any]) -> None: ...
 
 
 class Control:

@@ -40,7 +40,7 @@ def run_worker(
                 worker = Worker(prepared.topology, config, prepared.plan, identity, states)
                 door = QueryDoor(worker, _own_host(address.host), address.token)
                 try:
-                    worker.statistics["queries"] = await door.open()
+                    worker.facts["queries"] = await door.open()
                     return await worker.run(control)
                 except Exception as error:  # noqa: BLE001
                     if not await control.is_to_begin_again(identity.number, error):

@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from ottla.client.admin.groups import Groups
 from ottla.client.admin.offsets import Offsets
@@ -30,10 +30,12 @@ from ottla.model.ids import TopicPartition
 from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.control import WorkerControl
 from ottla.streams.runtime.departed import end_transactions_of_departed
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
+from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
 from ottla.streams.runtime.query_door import QueriedStore
@@ -44,28 +46,14 @@ from ottla.streams.runtime.writer import RecordWriter
 from ottla.streams.state.specification import StoreKind
 from ottla.streams.topology.topology import Topology
 
-__all__ = ["Worker", "WorkerControl"]
+__all__ = ["Worker"]
 
 _log = logging.getLogger(__name__)
 
 # An assignment in which tasks wait for their old workers is asked for again after this time.
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
-
-
-class WorkerControl(Protocol):
-    """What a worker hears from its application, and how it reports."""
-
-    @property
-    def is_stopped(self) -> bool: ...
-
-    @property
-    def is_paused(self) -> bool: ...
-
-    @property
-    def leaves_group(self) -> bool: ...
-
-    def report(self, content: dict[str, Any]) -> None: ...
+_REPORT_SECONDS = 0.5
 
 
 class _NotMember(Exception):
@@ -107,21 +95,17 @@ class Worker(RebalanceListener):
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
         self._told: tuple[Any, ...] = ()
-        self.statistics: dict[str, Any] = {
-            "worker": identity.number,
-            "records": 0,
-            "commits": 0,
-            "restored": 0,
-            "tasks": [],
-            "state": "starting",
-        }
+        self._report_due = 0.0
+        self.measures = WorkerMeasures()
+        # Repeated in every report.
+        self.facts: dict[str, Any] = {}
+        self._producer: Producer | None = None
+        self._consumer: Consumer | None = None
 
     async def run(self, control: WorkerControl) -> dict[str, Any]:
         """Works until it is stopped, or until another worker has its identity."""
         self._cluster = Cluster(self._config.client)
         self._tell_restore = RestoreReporter(self._identity.number, control.report)
-        self._producer: Producer | None = None
-        self._consumer: Consumer | None = None
         report, is_fenced = control.report, False
         try:
             await self._open()
@@ -138,7 +122,7 @@ class Worker(RebalanceListener):
             self._report(report, "fenced")
         finally:
             await self._close(leaves_group=control.leaves_group and not is_fenced)
-        return dict(self.statistics)
+        return self.statistics
 
     # Start and end.
 
@@ -315,7 +299,8 @@ class Worker(RebalanceListener):
                 self._consumer.seek(place, offset)
                 if not self._is_paused:
                     self._consumer.resume(place)
-        self.statistics["restored"] = self._opener.restored
+        self.measures.tasks_created += len(opened)
+        self.measures.restored = self._opener.restored
 
     # Interactive queries.
 
@@ -361,6 +346,7 @@ class Worker(RebalanceListener):
                 raise
             _log.warning("%s begins again from its last commit: %s", self._identity.instance_id, error)
             self._must_begin_again = True
+            self.measures.restarts += 1
             await asyncio.sleep(_RETRY_SECONDS)
 
     async def _begin_again(self) -> None:
@@ -387,7 +373,9 @@ class Worker(RebalanceListener):
         if self._is_open:
             wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
+        begun = loop.time()
         batches = await self._consumer.raw_batches(wait_ms)
+        self.measures.on_poll(loop.time() - begun, len(batches))
         if self._must_begin_again:
             raise _NotMember("the worker was removed from its group")
         self._take_opened()
@@ -396,17 +384,16 @@ class Worker(RebalanceListener):
             self._consumer.enforce_rebalance()
         await self._sources.look_when_due()
         was_clean, self._is_clean = self._is_clean, False
+        now_ms, begun = _now_ms(), loop.time()
         self._tasks.feed(batches, self._consumer.position, self._writer)
-        now_ms = _now_ms()
         if not self._is_paused or batches:
-            self.statistics["records"] += self._tasks.run(now_ms, self._writer)
+            self.measures.on_process(self._tasks.run(now_ms, self._writer), begun, loop.time())
         if not self._writer.is_empty or self._tasks.has_progress:
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)
             is_full = self._local.is_full and not self._local.is_writing
             if loop.time() >= self._due or self._tasks.commit_requested or is_full:
                 await self._commit()
-                self._told = ()
         else:
             self._is_clean = was_clean
         self._local.advance()
@@ -426,6 +413,7 @@ class Worker(RebalanceListener):
             return
         assert self._producer is not None
         assert self._consumer is not None
+        begun = asyncio.get_running_loop().time()
         self._tasks.flush(self._writer)
         await self._writer.send_all(_now_ms())
         is_exactly_once = self._config.is_exactly_once
@@ -456,7 +444,7 @@ class Worker(RebalanceListener):
         self._is_clean = True
         self._trouble_since = None
         self._after_commit({place: commit.offset for place, commit in commits.items()})
-        self.statistics["commits"] += 1
+        self.measures.on_commit(asyncio.get_running_loop().time() - begun)
         await self._purge({place: commit.offset for place, commit in commits.items()})
 
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
@@ -479,15 +467,21 @@ class Worker(RebalanceListener):
     def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
         """Tells when all assigned tasks run, and when a rebalance has taken some."""
         state = "running" if self._is_assigned and not self._opening else "rebalancing"
-        if self._told != (state, len(self._tasks), self._assignor.note):
+        is_due = asyncio.get_running_loop().time() >= self._report_due
+        if is_due or self._told != (state, len(self._tasks), self._assignor.note):
             self._report(report, state)
 
     def _report(self, report: Callable[[dict[str, Any]], None], state: str) -> None:
         self._told = (state, len(self._tasks), self._assignor.note)
-        self.statistics["state"] = state
-        self.statistics["tasks"] = [active.task_id for active in self._tasks]
-        self.statistics["hosts"] = {task: list(hosts) for task, hosts in self._assignor.note.hosts.items()}
-        report(dict(self.statistics))
+        self._report_due = asyncio.get_running_loop().time() + _REPORT_SECONDS
+        report(self.statistics)
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """What reports tell."""
+        lag_of = self._consumer.lag if self._consumer is not None and self._is_assigned else None
+        state, note = self._told[0] if self._told else "starting", self._assignor.note
+        return self.facts | figures_of(self._identity.number, state, self.measures, self._tasks, note, lag_of)
 
 
 def _now_ms() -> int:
