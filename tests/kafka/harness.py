@@ -100,7 +100,7 @@ def read_groups() -> dict[str, list[str]]:
 
 def read_baseline() -> Baseline:
     tests: Baseline = defaultdict(set)
-    for file in ("requests.txt", "tools.txt", "transactions.txt", "clusters.txt", "security.txt"):
+    for file in ("requests.txt", "tools.txt", "transactions.txt", "clusters.txt", "security.txt", "secured.txt"):
         for line in read_list(HERE / "baseline" / file):
             name, test = line.split(" ", 1)
             tests[name].add(test)
