@@ -24,6 +24,9 @@ from tests.support.java import PROGRAMS, ToolServer
 from tests.support.secured import Certificates, SecuredNode
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+# The login modules of mechanisms.
+LOGINS = {"PLAIN": PLAIN, "SCRAM-SHA-256": SCRAM, "SCRAM-SHA-512": SCRAM}
 PASSWORD = "changeit"
 
 
@@ -49,7 +52,8 @@ def node(
     settings = {
         **certificates.server_settings(),
         "listener.name.strict.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "listener.name.login.plain.sasl.jaas.config": f'{PLAIN} required user_bob="bob-secret";',
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS;User:CN=alice;User:bob",
         "auto.create.topics.enable": "false",
@@ -57,9 +61,10 @@ def node(
     listeners = {"STRICT": "SSL", "LOGIN": "SASL_SSL"}
     with SecuredNode(tmp_path_factory.mktemp("node"), listeners, settings) as running:
         words = ["--alter", "--entity-type", "users", "--entity-name", "bob", "--add-config"]
-        words += ["SCRAM-SHA-512=[password=bob-secret]"]
-        done = java.run("ConfigCommand", "--bootstrap-server", running.node.bootstrap, *words)
-        assert done.status == 0, done.stdout + done.stderr
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            credential = f"{mechanism}=[password=bob-secret]"
+            done = java.run("ConfigCommand", "--bootstrap-server", running.node.bootstrap, *words, credential)
+            assert done.status == 0, done.stdout + done.stderr
         yield running
 
 
@@ -74,25 +79,25 @@ def properties(certificates: Certificates, kind: str) -> dict[str, str]:
             "ssl.keystore.password": PASSWORD,
             "ssl.key.password": PASSWORD,
         }
-    if kind == "LOGIN":
+    if kind in LOGINS:
         return {
             "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": f'{SCRAM} required username="bob" password="bob-secret";',
+            "sasl.mechanism": kind,
+            "sasl.jaas.config": f'{LOGINS[kind]} required username="bob" password="bob-secret";',
             **certificates.client_properties(with_key=False),
         }
     versions = {"TLSv1.2": {"ssl.enabled.protocols": "TLSv1.2"}}.get(kind, {})
     return {"security.protocol": "SSL", **certificates.client_properties(), **versions}
 
 
-@pytest.mark.parametrize("kind", ["PEM", "TLSv1.2", "PKCS12", "LOGIN"])
+@pytest.mark.parametrize("kind", ["PEM", "TLSv1.2", "PKCS12", *LOGINS])
 def test_tools_write_and_read(
     java: ToolServer, node: SecuredNode, certificates: Certificates, tmp_path: Path, kind: str
 ) -> None:
     given = properties(certificates, kind)
     file = tmp_path / "client.properties"
     file.write_text("".join(f"{name}={text}\n" for name, text in given.items()))
-    listener = "LOGIN" if kind == "LOGIN" else "STRICT"
+    listener = "LOGIN" if kind in LOGINS else "STRICT"
     topic = f"topic-{kind}"
 
     def run(tool: str, *words: str, stdin: str = "", config: str = "--command-config") -> str:
