@@ -172,6 +172,7 @@ class ChangeRights(Workload):
         rule = _entry("guest", ResourceType.TOPIC, GUARDED.topic, operation, permission)
         right.begin_change()
         is_added = rule not in self._rules
+        change = self._begin(lambda image: (rule in image.acls.ids) == is_added)
         if is_added:
             self._rules.add(rule)
             await _until_accepted(self, CreateAclsRequest(creations=[_creation(rule)]))
@@ -180,23 +181,23 @@ class ChangeRights(Workload):
             await _until_accepted(self, DeleteAclsRequest(filters=[_filter(rule)]))
         allow, deny = (rule._replace(permission_type=each) for each in (Permission.ALLOW, Permission.DENY))
         right.is_given = allow in self._rules and deny not in self._rules
-        right.known_since = self._first_offset(lambda image: (rule in image.acls.ids) == is_added)
+        right.known_since = change()
         self.client.kernel.counts[f"{operation.name} {'given' if right.is_given else 'taken'}"] += 1
 
     async def _change_credential(self) -> None:
         self.credential.begin_change()
-        is_added = not self.credential.is_given
+        is_added, key = not self.credential.is_given, (SCRAM_USER, SCRAM_SHA_256)
+        change = self._begin(lambda image: (key in image.scram) == is_added)
         if is_added:
-            change = ScramCredentialUpsertion(
+            upsertion = ScramCredentialUpsertion(
                 name=SCRAM_USER, mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"password"
             )
-            await _until_accepted(self, AlterUserScramCredentialsRequest(upsertions=[change]))
+            await _until_accepted(self, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
         else:
             deletion = ScramCredentialDeletion(name=SCRAM_USER, mechanism=SCRAM_SHA_256)
             await _until_accepted(self, AlterUserScramCredentialsRequest(deletions=[deletion]))
         self.credential.is_given = is_added
-        key = (SCRAM_USER, SCRAM_SHA_256)
-        self.credential.known_since = self._first_offset(lambda image: (key in image.scram) == is_added)
+        self.credential.known_since = change()
 
     async def _check_credential(self) -> None:
         endpoint = self.random.choice(self.stage.cluster.endpoints)
@@ -212,11 +213,25 @@ class ChangeRights(Workload):
         if is_there is not self.credential.is_given:
             self.history.report_violation(CURRENT, f"{endpoint.host} has a credential: {is_there}, which is outdated")
 
-    def _first_offset(self, has_change: Callable[[MetadataImage], bool]) -> int | None:
-        """The images of all nodes at this offset have the change: they are states of one log."""
-        nodes = self.stage.cluster.nodes.values()
-        images = [node.broker.metadata.image for node in nodes if node.broker is not None]
-        return min((image.offset for image in images if has_change(image)), default=None)
+    def _begin(self, has_change: Callable[[MetadataImage], bool]) -> Callable[[], int | None]:
+        """Call it before a change, and the result after it: the offset of an image that has the change, or None.
+
+        All images from that offset on have it: they are states of one log. An older image may look as if it had the
+        change, because it lacks the change before. So the newest image of the beginning must not have it, and only
+        images behind that one count.
+        """
+        newest = max(self._images(), key=lambda image: image.offset, default=None)
+
+        def first_offset() -> int | None:
+            if newest is None or has_change(newest):
+                return None
+            later = [image.offset for image in self._images() if image.offset > newest.offset and has_change(image)]
+            return min(later, default=None)
+
+        return first_offset
+
+    def _images(self) -> list[MetadataImage]:
+        return [node.broker.metadata.image for node in self.stage.cluster.nodes.values() if node.broker is not None]
 
 
 class Guest(Workload):
