@@ -139,8 +139,11 @@ class TaskAssignor:
         self._notes: dict[str, AssignmentNote] = {}
         # What the leader said last.
         self.note = AssignmentNote()
+        # True while the group forms a new generation: commits with the old one may be refused.
+        self.is_joining = False
 
     def subscription_data(self, _topics: Sequence[str]) -> bytes:
+        self.is_joining = True
         return MemberNote(
             process_id=self._identity.process_id,
             transactional_id=self._identity.transactional_id,
@@ -152,6 +155,7 @@ class TaskAssignor:
 
     def on_assignment(self, _partitions: Sequence[TopicPartition], data: bytes, _generation: int) -> None:
         self.note = AssignmentNote.decode(data)
+        self.is_joining = False
 
     def assignment_data(self, member_id: str) -> bytes:
         """After `assign`: what goes to a member beside its partitions."""

@@ -370,7 +370,7 @@ class Worker(RebalanceListener):
         assert self._consumer is not None
         loop = asyncio.get_running_loop()
         wait_ms = self._config.poll_ms
-        if self._is_open:
+        if self._is_open and not self._assignor.is_joining:
             wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
         begun = loop.time()
@@ -392,7 +392,9 @@ class Worker(RebalanceListener):
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)
             is_full = self._local.is_full and not self._local.is_writing
-            if loop.time() >= self._due or self._tasks.commit_requested or is_full:
+            is_due = loop.time() >= self._due or self._tasks.commit_requested or is_full
+            # The group refuses the old generation while it forms the next one; the transaction stays open until then.
+            if is_due and not self._assignor.is_joining:
                 await self._commit()
         else:
             self._is_clean = was_clean
