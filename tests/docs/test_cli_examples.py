@@ -35,6 +35,7 @@ NOT_RUN = {
     "ottla quorum remove-controller": "it changes the quorum: tests/integration/test_quorum_changes.py does it",
     "ottla delegation-tokens": "it needs a login: tests/integration has nodes with one",
     "ottla transactions abort": "it needs a hanging transaction: tests/java/test_cli_as_kafka.py makes one",
+    "ottla certificates": "it needs a cluster of ottla up --secure: tests/integration/test_secure_up.py has one",
     "ottla keys re-encrypt": "docs/security.md runs it",
     "ottla keys list --file": "it is a file of the system",
     "ottla keys create orders --file": "it is a file of the system",
