@@ -32,7 +32,9 @@ class Live:
         self._directory.cleanup()
 
     def create(self, *names: str, partitions: int = 3) -> None:
-        new = [NewTopic(name=name, partitions=partitions) for name in names]
+        # Records of tests have timestamps of 1970, which the retention of a broker would remove.
+        kept = {"retention.ms": "-1"}
+        new = [NewTopic(name=name, partitions=partitions, configs=kept) for name in names]
         self.admin.call(lambda admin: admin.topics.create(new))
 
     def write(self, topic: str, rows: Iterable[Row], *, timestamp_ms: int | None = None) -> None:

@@ -211,3 +211,52 @@ def test_the_record_cache_forwards_at_commits_and_a_listener_hears_restores(
     assert [event for event, *_ in heard if event != "batch"] == ["start", "end"]
     assert heard[0][:3] == ("start", "counts", 0)
     assert heard[-1] == ("end", "counts", sum(count for event, *_, count in heard if event == "batch"))
+
+
+def counting(name: str, store: str, *, also: str = "") -> Any:
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+    stream.count(Materialized.as_(store)).to_stream().map_values(str).to(f"{name}-out", Produced.with_(TEXT, TEXT))
+    if also:
+        stream.count(Materialized.as_(also))
+    return builder.build()
+
+
+def test_a_change_of_the_topology_that_loses_state_is_explained(live: Live, name: str, tmp_path: Path) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    live.write(f"{name}-in", [("k", "x")])
+    application = start(live, counting(name, "one"), name, tmp_path)
+    eventually(lambda: total(live, f"{name}-out") == 1)
+    assert application.close()
+    with pytest.raises(StreamsError, match=rf"stores would start empty: two.*{name}-one-changelog.*topology\.change"):
+        start(live, counting(name, "two"), name, tmp_path)
+    # More stores are no loss; and what was meant can be said.
+    for topology, properties in (
+        (counting(name, "one", also="more"), {}),
+        (counting(name, "two"), {"topology.change": "accept"}),
+    ):
+        application = start(live, topology, name, tmp_path, **properties)
+        assert application.close()
+
+
+def test_a_new_version_processes_the_input_again_beside_the_old_one(live: Live, name: str, tmp_path: Path) -> None:
+    """Both run with their own ids, state and offsets; the old one is not disturbed."""
+    live.create(f"{name}-in", f"{name}-out", f"{name}-v2-out", partitions=1)
+    live.write(f"{name}-in", [("k", "x")] * 3)
+    old = start(live, counting(name, "counts"), name, tmp_path)
+    eventually(lambda: total(live, f"{name}-out") == 3)
+    builder = StreamsBuilder()
+    stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+    texts = stream.reduce(lambda before, after: before + after, Materialized.as_("texts").with_value_serde(TEXT))
+    texts.to_stream().to(f"{name}-v2-out", Produced.with_(TEXT, TEXT))
+    new = start(live, builder.build(), f"{name}-v2", tmp_path)
+    live.write(f"{name}-in", [("k", "x")])
+    eventually(lambda: total(live, f"{name}-v2-out") == 4)
+    eventually(lambda: total(live, f"{name}-out") == 4)
+    assert new.close()
+    assert old.close()
+    # The topics of the new version begin with the id of the old one: they are not taken for its own.
+    again = start(live, counting(name, "counts"), name, tmp_path)
+    assert again.close()
+    assert [value for _, value in live.read(f"{name}-v2-out")] == ["x", "xx", "xxx", "xxxx"]
+    assert_exact(live, f"{name}-out", {"k": 4})

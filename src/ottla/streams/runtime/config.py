@@ -61,6 +61,10 @@ class ApplicationConfig:
     cache_bytes: int
     # application.server, host:port: where interactive queries are answered; empty: only in this process.
     server: str
+    # Copies of the state of every task in other instances.
+    standbys: int
+    # True if stores may start empty after a change of the topology.
+    accepts_change: bool
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> ApplicationConfig:
@@ -107,6 +111,8 @@ class ApplicationConfig:
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
             instance_name=consumer.group_instance_id or "",
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
+            accepts_change=_change(str(properties.get("topology.change", "refuse"))),
+            standbys=_number(properties, "num.standby.replicas", 0),
             server=_server(str(properties.get("application.server") or "")),
             cache_bytes=_number(properties, "statestore.cache.max.bytes", 0),
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
@@ -123,6 +129,12 @@ def _number(properties: Mapping[str, Any], key: str, default: int, *, least: int
     if value < least:
         raise StreamsError(f"{key}={value} is less than {least}.")
     return value
+
+
+def _change(text: str) -> bool:
+    if text not in ("refuse", "accept"):
+        raise StreamsError(f"topology.change={text!r} is not refuse or accept.")
+    return text == "accept"
 
 
 def _server(text: str) -> str:

@@ -64,6 +64,7 @@ class LocalStates:
         # Where the changelogs of all stores stand, those in memory included.
         self.positions: dict[TopicPartition, int] = {}
         self._due = 0.0
+        self._followed_due = 0.0
         self._cleanup_s = cleanup_delay_ms / 1000
         self._cleanup_due = time.monotonic() + self._cleanup_s
 
@@ -162,6 +163,16 @@ class LocalStates:
             for local in self._tasks.values():
                 if not local.state.is_writing:
                     self._begin(local)
+
+    def on_followed(self, task_ids: Collection[str], now: float) -> None:
+        """Standby copies have followed their changelogs; what these have is committed."""
+        if now >= self._followed_due:
+            self._followed_due = now + _INTERVAL_S
+            for task_id in task_ids:
+                local = self._tasks.get(task_id)
+                if local is not None and not local.state.is_writing:
+                    self._begin(local)
+        self.advance()
 
     def advance(self) -> None:
         """Writes a slice of a local commit that is under way."""

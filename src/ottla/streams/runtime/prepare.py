@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 from ottla.client.admin import AdminClient
@@ -10,9 +11,12 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.streams.errors import StreamsError, TopologyError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.plan import PlannedTopic, TaskPlan, plan_tasks
+from ottla.streams.runtime.upgrade import find_change
 from ottla.streams.topology.topology import SourceNode, Topology
 
 __all__ = ["Prepared", "prepare", "remove_surplus_members"]
+
+_log = logging.getLogger(__name__)
 
 
 class Prepared(NamedTuple):
@@ -35,8 +39,23 @@ async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
             topic_configs=config.topic_configs,
             additional_retention_ms=config.additional_retention_ms,
         )
+        await _check_change(admin, plan, config, partitions)
         await _create_topics(admin, plan, config, partitions)
         return Prepared(topology, plan, (await admin.cluster.describe()).cluster_id, await _topic_ids(admin, plan))
+
+
+async def _check_change(
+    admin: AdminClient, plan: TaskPlan, config: ApplicationConfig, existing: dict[str, int]
+) -> None:
+    """Raises StreamsError if stores would start empty because the topology has changed."""
+    application_id = config.application_id
+    groups = [one.group_id for one in await admin.groups.find()]
+    others = [one for one in groups if one != application_id]
+    change = find_change(application_id, [topic.name for topic in plan.topics], existing, others)
+    if change.loses_state and not config.accepts_change:
+        raise StreamsError(change.explain())
+    if change.unused:
+        _log.warning("%s", change.explain())
 
 
 async def _topic_ids(admin: AdminClient, plan: TaskPlan) -> dict[str, str]:

@@ -39,8 +39,10 @@ from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
 from ottla.streams.runtime.query_door import QueriedStore
+from ottla.streams.runtime.query_source import find_store
 from ottla.streams.runtime.restore_listener import RestoreReporter
 from ottla.streams.runtime.sources import SourceWatch
+from ottla.streams.runtime.standby import Standbys
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
 from ottla.streams.runtime.writer import RecordWriter
 from ottla.streams.state.specification import StoreKind
@@ -75,7 +77,7 @@ class Worker(RebalanceListener):
         self._identity = identity
         self._planned = {place: task for task in plan.tasks for place in task_places(task)}
         self._local = local
-        self._assignor = TaskAssignor(plan, identity, held=local.held, host=config.server)
+        self._assignor = TaskAssignor(plan, identity, standbys=config.standbys, held=local.held, host=config.server)
         self._tasks = TaskTable()
         # Tasks that are being opened.
         self._opening: dict[str, PlannedTask] = {}
@@ -95,6 +97,8 @@ class Worker(RebalanceListener):
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
         self._told: tuple[Any, ...] = ()
+        # What reports tell about standby copies.
+        self._copies: Callable[[], dict[str, Any]] = dict
         self._report_due = 0.0
         self.measures = WorkerMeasures()
         # Repeated in every report.
@@ -105,6 +109,8 @@ class Worker(RebalanceListener):
     async def run(self, control: WorkerControl) -> dict[str, Any]:
         """Works until it is stopped, or until another worker has its identity."""
         self._cluster = Cluster(self._config.client)
+        self._standbys = Standbys(self._topology, self._config.tasks, self._plan, self._cluster, self._local)
+        self._copies = self._standbys.statistics
         self._tell_restore = RestoreReporter(self._identity.number, control.report)
         report, is_fenced = control.report, False
         try:
@@ -187,6 +193,7 @@ class Worker(RebalanceListener):
         self._is_closing = True
         await self._stop_opening()
         self._tasks.remove([active.task_id for active in self._tasks])
+        await self._standbys.close()
         self._local.close_all(is_committed=self._is_clean)
         if self._consumer is not None:
             await self._consumer.close()
@@ -225,6 +232,8 @@ class Worker(RebalanceListener):
             # Not read before the task is open; the position is set then.
             self._consumer.pause(place)
             self._consumer.seek(place, 0)
+        # A copy becomes the state of its task.
+        await self._standbys.follow(note.standby)
         added = {task.task_id: task for place in partitions if (task := self._planned.get(place)) is not None}
         await self._start_opening({**self._opening, **added})
 
@@ -269,6 +278,8 @@ class Worker(RebalanceListener):
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+        # Tasks that were opened, and did not begin to work.
+        self._local.close([task_id for task_id in self._opening if task_id not in self._tasks], is_committed=False)
         self._opening = {}
 
     async def _open_tasks(self, planned: list[PlannedTask]) -> list[ActiveTask]:
@@ -304,17 +315,11 @@ class Worker(RebalanceListener):
 
     # Interactive queries.
 
-    def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:  # noqa: ARG002
+    def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:
         """A store of this worker, or why there is none."""
-        if name in self._globals.stores:
-            return QueriedStore(store=self._globals.stores[name], is_active=True, position={})
-        for active in self._tasks:
-            if active.planned.partition == partition and name in active.task.stores:
-                position = self._tasks.positions(active)
-                return QueriedStore(store=active.task.stores[name], is_active=True, position=position)
-        if any(name in task.changelogs and task.partition == partition for task in self._opening.values()):
-            return "it is being restored; ask again"
-        return "its task does not run here any more; ask again"
+        found = find_store(name, partition, self._globals.stores, self._tasks, self._opening.values())
+        copy = self._standbys.find_store(name, partition) if is_stale_allowed and isinstance(found, str) else None
+        return copy or found
 
     # The loop.
 
@@ -470,11 +475,11 @@ class Worker(RebalanceListener):
         """Tells when all assigned tasks run, and when a rebalance has taken some."""
         state = "running" if self._is_assigned and not self._opening else "rebalancing"
         is_due = asyncio.get_running_loop().time() >= self._report_due
-        if is_due or self._told != (state, len(self._tasks), self._assignor.note):
+        if is_due or self._told != (state, len(self._tasks), self._copies().get("standbys"), self._assignor.note):
             self._report(report, state)
 
     def _report(self, report: Callable[[dict[str, Any]], None], state: str) -> None:
-        self._told = (state, len(self._tasks), self._assignor.note)
+        self._told = (state, len(self._tasks), self._copies().get("standbys"), self._assignor.note)
         self._report_due = asyncio.get_running_loop().time() + _REPORT_SECONDS
         report(self.statistics)
 
@@ -483,7 +488,11 @@ class Worker(RebalanceListener):
         """What reports tell."""
         lag_of = self._consumer.lag if self._consumer is not None and self._is_assigned else None
         state, note = self._told[0] if self._told else "starting", self._assignor.note
-        return self.facts | figures_of(self._identity.number, state, self.measures, self._tasks, note, lag_of)
+        return (
+            self.facts
+            | self._copies()
+            | figures_of(self._identity.number, state, self.measures, self._tasks, note, lag_of)
+        )
 
 
 def _now_ms() -> int:

@@ -62,6 +62,8 @@ class Store:
 
     # How rows of the table are made from records of the changelog, if they are made one from one.
     row_form: RowForm | None = None
+    # The largest time that the store has seen; only stores with a retention have it.
+    _observed: int
 
     def __init__(
         self, specification: StoreSpecification, owner: StoreOwner, topic: str, key_serde: Serde, value_serde: Serde
@@ -127,11 +129,12 @@ class Store:
 
     def attach(self, table: Table, observed: int) -> None:
         """Continues from a table. Called once, before the store is used."""
-        if hasattr(self, "_observed"):
-            self._observed = observed
         for key, content in table.scan():
             value, timestamp = unpack_dated(content)
             self.restore(self._changelog_key(key), value, timestamp)
+        # After the rows: some may be kept although their retention is over.
+        if hasattr(self, "_observed"):
+            self._observed = max(self._observed, observed)
         self._journal = {}
 
     def take_changes(self) -> StoreChanges:

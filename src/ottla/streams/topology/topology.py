@@ -230,6 +230,12 @@ class Topology:
 
         return describe(self)
 
+    def to_svg(self) -> str:
+        """A picture of the topology, as a text of SVG."""
+        from ottla.streams.topology.picture import topology_svg
+
+        return topology_svg(self)
+
     def check(self, partitions: Mapping[str, int] | None = None) -> None:
         """Raises TopologyError if a node is unreachable, or if co-partitioned topics differ in their partitions."""
         if not any(isinstance(node, SourceNode) for node in self.nodes.values()):
