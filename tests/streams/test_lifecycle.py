@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from examples.streams import balances
+from ottla.client.blocking import BlockingProducer
 from ottla.streams import (
     Application,
     Consumed,
@@ -222,6 +224,18 @@ def figures(application: Application, group: str = "stream-thread-metrics") -> d
             before = found.get(metric.name)
             found[metric.name] = metric.value if before is None else before + metric.value
     return found
+
+
+def test_the_example_answers_for_balances(live: Live, name: str) -> None:
+    live.create(f"{name}-in", partitions=2)
+    application = started(live, balances.build(f"{name}-in"), name, num_stream_threads=2)
+    with BlockingProducer({"bootstrap.servers": live.bootstrap}) as producer:
+        for account, amount in (("a", 5), ("b", 7), ("c", 1), ("a", -2)):
+            producer.send(f"{name}-in", amount.to_bytes(4, "big", signed=True), account.encode())
+        producer.flush()
+    eventually(lambda: live.lag(name) == 0)
+    assert [balances.balance_of(application, account) for account in "abcd"] == [3, 7, 1, 0]
+    assert application.close()
 
 
 def test_dead_letters_arrive_exactly_once(live: Live, name: str) -> None:
