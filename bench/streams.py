@@ -73,6 +73,8 @@ JAVA_SETTINGS = {
     "main.consumer.max.poll.records": "10000",
     "main.consumer.max.partition.fetch.bytes": str(4 << 20),
     "buffered.records.per.partition": "10000",
+    # A closed application leaves its group, so that the next start does not wait for its session to end.
+    "internal.leave.group.on.close": "true",
     # The application that is not measured is frozen.
     "session.timeout.ms": "300000",
     "producer.transaction.timeout.ms": "300000",
