@@ -23,7 +23,8 @@ from ottla.streams import (
     StreamsBuilder,
     StreamsError,
 )
-from ottla.streams.runtime import local_states
+from ottla.streams.disk import task_state
+from ottla.streams.runtime import local_states, restore
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import assert_exact, expected, lines, total
@@ -260,3 +261,30 @@ def test_a_new_version_processes_the_input_again_beside_the_old_one(live: Live, 
     assert again.close()
     assert [value for _, value in live.read(f"{name}-v2-out")] == ["x", "xx", "xxx", "xxxx"]
     assert_exact(live, f"{name}-out", {"k": 4})
+
+
+def test_a_long_changelog_is_loaded_in_sorted_parts(
+    live: Live, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same rows as record by record: the last value of each key, without those that were deleted."""
+    monkeypatch.setattr(restore, "_LOAD_RECORDS", 100)
+    monkeypatch.setattr(restore, "_LOAD_BYTES", 2_000)
+    monkeypatch.setattr(task_state, "_LOAD_ROWS", 50)
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).to_table(
+        Materialized.as_("rows").with_key_serde(TEXT).with_value_serde(TEXT)
+    )
+    live.create(f"{name}-in", partitions=1)
+    expected_rows: dict[str, str | None] = {}
+    for turn in range(4):
+        rows = [(f"k{number * 7 % 300}", None if number % 5 == turn else f"{turn}-{number}") for number in range(300)]
+        expected_rows |= dict(rows)
+        live.write(f"{name}-in", rows)
+        application = start(live, builder.build(), name, tmp_path / "one")
+        eventually(lambda: live.lag(name) == 0)
+        assert application.close()
+    application = start(live, builder.build(), name, tmp_path / "two")
+    assert restored(application) > 300
+    wanted = sorted((key, value) for key, value in expected_rows.items() if value is not None)
+    assert [(key, row.value) for key, row in application.store("rows").all()] == wanted
+    assert application.close()

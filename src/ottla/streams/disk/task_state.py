@@ -15,7 +15,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ __all__ = ["Checkpoint", "LmdbTable", "TaskState", "is_available"]
 
 _FORMAT = 1
 _SLICE_ROWS = 8192
+_LOAD_ROWS = 65_536
 # Addresses, not memory: a table may grow to this size before the map has to.
 _FIRST_MAP_BYTES = 1 << 36
 _TABLES_MAX = 256
@@ -173,18 +174,22 @@ class TaskState:
 
     def load(
         self, name: str, rows: Iterable[tuple[bytes, bytes]], deleted: list[bytes], checkpoint: Checkpoint
-    ) -> None:
+    ) -> Iterator[None]:
         """Writes many rows, in the order of their stored keys, with their checkpoint: a part of a restore."""
         database = self._tables[name].database
         is_new = not self._tables[name].count()
+        left = iter(rows)
+        # Small transactions need less memory; a crash between them is repaired by the restore that follows.
+        while some := list(islice(left, _LOAD_ROWS)):
+            self._transact(lambda transaction, some=some: transaction.cursor(database).putmulti(some, append=is_new))
+            yield
 
-        def write(transaction: Any) -> None:
-            transaction.cursor(database).putmulti(iter(rows), append=is_new)
+        def finish(transaction: Any) -> None:
             for key in deleted:
                 transaction.delete(key, db=database)
             self._put_checkpoint(transaction, name, checkpoint)
 
-        self._transact(write)
+        self._transact(finish)
 
     def close(self, *, syncs: bool = True) -> None:
         """Completes a local commit that has begun. State that is synced is trusted after a restart of the machine."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -142,12 +142,14 @@ class LocalStates:
         rows: Iterable[tuple[bytes, bytes]],
         deleted: list[bytes],
         position: int,
-    ) -> None:
-        """A part of a restore, straight into the table: stored keys in their order."""
+    ) -> Iterator[None]:
+        """A part of a restore, straight into the table: stored keys in their order. Each step writes a slice."""
         local = self._tasks[planned.task_id]
         place = local.places[store.name]
+        checkpoint = self._checkpoint(store, place)._replace(position=position)
+        yield from local.state.load(store.name, rows, deleted, checkpoint)
+        # Only now: a local commit in between must not claim rows that are not written yet.
         self.positions[place] = position
-        local.state.load(store.name, rows, deleted, self._checkpoint(store, place))
 
     def has_table(self, planned: PlannedTask, store: Store) -> bool:
         local = self._tasks.get(planned.task_id)

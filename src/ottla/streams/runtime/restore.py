@@ -6,6 +6,7 @@ parts, a short one is applied in memory.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,7 +28,7 @@ _FETCH_BYTES = 4 * 1024 * 1024
 # From so many records on, rows go straight into the table.
 _LOAD_RECORDS = 50_000
 # Of all stores together.
-_LOAD_BYTES = 256 * 1024 * 1024
+_LOAD_BYTES = 192 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +82,7 @@ class _Restores:
         self.by_place[one.place] = one
         self._tell(one, "start", 0)
 
-    def take(self, batch: pa.RecordBatch) -> None:
+    async def take(self, batch: pa.RecordBatch) -> None:
         one = self.by_place[TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())]
         last = batch.column("offset")[-1].as_py()
         if last >= one.end:
@@ -93,16 +94,17 @@ class _Restores:
         if one.waiting is None:
             apply_rows(one.store, batch)
         else:
-            one.waiting.append(batch)
-            one.waiting_bytes += batch.nbytes
+            rows = batch.select(["key", "value", "timestamp"])
+            one.waiting.append(rows)
+            one.waiting_bytes += rows.nbytes
             if sum(other.waiting_bytes for other in self.by_place.values()) > _LOAD_BYTES:
-                self._load(max(self.by_place.values(), key=lambda other: other.waiting_bytes))
+                await self._load(max(self.by_place.values(), key=lambda other: other.waiting_bytes))
         self._tell(one, "batch", batch.num_rows)
 
-    def finish(self, place: TopicPartition, position: int) -> None:
+    async def finish(self, place: TopicPartition, position: int) -> None:
         one = self.by_place.pop(place)
         one.position = max(one.position, position)
-        self._load(one)
+        await self._load(one)
         self.local.positions[place] = one.position
         self._tell(one, "end", one.restored)
 
@@ -110,17 +112,21 @@ class _Restores:
         for one in self.by_place.values():
             self._tell(one, "suspended", one.restored)
 
-    def _load(self, one: _Restore) -> None:
+    async def _load(self, one: _Restore) -> None:
+        """Other tasks and the heartbeats of the worker go on between its parts."""
         if not one.waiting:
             return
         assert one.store.row_form is not None
         batches, one.waiting, one.waiting_bytes = one.waiting, [], 0
-        found = table_rows(batches, one.store.row_form)
+        found = await asyncio.to_thread(table_rows, batches, one.store.row_form)
         if found is None:
             for batch in batches:
                 apply_rows(one.store, batch)
         else:
-            self.local.load(one.planned, one.store, *found, one.position)
+            del batches
+            for _ in self.local.load(one.planned, one.store, *found, one.position):
+                await asyncio.sleep(0)
+        pa.default_memory_pool().release_unused()
 
     def _tell(self, one: _Restore, event: str, records: int) -> None:
         self.tell(
@@ -197,8 +203,8 @@ async def _follow(consumer: Consumer, restores: _Restores) -> int:
     while restores.by_place:
         for batch in await consumer.batches(1_000, headers=False):
             if batch.num_rows:
-                restores.take(batch)
+                await restores.take(batch)
         for place in [place for place, one in restores.by_place.items() if consumer.position(place) >= one.end]:
-            restores.finish(place, min(consumer.position(place), restores.by_place[place].end))
+            await restores.finish(place, min(consumer.position(place), restores.by_place[place].end))
             consumer.pause(place)
     return sum(one.restored for one in all_restores)
