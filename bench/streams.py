@@ -9,7 +9,7 @@ updates than Ottla, which writes every one.
 |---|---|
 | every topology of `streams_run` | records per second until all input is committed; CPU time per million records |
 | latency | from sending a record to its update, at a steady rate |
-| start | from the start of the process to the first update, without state and with state to restore |
+| start | from the start of the process to the first update, without state |
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ GROUP = "streams"
 PARTITIONS = 2
 RECORDS = 300_000
 WARM_UP_RUNS = 3
-RESTORED_KEYS = 500_000
 KEYS = 10_000
 LATENCY_S = 10.0
 RATE, CPU = "records/s", "CPU s/million records"
@@ -90,7 +89,6 @@ TITLES = {
 }
 LATENCY = "latency of an update, 200 records/s, commits every 100 ms"
 START = "start to first output"
-RESTORE = f"start to first output with {RESTORED_KEYS:,} keys to restore"
 Rows = tuple[pa.Array, pa.Array]
 
 
@@ -124,11 +122,6 @@ class Inputs:
             written += len(key)
         self._producer.flush()
         return written
-
-    def fill_keys(self, topic: str, keys: int) -> None:
-        """A record for each key."""
-        numbers = np.arange(keys)
-        self._producer.send_table(topic, pa.table({"key": _texts("state-", numbers), "value": _texts("row-", numbers)}))
 
     def lag(self, group: str, least: int) -> int:
         """The records behind in the worst partition; at least so many partitions must have committed offsets."""
@@ -275,27 +268,6 @@ def measure_start(package: Path, directory: Path, runs: int) -> Result:
     return as_result(GROUP, START, {"seconds": Goal(ratio=1.0)}, measured)
 
 
-def measure_restore(package: Path, directory: Path, runs: int) -> Result:
-    """From the start of the process to the first output; the state is in the changelog only."""
-    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
-    with ottla.testing.cluster() as cluster, ExitStack() as stack:
-        inputs = Inputs(cluster.bootstrap)
-        stack.callback(inputs.close)
-        inputs.create("events", "out")
-        inputs.fill_keys("events", RESTORED_KEYS)
-        launch = functools.partial(contestant, topology="latest", bootstrap=cluster.bootstrap, package=package)
-        for who in measured:
-            with launch(who, place=directory / who) as application:
-                _wait_for_all(application, inputs, who, PARTITIONS)
-        for number in range(runs):
-            for who in alternating(list(measured), number):
-                inputs.fill("latest", 10)
-                application = launch(who, place=directory / f"{who}-{number}")
-                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)})
-    shutil.rmtree(directory)
-    return as_result(GROUP, RESTORE, {"seconds": Goal(ratio=1.0)}, measured)
-
-
 def _until_output(application: Contestant, bootstrap: str) -> float:
     """Seconds from the start of a process to its first output."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False})
@@ -319,5 +291,4 @@ SPECIALS: tuple[Special, ...] = (
     *((f"{GROUP}: {title}", 25.0, functools.partial(measure_throughput, name)) for name, title in TITLES.items()),
     (f"{GROUP}: {LATENCY}", 30.0, measure_latency),
     (f"{GROUP}: {START}", 15.0, measure_start),
-    (f"{GROUP}: {RESTORE}", 20.0, measure_restore),
 )
