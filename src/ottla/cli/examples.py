@@ -90,6 +90,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "    --reference common.proto=common:1",
     ),
     "schemas check": ("ottla schemas check orders-value order.avsc",),
+    "schemas hash-password": ("ottla schemas hash-password alice",),
     "schemas delete": ("ottla schemas delete orders-value", "ottla schemas delete orders-value --permanent --yes"),
     "schemas compatibility": (
         "ottla schemas compatibility orders-value",
@@ -141,11 +142,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "migrate": ("ottla migrate check -c server.properties -b localhost:9092",),
     "migrate check": ("ottla migrate check -c server.properties -b localhost:9092",),
-    "migrate node": (
-        "ottla migrate node -c server.properties --stop 'systemctl stop kafka' --start 'systemctl start ottla'",
-        "ottla migrate node -c server.properties --to kafka --stop 'systemctl stop ottla' "
-        "--start 'systemctl start kafka'",
-    ),
+    "migrate node": ("ottla migrate node -c kafka.properties --stop ./stop --start ./start",),
     "mirror": ("ottla mirror mm2.properties", "ottla mirror status mm2.properties"),
     "mirror run": ("ottla mirror mm2.properties --threads", "ottla mirror mm2.properties --clusters backup"),
     "mirror status": ("ottla mirror status mm2.properties --json",),
