@@ -34,6 +34,7 @@ ALLOW User:ada SUBJECT_COMPATIBILITY_READ a-*
 ALLOW User:ada ALL :.lab:*
 ALLOW User:bob SUBJECT_READ a-one
 ALLOW User:ada KEY_READ,KEY_WRITE k-ada
+ALLOW User:eve SUBJECT_COMPATIBILITY_WRITE *
 """
 TEXT = Schema('"string"', "AVRO")
 
@@ -42,7 +43,7 @@ TEXT = Schema('"string"', "AVRO")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("acls")
     (directory / "acls").write_text(ACLS)
-    (directory / "users").write_text(f"root=r\nada={hashed_password('a')}\nbob=b\n")
+    (directory / "users").write_text(f"root=r\nada={hashed_password('a')}\nbob=b\neve=e\n")
     return directory
 
 
@@ -117,6 +118,12 @@ def test_settings(registry: RegistryProcess) -> None:
             lambda: ada.set_config("a-one", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)),
             "WriteCompatibility on Subject: a-one",
         )
+        # Rights for all subjects are no rights for the settings above all contexts.
+        with login(registry, "eve:e") as eve:
+            denied(
+                lambda: eve.set_config(":.__GLOBAL:", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)),
+                "WriteCompatibility on this server",
+            )
         changed = ada.set_config(":.lab:", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
         assert changed["compatibility"] == "NONE"
 
@@ -130,6 +137,9 @@ def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryPr
             f"/schemas/ids/{secret.schema_id}?subject=a-one",
             f"/schemas/ids/{secret.schema_id}/schema",
             f"/schemas/guids/{secret.guid}",
+            f"/schemas/guids/{str(secret.guid).replace('-', '')}",
+            f"/schemas/guids/urn:uuid:{secret.guid}",
+            f"/schemas/guids/{str(secret.guid).upper()}/ids",
             "/contexts/./subjects/secret/versions/1",
             "/subjects/%3A.%3Asecret/versions/1/schema",
         ):
@@ -145,6 +155,17 @@ def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryPr
         owner.call("PUT", "/config/a-alias", {"alias": "secret"})
         owner.close()
         denied(lambda: ada.get_latest_version("a-alias"), "Read on Subject: secret")
+
+
+def test_contexts_without_a_readable_subject_are_not_told(registry: RegistryProcess) -> None:
+    with login(registry, "root:r") as root:
+        guid = root.get_latest_version("a-one").guid
+    places = {}
+    for user in ("bob:b", "ada:a"):
+        client = registry_client({"schema.registry.url": registry.url, "basic.auth.user.info": user})
+        places[user] = [each["context"] for each in client.call("GET", f"/schemas/guids/{guid}/ids")]
+        client.close()
+    assert places == {"bob:b": ["."], "ada:a": [".", ".lab"]}
 
 
 def test_keys(registry: RegistryProcess) -> None:

@@ -69,6 +69,17 @@ def test_associations(registry: RegistryProcess) -> None:
         assert registry.ask("DELETE", f"/subjects/{subject}") == (200, [1])
 
 
+def test_a_topic_has_one_association_of_a_type(registry: RegistryProcess) -> None:
+    first, second = f"s-{uuid.uuid4().hex[:8]}", f"s-{uuid.uuid4().hex[:8]}"
+    for subject in (first, second):
+        registry.register(subject, PERSON)
+    body: dict[str, Any] = {"resourceName": "both", "resourceNamespace": "lkc-1", "resourceId": "id-both"}
+    body["associations"] = [{"subject": subject, "associationType": "value"} for subject in (first, second)]
+    assert registry.code("POST", "/associations", body) == (422, 42212)
+    assert registry.get("/associations/resources/id-both") == []
+    assert registry.code("POST", "/associations", body | {"associations": 5}) == (422, 42212)
+
+
 def test_serializers_write_under_the_associated_subject(registry: RegistryProcess) -> None:
     topic, subject = f"t-{uuid.uuid4().hex[:8]}", f"s-{uuid.uuid4().hex[:8]}"
     config: dict[str, Any] = {"subject.name.strategy": "AssociatedNameStrategy", "schema.registry.url": registry.url}

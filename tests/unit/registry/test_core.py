@@ -325,3 +325,15 @@ def test_a_version_of_many_digits_is_no_version(text: str) -> None:
     with pytest.raises(RegistryError) as caught:
         Registry().version("s", text)
     assert caught.value.code == 42202
+
+
+def test_a_version_number_cannot_replace_another_version() -> None:
+    registry = Registry()
+    for text in ('"int"', '"long"'):
+        for record in register(registry, "a", schema=text)[0]:
+            registry.state.replay(record)
+    for number in (1, 2, 4):
+        with pytest.raises(RegistryError, match=f"The version {number} is not one more than the previous version"):
+            register(registry, "a", schema='"double"', version=number)
+    records, answer = register(registry, "a", schema='"double"', version=3)
+    assert (len(records), answer["version"]) == (1, 3)

@@ -61,6 +61,8 @@ def decide_associate(state: RegistryState, body: Mapping[str, Any]) -> tuple[lis
     found: list[dict[str, Any]] = []
     for each in given:
         wanted = _wanted(state, resource, each)
+        if any(other["associationType"] == wanted["associationType"] for other in found):
+            raise _invalid("associations", f"has two of the type '{wanted['associationType']}'")
         known = associations_of(
             state,
             namespace=str(resource["resourceNamespace"]),

@@ -226,7 +226,10 @@ def _new_version(
     if schema_id > _ID_MAX:
         raise RegistryError(50001, "The registry has no more ids.")
     known = state.versions(subject, with_deleted=True)
-    number = request.version or (known[-1].version + 1 if known else 1)
+    following = known[-1].version + 1 if known else 1
+    number = request.version or following
+    if number != following and mode_in_scope(state, subject) != "IMPORT":
+        raise RegistryError.invalid_schema(f"The version {number} is not one more than the previous version.")
     version = StoredVersion(subject=subject, version=number, id=schema_id, guid=guid, content=content)
     # A deleted version with the same schema gives way to the new one.
     stale = [each for each in known if each.deleted and each.id == schema_id and each.version != number]

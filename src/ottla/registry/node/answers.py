@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from aiohttp import web
 from ottla.registry.core.contexts import canonical_subject
 from ottla.registry.core.errors import RegistryError
 
-__all__ = ["CONTENT_TYPE", "answer", "body_of", "error_answer", "flag", "page", "subject_of"]
+__all__ = ["CONTENT_TYPE", "answer", "body_of", "error_answer", "flag", "guid_of", "page", "subject_of"]
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 # The name of the empty subject in a path.
@@ -59,6 +60,14 @@ def page(request: web.Request, items: Sequence[T], *, limit_max: int | None = No
     if limit < 0 or (limit_max is not None and limit > limit_max):
         limit = len(items) if limit_max is None else limit_max
     return items[max(offset, 0) :][:limit]
+
+
+def guid_of(request: web.Request) -> str:
+    """The GUID of the path in the form in which it is stored. Raises RegistryError 40403 for a text that is none."""
+    try:
+        return str(uuid.UUID(request.match_info["guid"]))
+    except ValueError:
+        raise RegistryError.schema_not_found(request.match_info["guid"]) from None
 
 
 def subject_of(request: web.Request) -> str:

@@ -39,7 +39,8 @@ def association_routes(service: RegistryService) -> list[tuple[str, str, Handler
     async def associate(request: web.Request) -> web.Response:
         body = await body_of(request)
         body.setdefault("resourceId", request.match_info.get("resource"))
-        for each in body.get("associations") or ():
+        given = body.get("associations")
+        for each in given if isinstance(given, list) else ():
             if isinstance(each, dict):
                 ensure_allowed(request, Operation.SUBJECT_WRITE, str(each.get("subject")))
         return answer(await service.write(lambda: decide_associate(state, body)))

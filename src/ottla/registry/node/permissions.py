@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 
 from ottla.registry.core.access import Operation
+from ottla.registry.core.contexts import GLOBAL
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.requests import SchemaRequest
 from ottla.registry.core.values import StoredVersion
-from ottla.registry.node.answers import subject_of
+from ottla.registry.node.answers import guid_of, subject_of
 from ottla.registry.node.guard import ensure_allowed, is_allowed
 from ottla.registry.node.service import RegistryService
 
@@ -62,7 +63,8 @@ def _ensure(service: RegistryService, request: web.Request, path: str) -> None:
 def _ensure_settings(request: web.Request) -> None:
     word = "READ" if request.method in ("GET", "HEAD") else "WRITE"
     subject = subject_of(request) if "subject" in request.match_info else ""
-    scope = "SUBJECT" if subject else "GLOBAL"
+    # The owner of the settings above all contexts has the form of a subject.
+    scope = "GLOBAL" if subject in ("", GLOBAL) else "SUBJECT"
     ensure_allowed(request, Operation(f"{scope}_COMPATIBILITY_{word}"), subject)
 
 
@@ -79,7 +81,7 @@ def _ensure_id(service: RegistryService, request: web.Request) -> None:
 
 
 def _ensure_guid(service: RegistryService, request: web.Request) -> None:
-    state, guid = service.registry.state, request.match_info["guid"].lower()
+    state, guid = service.registry.state, guid_of(request)
     _ensure_one(request, [each for place in state.with_guid(guid) for each in state.with_id(*place)])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from ottla.registry.core.deletion import decide_delete_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import SchemaContent, StoredVersion
 from ottla.registry.formats import TYPES
-from ottla.registry.node.answers import answer, flag, page
+from ottla.registry.node.answers import answer, flag, guid_of, page
 from ottla.registry.node.guard import is_allowed
 from ottla.registry.node.long_schemas import parse_for_form
 from ottla.registry.node.service import RegistryService
@@ -101,11 +100,14 @@ class _Routes:
         return answer(page(request, found))
 
     async def by_guid(self, request: web.Request) -> web.Response:
-        guid = _guid(request)
+        guid = guid_of(request)
         return answer({"guid": guid} | await self._content(self._registry.content_by_guid(guid), request))
 
     async def ids_by_guid(self, request: web.Request) -> web.Response:
-        return answer(self._registry.ids_by_guid(_guid(request)))
+        found = self._registry.ids_by_guid(guid_of(request))
+        state = self._registry.state
+        # Contexts in which the client may read no subject with this schema stay unknown to it.
+        return answer([each for each in found if _readable(request, state.with_id(each["context"], each["id"]))])
 
     async def contexts(self, request: web.Request) -> web.Response:
         prefix = request.query.get("contextPrefix", "")
@@ -162,10 +164,3 @@ def _id(request: web.Request) -> int:
     if not text.isdecimal() or len(text) > _DIGITS_MAX:
         raise RegistryError(404, "HTTP 404 Not Found")
     return int(text)
-
-
-def _guid(request: web.Request) -> str:
-    try:
-        return str(uuid.UUID(request.match_info["guid"]))
-    except ValueError:
-        raise RegistryError.schema_not_found(request.match_info["guid"]) from None
