@@ -85,7 +85,7 @@ class SchemaChecks:
     def _questions(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> list[Tag]:
         """Tags about which nothing is known that is new enough."""
         now = self._clock.monotonic()
-        found: list[Tag] = []
+        found: dict[Tag, None] = {}
         for is_key, tag in tags:
             if tag is None:
                 continue
@@ -95,9 +95,8 @@ class SchemaChecks:
                     continue
             elif now - self._refused.get((topic, is_key, tag), float("-inf")) < _REFUSED_SECONDS:
                 continue
-            if tag not in found:
-                found.append(tag)
-        return found
+            found[tag] = None
+        return list(found)
 
     def _refuse_invalid(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> None:
         """Raises InvalidRecords with every record whose schema is not known for the topic."""

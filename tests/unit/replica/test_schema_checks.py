@@ -89,6 +89,9 @@ def test_what_an_attacker_can_cause() -> None:
         registry.check(tags={(False, number): [number] for number in range(101)})
     with pytest.raises(InvalidRecords, match="do not have a schema"):
         registry.check(tags={(False, None): [0]})
+    # A hundred thousand schemas are counted in one pass over them.
+    with pytest.raises(InvalidRecords, match="more than 100 schemas"):
+        registry.check(tags={(False, number): [number] for number in range(100_000)})
     assert registry.asked == []
 
 
