@@ -90,7 +90,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "    --reference common.proto=common:1",
     ),
     "schemas check": ("ottla schemas check orders-value order.avsc",),
-    "schemas hash-password": ("ottla schemas hash-password alice",),
+    "schemas hash-password": ("ottla schemas hash-password alice --password wonder",),
     "schemas delete": ("ottla schemas delete orders-value", "ottla schemas delete orders-value --permanent --yes"),
     "schemas compatibility": (
         "ottla schemas compatibility orders-value",
