@@ -16,6 +16,7 @@ from ottla.mirror.copying.pairs import is_copied
 from ottla.mirror.messages import Checkpoint, MalformedMessage
 from ottla.mirror.offset_map import OffsetMap, Run, map_topic
 from ottla.mirror.settings import FlowSettings, OffsetMode
+from ottla.mirror.topics import TopicSync
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -27,10 +28,14 @@ _IDLE_STATES = frozenset({"Empty", "Dead"})
 
 
 class Translator:
-    """Offsets of the source at the target. In an exact copy they are the same."""
+    """Offsets of the source at the target. In an exact copy they are the same, as far as it has come."""
 
-    def __init__(self, flow: FlowSettings, target: Cluster) -> None:
+    def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
+        self._flow = flow
         self._is_exact = flow.offset_mode is OffsetMode.EXACT
+        self._topics = TopicSync(flow, source, target)
+        # The ends of exact copies, by the partition at the source.
+        self._ends: dict[TopicPartition, int] = {}
         self._place = TopicPartition(map_topic(flow.source), 0)
         self._target = target
         self._maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
@@ -39,6 +44,7 @@ class Translator:
     async def refresh(self) -> None:
         """Reads what was added to the map since the last call."""
         if self._is_exact:
+            await self._find_ends()
             return
         if self._consumer is None:
             consumer = Consumer(
@@ -60,10 +66,24 @@ class Translator:
                     continue
                 self._maps[partition].add(run)
 
+    async def _find_ends(self) -> None:
+        """A topic that is no copy any more has none: its offsets are no longer those of the source."""
+        pairs = await self._topics.pairs()
+        are_copies = await self._topics.exact_copies({pair.target.topic for pair in pairs})
+        found = await Offsets(self._target).find(
+            {pair.target: LATEST for pair in pairs if are_copies.get(pair.target.topic)}
+        )
+        self._ends = {}
+        for pair in pairs:
+            end = found.get(pair.target)
+            if end is not None and not isinstance(end, KafkaError):
+                self._ends[pair.source] = end.offset
+
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
         """None if nothing of the partition was copied."""
         if self._is_exact:
-            return offset
+            # An offset behind the end would let a group skip what is written there after a switch.
+            return min(offset, self._ends[partition]) if partition in self._ends else None
         return self._maps[partition].translate(offset) if partition in self._maps else None
 
     def translate_back(self, partition: TopicPartition, offset: int) -> int | None:
@@ -83,7 +103,7 @@ class GroupSync:
         self._flow = flow
         self._source = source
         self._target = target
-        self.translator = Translator(flow, target)
+        self.translator = Translator(flow, source, target)
         self._producer = Producer(target, ProducerSettings(linger_ms=0))
         self._names: list[str] = []
         self._last: dict[tuple[str, TopicPartition], Checkpoint] = {}

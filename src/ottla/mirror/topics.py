@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
@@ -19,7 +20,7 @@ from ottla.client.admin.offsets import EARLIEST, Offsets
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.client.metadata import TopicInfo
-from ottla.mirror.copying.pairs import is_copied
+from ottla.mirror.copying.pairs import Pair, find_pairs, is_copied
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
 from ottla.model.access import Operation, PatternType, Permission
 from ottla.model.access import ResourceType as AclResourceType
@@ -123,9 +124,27 @@ class TopicSync:
                 continue
             if start.offset > own.offset > 0 or (start.offset > 0 and own.offset == 0):
                 before[copy] = start.offset
+        are_copies = await self.exact_copies({copy.topic for copy in before})
+        before = {copy: offset for copy, offset in before.items() if are_copies.get(copy.topic)}
         if before:
             # An error does no harm: the copy has not come so far, or is compacted. The next round tries again.
             await Offsets(self._target).delete_records(before)
+
+    async def pairs(self) -> list[Pair]:
+        """All partitions that exist on both sides."""
+        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
+        return find_pairs(self._flow, source, target, worker=0, workers=1)
+
+    async def exact_copies(self, topics: Iterable[str]) -> dict[str, bool]:
+        """Whether topics of the target are exact copies of this flow. Others belong to their users.
+
+        A topic that the target says nothing about is left out.
+        """
+        found: dict[str, bool] = {}
+        for names in _portions(topics):
+            for name, own in (await self._configs(self._target, names)).items():
+                found[name] = own.get(MIRROR_NAME) == self._flow.name
+        return found
 
     # Internals.
 

@@ -24,7 +24,7 @@ from ottla.storage.log import AppendResult
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
 
-__all__ = ["BATCHES_MAX", "CLIENT_ID_PREFIX", "append_mirrored", "check_mirror"]
+__all__ = ["BATCHES_MAX", "CLIENT_ID_PREFIX", "append_mirrored", "check_mirror", "is_mirror"]
 
 CLIENT_ID_PREFIX = "__mirror/"
 """A mirror names itself with this client id and its own name behind it. No client does so by accident."""
@@ -33,8 +33,14 @@ BATCHES_MAX = 1_000
 """Batches of one partition in a request: the loop handles them in about 5 ms."""
 
 
+def is_mirror(client_id: str | None) -> bool:
+    return client_id is not None and client_id.startswith(CLIENT_ID_PREFIX)
+
+
 def check_mirror(mirror_name: str, client_id: str | None) -> None:
-    """Raises unless the client is the mirror that writes to the topic."""
+    """Raises unless the client is the mirror that writes to the topic. An empty name is that of an ordinary topic."""
+    if not mirror_name:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "The topic has no ottla.mirror.name: mirrors may not write to it.")
     if client_id != CLIENT_ID_PREFIX + mirror_name:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,

@@ -129,7 +129,7 @@ def test_a_producer_writes_again_when_the_mirror_has_ended(mirrored: ReplicaClus
     mirrored.commit(r.ConfigRecord(resource_type=2, resource_name="t", name="ottla.mirror.name", value=None))
     answer = mirrored[1].produce("b")
     assert (error_of(answer), answer.base_offset) == (ErrorCode.NONE, 4)
-    assert error_of(mirror(mirrored, batch("c", base_offset=5))) is ErrorCode.INVALID_RECORD
+    assert error_of(mirror(mirrored, batch("c", base_offset=5))) is ErrorCode.POLICY_VIOLATION
 
 
 def damaged() -> memoryview:

@@ -23,6 +23,7 @@ from ottla.mirror.copying.batches import empty_batch, mirrored_batch
 from ottla.mirror.copying.pairs import Pair, find_pairs
 from ottla.mirror.copying.throttle import Throttle
 from ottla.mirror.settings import FlowSettings, MirrorError
+from ottla.mirror.topics import TopicSync
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -38,8 +39,9 @@ _PRODUCE_TIMEOUT_MS = 30_000
 # The bounds of one partition in a request; the target accepts up to 1,000 batches.
 _BATCHES_MAX = 900
 _BYTES_MAX = 1024 * 1024
-# The last produce version with topic names.
-_NAMES_VERSION_MAX = 12
+# A broker reads newer versions in a shorter way, which does not look at who writes. A mirror must be refused as soon as
+# the topic is no longer its own.
+_PRODUCE_VERSION_MAX = 8
 _ACKS_ALL = -1
 
 
@@ -57,6 +59,7 @@ class ExactCopier:
                 auto_offset_reset="earliest", auto_commit=False, allow_auto_create=False, keeps_control_batches=True
             ),
         )
+        self._topics = TopicSync(flow, self._source, self._target)
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
         self._pairs: dict[TopicPartition, Pair] = {}
         # The next offset, the same on both sides.
@@ -64,6 +67,8 @@ class ExactCopier:
         # Copies without a batch: the first one may begin before the first record that the source still has.
         self._empty: set[TopicPartition] = set()
         self._deleted_before: dict[TopicPartition, int] = {}
+        # Topics of the target that have become ordinary ones, or never were copies.
+        self._released: set[str] = set()
         self._pairs_at = 0.0
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
@@ -92,10 +97,15 @@ class ExactCopier:
             portions = {place: _portion(batches) for place, batches in waiting.items()}
             await self._throttle.pass_on(sum(len(portion) for portion in portions.values()))
             await self._write(portions)
-            waiting = {place: batches for place, batches in waiting.items() if batches}
+            waiting = {
+                place: batches for place, batches in waiting.items() if batches and place.topic not in self._released
+            }
         if self._deleted_before:
             # What the source has deleted of its first batch. The driver repeats it later, should this fail.
-            await Offsets(self._target).delete_records(self._deleted_before)
+            before = {
+                place: offset for place, offset in self._deleted_before.items() if place.topic not in self._released
+            }
+            await Offsets(self._target).delete_records(before)
             self._deleted_before = {}
 
     def _continued(self, batch: ConsumedBatch) -> list[bytearray]:
@@ -141,6 +151,9 @@ class ExactCopier:
                     continue
                 for place, error in answer.items():
                     if error is not None:
+                        if error.code is ErrorCode.POLICY_VIOLATION:
+                            self._release(place.topic, str(error.message))
+                            continue
                         self._check_retriable(place, error)
                         last = error
                         portions[place] = some[place]
@@ -152,9 +165,16 @@ class ExactCopier:
                 await asyncio.sleep(self._target.settings.backoff_ms(attempts) / 1000)
                 await self._target.refresh(sorted({place.topic for place in portions}))
 
+    def _release(self, topic: str, reason: str) -> None:
+        """The other topics are copied on: a switch to the target may go topic by topic."""
+        if topic not in self._released:
+            logger.warning("%s: %s is not copied: %s", self._flow.name, topic, reason)
+            self._released.add(topic)
+            self._pairs_at = 0.0
+
     def _check_retriable(self, place: TopicPartition, error: KafkaError) -> None:
-        if error.code is ErrorCode.POLICY_VIOLATION or error.code is ErrorCode.INVALID_RECORD:
-            raise MirrorError(f"{self._flow.name}: {place} is not written by this mirror any more: {error.message}")
+        if error.code is ErrorCode.INVALID_RECORD:
+            raise MirrorError(f"{self._flow.name}: {place} cannot be continued: {error.message}")
         if not error.code.retriable:
             raise KafkaError(error.code, f"{place}: {error.message}")
 
@@ -172,7 +192,7 @@ class ExactCopier:
         )
         connection = await self._target.node_connection(leader, "produce")
         response: ProduceResponse = await connection.ask(
-            request, timeout_ms=_PRODUCE_TIMEOUT_MS + 5_000, version_max=_NAMES_VERSION_MAX
+            request, timeout_ms=_PRODUCE_TIMEOUT_MS + 5_000, version_max=_PRODUCE_VERSION_MAX
         )
         return {
             TopicPartition(topic.name, answer.index): error_of(answer.error_code, answer.error_message)
@@ -185,7 +205,13 @@ class ExactCopier:
     async def _find_pairs(self) -> None:
         source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
         found = find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
-        pairs = {pair.source: pair for pair in found}
+        known = {pair.target.topic for pair in self._pairs.values()} - self._released
+        are_copies = await self._topics.exact_copies({pair.target.topic for pair in found} - known - self._released)
+        for topic, is_copy in are_copies.items():
+            if not is_copy:
+                self._release(topic, f"its ottla.mirror.name is not {self._flow.name}")
+        known |= {topic for topic, is_copy in are_copies.items() if is_copy}
+        pairs = {pair.source: pair for pair in found if pair.target.topic in known}
         if pairs == self._pairs:
             return
         again = [place for place, pair in self._pairs.items() if place in pairs and pairs[place] != pair]

@@ -15,7 +15,7 @@ from ottla.model.ids import TopicPartition
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.replica.appends import append
 from ottla.replica.defects import error_of
-from ottla.replica.mirroring import append_mirrored, check_mirror
+from ottla.replica.mirroring import append_mirrored, check_mirror, is_mirror
 from ottla.replica.partition import ACKS_ALL, Partition
 from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended, fill_error
 from ottla.replica.refusals import leader_hint
@@ -132,6 +132,7 @@ class _ProduceCall:
         "broker",
         "context",
         "errors",
+        "is_mirror",
         "outcomes",
         "replicas",
         "response",
@@ -151,6 +152,8 @@ class _ProduceCall:
         self.context = context
         self.broker = broker
         self.replicas = broker.replicas
+        # Also where the topic is no mirror's any more: its batches must never get offsets of this cluster.
+        self.is_mirror = is_mirror(context.client_id)
         self.uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
         self.response = ProduceResponse()
         self.waiting: WaitingProduce | None = None
@@ -186,7 +189,7 @@ class _ProduceCall:
                     if target is None:
                         target = self._find(topic, data.index)
                     mirror_name = "" if target.produce_settings is None else target.produce_settings.mirror_name
-                    if mirror_name:
+                    if mirror_name or self.is_mirror:
                         partition = target
                         outcome = self._append_mirrored(partition, data.records, mirror_name)
                     elif transaction is None:
