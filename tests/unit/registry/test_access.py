@@ -8,6 +8,7 @@ import base64
 import pytest
 
 from ottla.registry.core.access import AccessRules, Operation
+from ottla.registry.node import passwords
 from ottla.registry.node.passwords import Passwords, hashed_password
 
 RULES = AccessRules.parse(
@@ -95,6 +96,14 @@ def test_the_right_password_is_accepted(credentials: bytes) -> None:
 )
 def test_everything_else_is_refused(encoded: str) -> None:
     assert asyncio.run(PASSWORDS.user_of(encoded)) is None
+
+
+def test_users_that_do_not_exist_cost_as_much_as_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the time of an answer would tell which users there are."""
+    hashed: list[str] = []
+    monkeypatch.setattr(passwords, "_matches", lambda password, _: hashed.append(password) is None)
+    assert asyncio.run(PASSWORDS.user_of(basic(b"nobody:guess"))) is None
+    assert hashed == ["guess"]
 
 
 def test_a_damaged_hash_is_refused_at_the_start() -> None:

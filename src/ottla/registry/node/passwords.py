@@ -35,12 +35,15 @@ class Passwords:
         self._users = dict(users)
         self._key = os.urandom(32)
         self._accepted: set[bytes] = set()
+        # Compared with the passwords of users that do not exist, so that the time of an answer does not tell who does.
+        self._of_unknown_users = ""
         for user, password in self._users.items():
             if password.startswith(f"{_FORM}$"):
                 try:
                     _parts(password)
                 except ValueError:
                     raise ValueError(f"The hashed password of {user} cannot be read.") from None
+                self._of_unknown_users = password
 
     async def user_of(self, encoded: str) -> str | None:
         """The user of Basic credentials, or None if they are wrong."""
@@ -52,13 +55,12 @@ class Passwords:
         mark = hmac.digest(self._key, encoded.encode(), "sha256")
         if mark in self._accepted:
             return user
-        expected = self._users.get(user)
-        if expected is not None and expected.startswith(f"{_FORM}$"):
+        expected = self._users.get(user, self._of_unknown_users)
+        if expected.startswith(f"{_FORM}$"):
             is_right = await asyncio.to_thread(_matches, password, expected)
         else:
-            # The comparison takes the same time for users that do not exist.
-            is_right = hmac.compare_digest(password.encode(), (expected or "").encode())
-        if not is_right or expected is None:
+            is_right = hmac.compare_digest(password.encode(), expected.encode())
+        if not is_right or user not in self._users:
             return None
         if len(self._accepted) >= _ACCEPTED_MAX:
             self._accepted.clear()
