@@ -17,17 +17,17 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer.deserializing import Deserializing
 from ottla.client.consumer.membership import Subscription
 from ottla.client.consumer.wakeups import Wakeups
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, TimedOut
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import SHARE_METRICS, SHARE_TOTALS
 from ottla.client.settings import ClientSettings
-from ottla.client.share.acknowledgements import Acknowledge, Decisions
+from ottla.client.share.acknowledgements import Acknowledge
 from ottla.client.share.fetcher import ShareFetcher
 from ottla.client.share.held import HeldRecords, OnAcknowledged
 from ottla.client.share.membership import ShareMembership
-from ottla.client.share.records import SharedRecord
+from ottla.client.share.records import AcquiredRecords, SharedRecord, Taken
 from ottla.client.share.settings import ShareSettings
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["ShareConsumer"]
@@ -69,6 +69,9 @@ class ShareConsumer:
         # Records of the last poll that `async for` has not handed out yet, and the one that it handed out last.
         self._waiting: deque[SharedRecord] = deque()
         self._last: SharedRecord | None = None
+        # Records that a cancelled poll has read and not returned, and the reading that it has left behind.
+        self._found: list[tuple[int, list[SharedRecord]]] = []
+        self._reading: tuple[AcquiredRecords, asyncio.Task[Taken]] | None = None
         # An error that a poll raises after the records before it.
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -162,17 +165,19 @@ class ShareConsumer:
             )
         if self._held.has_renewals:
             # The application holds renewed records until it decides about them: a poll returns them again.
-            self._drop_lost(await self._fetcher.acknowledge(self._held.take()))
+            await self._send_decisions()
         else:
             self._fetcher.add(self._held.take())
+        self._held.begin_poll()
 
-    def _drop_lost(self, results: Mapping[TopicPartition, KafkaError | None]) -> None:
-        """Records whose lock could not be renewed belong to the broker again."""
-        for record in self._held.records:
-            partition = TopicPartition(record.topic, record.partition)
+    async def _send_decisions(self) -> dict[TopicPartition, KafkaError | None]:
+        """Sends all decisions. Records whose lock could not be renewed belong to the broker again."""
+        renewals = self._held.renewals
+        results = await self._fetcher.acknowledge(self._held.take())
+        for node_id, partition, offset in renewals:
             if results.get(partition) is not None:
-                for node_id in list(self._cluster.metadata.brokers):
-                    self._held.drop(node_id, partition)
+                self._held.lose(node_id, partition, offset)
+        return results
 
     async def _work(self, deadline: float) -> None:
         self._wakeups.check()
@@ -189,21 +194,46 @@ class ShareConsumer:
             self._fetcher.start(self._assigned, self._held.partitions_of)
 
     async def _take(self) -> list[SharedRecord]:
-        found: list[SharedRecord] = []
-        while self._fetcher.ready and len(found) < self.settings.max_poll_records and self._error is None:
-            acquired = self._fetcher.ready[0]
-            limit = self.settings.max_poll_records - len(found)
-            taken = await self._deserializing.run(partial(acquired.take, limit, self._deserializing))
-            self._held.deliver(acquired.node_id, taken.records)
+        """The next records. They are held only when they are returned: a cancelled poll has delivered nothing."""
+        while self._reading is not None or (
+            self._fetcher.ready and self._count_found() < self.settings.max_poll_records and self._error is None
+        ):
+            acquired, taken = await self._read()
+            self._found.append((acquired.node_id, taken.records))
             self._held.decide(acquired.node_id, acquired.partition, taken.decided)
-            found += taken.records
-            self._error = taken.error
-            if not acquired.offsets:
-                self._fetcher.ready.popleft()
+            self._error = taken.error or self._error
+            ready = self._fetcher.ready
+            # A broken connection may have removed it meanwhile.
+            if not acquired.offsets and ready and ready[0] is acquired:
+                ready.popleft()
+        found: list[SharedRecord] = []
+        for node_id, records in self._found:
+            self._held.deliver(node_id, records)
+            found += records
+        self._found.clear()
         if not found:
             # Gaps are acknowledged with the next request.
             self._fetcher.add(self._held.take())
         return found
+
+    def _count_found(self) -> int:
+        return sum(len(records) for _, records in self._found)
+
+    async def _read(self) -> tuple[AcquiredRecords, Taken]:
+        """Decodes and deserializes records. If the poll is cancelled, the next one gets them."""
+        if self._reading is None:
+            acquired = self._fetcher.ready[0]
+            limit = self.settings.max_poll_records - self._count_found()
+            work = self._deserializing.run(partial(acquired.take, limit, self._deserializing))
+            self._reading = acquired, asyncio.ensure_future(work)
+        acquired, task = self._reading
+        try:
+            taken = await asyncio.shield(task)
+        except Exception:
+            self._reading = None
+            raise
+        self._reading = None
+        return acquired, taken
 
     async def _wait(self, end: float) -> bool:
         """Waits for records or the group; returns False at the deadline."""
@@ -263,6 +293,11 @@ class ShareConsumer:
     ) -> None:
         if not self.settings.explicit:
             raise ClientError("The next poll acknowledges records: set share.acknowledgement.mode to explicit.")
+        if self._held.is_taken_back(topic, partition, offset):
+            # Not a mistake of the application: the callback tells it, as after an answer of the broker.
+            released = KafkaError(ErrorCode.INVALID_RECORD_STATE, "The broker has released the record.")
+            self._acknowledged(TopicPartition(topic, partition), [offset], released)
+            return
         self._held.acknowledge(topic, partition, offset, Acknowledge(kind))
 
     async def commit(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, KafkaError | None]:
@@ -270,25 +305,33 @@ class ShareConsumer:
 
         With implicit acknowledgement it accepts all records that were handed out.
         """
-        async with asyncio.timeout_at(self._cluster.deadline(timeout_ms)):
-            results = await self._fetcher.acknowledge(self._decided())
-        if self._held.undecided:
-            self._drop_lost({one: error for one, error in results.items() if error is not None})
-        return results
+        self._accept_handed_out()
+        try:
+            async with asyncio.timeout_at(self._cluster.deadline(timeout_ms)):
+                return await self._send_decisions()
+        except TimeoutError:
+            raise TimedOut("The brokers did not answer the acknowledgements in time.") from None
 
     def commit_async(self) -> None:
         """Sends the acknowledgements that were made, in the background. The callback gets the outcome."""
-        task = asyncio.ensure_future(self._fetcher.acknowledge(self._decided()))
+        self._accept_handed_out()
+        task = asyncio.ensure_future(self._send_decisions())
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_committed)
 
-    def _decided(self) -> dict[int, Decisions]:
-        if not self.settings.explicit:
-            kept = set(self._waiting)
-            for record in self._held.records:
-                if record not in kept:
-                    self._held.accept(record)
-        return self._held.take()
+    def _on_committed(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and isinstance(error := task.exception(), Exception):
+            self.raise_later(error)
+
+    def _accept_handed_out(self) -> None:
+        """Accepts all records that were handed out, with implicit acknowledgement."""
+        if self.settings.explicit:
+            return
+        kept = {(record.topic, record.partition, record.offset) for record in self._waiting}
+        for record in self._held.records:
+            if (record.topic, record.partition, record.offset) not in kept:
+                self._held.accept(record)
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
         """Called with the partition, the offsets and the error, or None, of every answer to acknowledgements."""
@@ -299,7 +342,11 @@ class ShareConsumer:
             try:
                 self._on_acknowledged(partition, offsets, error)
             except Exception as failure:  # noqa: BLE001 (the next poll raises it)
-                self._error = failure
+                self.raise_later(failure)
+
+    def raise_later(self, error: Exception) -> None:
+        """Makes the present or the next poll raise an error, such as that of a callback."""
+        self._error = self._error or error
 
     # Close.
 
@@ -319,11 +366,18 @@ class ShareConsumer:
     async def _leave(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         membership, self._membership = self._membership, None
         self._waiting.clear()
+        end = self._cluster.deadline(timeout_ms)
+        pending = {*self._tasks} if self._reading is None else {*self._tasks, self._reading[1]}
         try:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if pending:
+                _, late = await asyncio.wait(pending, timeout=timeout_ms / 1000)
+                for task in late:
+                    task.cancel()
             self._fetcher.add(self._held.take())
-            await self._fetcher.close(timeout_ms)
+            await self._fetcher.close(max(int((end - asyncio.get_running_loop().time()) * 1000), 0))
         finally:
+            self._found.clear()
+            self._reading = None
             self._held = HeldRecords()
             self._fetcher = self._renewed_fetcher()
             self._assigned = []

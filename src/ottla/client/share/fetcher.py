@@ -124,8 +124,7 @@ class ShareFetcher:
                 await self._acknowledge(node_id, self._waiting.pop(node_id))
             decisions = self._current(node_id, self._waiting.pop(node_id, {}))
             ids = {name: info.topic_id for name, info in self._cluster.metadata.topics.items()}
-            wanted = {one for one in assigned | held(node_id) | decisions.keys() if one.topic in ids}
-            plan = session.plan_fetch(sorted(wanted), ids)
+            plan = session.plan_fetch(sorted(assigned | held(node_id) | decisions.keys()), ids)
             request = fetch_request(self._settings, self.member_id, session, plan, decisions)
             try:
                 started = asyncio.get_running_loop().time()
@@ -152,10 +151,13 @@ class ShareFetcher:
             self.lock_timeout_ms = response.acquisition_lock_timeout_ms
         results: Results = dict.fromkeys(decisions)
         moved: set[str] = set()
-        names = self._cluster.metadata.names
+        names = self._sessions[node_id].names
         for topic in response.responses:
+            if topic.topic_id not in names:
+                # A partition that has left the session.
+                continue
             for data in topic.partitions:
-                partition = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
+                partition = TopicPartition(names[topic.topic_id], data.partition_index)
                 if partition in results:
                     results[partition] = error_of(data.acknowledge_error_code, data.acknowledge_error_message)
                 error = error_of(data.error_code, data.error_message)
@@ -168,7 +170,7 @@ class ShareFetcher:
         self._tell(decisions, results)
         self.arrived.set()
         if moved:
-            await self._pause(moved - {""})
+            await self._pause(moved)
 
     def _keep(self, node_id: int, partition: TopicPartition, data: PartitionData) -> None:
         if not data.acquired_records:
@@ -223,6 +225,7 @@ class ShareFetcher:
         except asyncio.CancelledError:
             session.on_no_answer()
             raise
+        names = session.names
         if final:
             session.on_no_answer()
         elif not self._accepts(node_id, response.error_code, response.error_message, decisions):
@@ -230,7 +233,6 @@ class ShareFetcher:
         if response.acquisition_lock_timeout_ms > 0:
             self.lock_timeout_ms = response.acquisition_lock_timeout_ms
         answered: Results = dict.fromkeys(decisions, error_of(response.error_code, response.error_message))
-        names = self._cluster.metadata.names
         for topic in response.responses:
             for data in topic.partitions:
                 partition = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)

@@ -31,12 +31,15 @@ class HeldRecords:
         self._brokers: dict[tuple[str, int, int], int] = {}
         # Records whose lock is being renewed: they stay with the application.
         self._renewed: dict[_Position, dict[int, SharedRecord]] = {}
+        # Delivered records that a broker has taken back before the application decided about them.
+        self._taken_back: set[tuple[str, int, int]] = set()
 
     def deliver(self, node_id: int, records: Iterable[SharedRecord]) -> None:
         for record in records:
             position = (node_id, TopicPartition(record.topic, record.partition))
             self._open.setdefault(position, {})[record.offset] = record
             self._brokers[record.topic, record.partition, record.offset] = node_id
+            self._taken_back.discard((record.topic, record.partition, record.offset))
 
     def decide(self, node_id: int, partition: TopicPartition, decisions: dict[int, int]) -> None:
         """Decisions about offsets that the application never sees."""
@@ -94,6 +97,25 @@ class HeldRecords:
         return any(self._renewed.values())
 
     @property
+    def renewals(self) -> list[tuple[int, TopicPartition, int]]:
+        """Broker, partition and offset of the records whose locks the next request renews."""
+        return [(*position, offset) for position, records in self._renewed.items() for offset in records]
+
+    def is_taken_back(self, topic: str, partition: int, offset: int) -> bool:
+        """True if the broker has released a record that this consumer has delivered and not decided about."""
+        return (topic, partition, offset) in self._taken_back
+
+    def begin_poll(self) -> None:
+        """The application is through with the records of the last poll."""
+        self._taken_back.clear()
+
+    def lose(self, node_id: int, partition: TopicPartition, offset: int) -> None:
+        """The lock of an undecided record has expired."""
+        if self._open.get((node_id, partition), {}).pop(offset, None) is not None:
+            self._brokers.pop((*partition, offset), None)
+            self._taken_back.add((*partition, offset))
+
+    @property
     def records(self) -> list[SharedRecord]:
         """The undecided records, in order."""
         return [record for records in self._open.values() for _, record in sorted(records.items())]
@@ -106,9 +128,11 @@ class HeldRecords:
             if node == node_id and records
         }
 
-    def drop(self, node_id: int, partition: TopicPartition | None = None) -> None:
+    def drop(self, node_id: int) -> None:
         """The broker has released the records: other consumers may get them."""
         for kept in (self._open, self._decided, self._renewed):
-            for position in [one for one in kept if one[0] == node_id and partition in (None, one[1])]:
+            for position in [one for one in kept if one[0] == node_id]:
                 for offset in kept.pop(position):
-                    self._brokers.pop((*position[1], offset), None)
+                    key = (*position[1], offset)
+                    if self._brokers.pop(key, None) is not None:
+                        self._taken_back.add(key)

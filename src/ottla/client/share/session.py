@@ -50,10 +50,16 @@ class ShareSession:
         """The topic id with which the partition is part of the session."""
         return self._ids.get(partition)
 
+    @property
+    def names(self) -> dict[Uuid, str]:
+        """The topics of the session. Metadata may have lost the name of a deleted topic."""
+        return {topic_id: partition.topic for partition, topic_id in self._ids.items()}
+
     def plan_fetch(self, wanted: Collection[TopicPartition], ids: Mapping[str, Uuid]) -> SessionPlan:
-        """A ShareFetch for exactly these partitions."""
+        """A ShareFetch for these partitions. A topic that metadata does not know keeps its id in the session."""
         known = {} if self.is_new else self._ids
-        self._ids = {partition: ids[partition.topic] for partition in wanted}
+        chosen = {partition: ids.get(partition.topic) or known.get(partition) for partition in wanted}
+        self._ids = {partition: topic_id for partition, topic_id in chosen.items() if topic_id}
         added = [(topic_id, one.partition) for one, topic_id in self._ids.items() if known.get(one) != topic_id]
         # A topic that was deleted and created again has a new topic id.
         gone = [(topic_id, one.partition) for one, topic_id in known.items() if self._ids.get(one) != topic_id]
