@@ -151,6 +151,7 @@ class BlockingConsumer(SingleUser):
 
     def close(self) -> None:
         """Commits if auto-commit is on, leaves the group, and ends the thread."""
+        self._is_closing = True
         try:
             self._call(self._consumer.close())
         finally:

@@ -69,7 +69,7 @@ class BlockingShareConsumer(SingleUser):
         self._call(made(self._consumer.commit_async))
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
-        """The callback runs in a later call of this consumer."""
+        """The callback runs in a later call of this consumer. That call or the next one raises its error."""
         later = None if callback is None else self._later(callback)
         self._call(made(lambda: self._consumer.set_acknowledgement_callback(later)))
 
@@ -81,6 +81,7 @@ class BlockingShareConsumer(SingleUser):
 
     def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Sends the acknowledgements that were made, releases all other records, leaves, and ends the thread."""
+        self._is_closing = True
         try:
             self._call(self._consumer.close(timeout_ms=timeout_ms))
         finally:

@@ -33,6 +33,9 @@ class SingleUser(Blocking):
         # Calls on the loop, and True if the last one was interrupted.
         self._running: set[asyncio.Task[Any]] = set()
         self._is_interrupted = False
+        # The error of a callback: raised where no result is lost by it.
+        self._failure: Exception | None = None
+        self._is_closing = False
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for the loop, and runs listeners and callbacks meanwhile."""
@@ -40,6 +43,8 @@ class SingleUser(Blocking):
         if user not in (None, me):
             work.close()
             raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
+        if not self._is_closing:
+            self._raise_failure(work)
         self._user = me
         future: Future[T] | None = None
         try:
@@ -54,7 +59,10 @@ class SingleUser(Blocking):
                 if errand is not None:
                     errand()
                 elif future.done():
-                    return future.result()
+                    result = future.result()
+                    if not result:
+                        self._raise_failure()
+                    return result
         except BaseException as error:
             # An interrupted caller (Ctrl-C) gets no result, so the call is cancelled: its records must not be lost.
             if future is not None and not future.done():
@@ -63,6 +71,13 @@ class SingleUser(Blocking):
             raise
         finally:
             self._user = user
+
+    def _raise_failure(self, unstarted: Coroutine[Any, Any, object] | None = None) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            if unstarted is not None:
+                unstarted.close()
+            raise failure
 
     async def _tracked(self, work: Coroutine[Any, Any, T]) -> T:
         task = asyncio.current_task()
@@ -107,17 +122,24 @@ class SingleUser(Blocking):
         return run
 
     def _later(self, function: Callable[..., object] | None) -> Callable[..., None]:
-        """A function for the loop that runs another on the thread of the next call."""
+        """A function for the loop that runs another on the thread of the next call.
+
+        Its error must not end the call that runs it: records that the call has polled would never be seen, and would
+        still be committed or accepted by the next call.
+        """
 
         def later(*arguments: Any) -> None:
+            def errand() -> None:
+                assert function is not None
+                try:
+                    function(*arguments)
+                except Exception as error:  # noqa: BLE001 (this or the next call raises it)
+                    self._failure = self._failure or error
+
             if function is not None:
-                self._errands.put(lambda: _ignore(function(*arguments)))
+                self._errands.put(errand)
 
         return later
-
-
-def _ignore(_: object) -> None:
-    return
 
 
 def _finish(done: asyncio.Future[None]) -> None:

@@ -109,3 +109,33 @@ def test_the_call_after_an_interrupted_one_begins_when_that_has_ended() -> None:
         assert client.story == ["ended", "next"]
     finally:
         client.close()
+
+
+def test_a_callback_that_fails_costs_no_result() -> None:
+    class User(SingleUser):
+        async def _close(self) -> None:
+            return
+
+    async def poll() -> list[int]:
+        user._later(fail)()
+        return [1]
+
+    async def commit() -> None:
+        return
+
+    def fail() -> None:
+        raise ValueError("the callback")
+
+    user = User()
+    try:
+        assert user._call(poll()) == [1]
+        with pytest.raises(ValueError, match="the callback"):
+            user._call(commit())
+        user._call(commit())
+        assert user._call(poll()) == [1]
+        # A client is closed before the error of its last callback is raised.
+        user._is_closing = True
+        with pytest.raises(ValueError, match="the callback"):
+            user._call(commit())
+    finally:
+        user._thread.close()
