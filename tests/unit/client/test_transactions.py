@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from ottla.client.errors import ClientError, TimedOut
+from ottla.client.producer.producer import Producer
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
-from ottla.client.producer.transactions import TransactionManager, TransactionState
+from ottla.client.producer.transactions import NO_TRANSACTION, TransactionManager, TransactionState
+from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.add_offsets_to_txn import AddOffsetsToTxnResponse
@@ -176,5 +178,24 @@ def test_an_unanswered_end_can_be_repeated() -> None:
         cluster.on_end = lambda: None
         await transactions.end(commit=True)
         assert transactions.state is TransactionState.READY
+
+    asyncio.run(whole())
+
+
+def test_only_a_prepared_transaction_is_completed() -> None:
+    async def whole() -> None:
+        cluster = Cluster(version=2)
+        anything: Any = cluster
+        two_phase = ProducerSettings(transactional_id="x", two_phase_commit=True)
+        producer = Producer(ClientSettings(bootstrap_servers=()), two_phase)
+        transactions = producer._transactions = TransactionManager(anything, two_phase, ProducerIdentity())
+        transactions.state = TransactionState.READY
+        transactions.begin()
+        transactions.share()
+        # Records may still be in the buffer: nothing was decided about them.
+        with pytest.raises(ClientError, match="no prepared transaction to complete: the producer is open"):
+            await producer.complete_transaction(NO_TRANSACTION)
+        assert cluster.asked == []
+        assert transactions.state is TransactionState.OPEN
 
     asyncio.run(whole())

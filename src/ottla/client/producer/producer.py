@@ -247,6 +247,7 @@ class Producer:
 
     async def complete_transaction(self, decided: PreparedTransaction) -> None:
         """Commits the prepared transaction if it is the one that was decided on, and aborts it otherwise."""
+        self._transactions.check_prepared()
         await self._transactions.end(commit=decided == self._transactions.prepared)
 
     async def renew_transactions(self) -> None:

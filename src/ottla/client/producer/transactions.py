@@ -163,6 +163,14 @@ class TransactionManager:
         self.prepared = PreparedTransaction(self._identity.producer_id, self._identity.epoch)
         return self.prepared
 
+    def check_prepared(self) -> None:
+        """Raises ClientError if records may still be on their way: only a prepared transaction can be completed."""
+        if self.state is not TransactionState.PREPARED:
+            raise ClientError(
+                f"There is no prepared transaction to complete: the producer is {self.state.value}. "
+                "Call prepare_transaction(), or init_transactions(keep_prepared=True)."
+            )
+
     def begin(self) -> None:
         if self.state is not TransactionState.READY:
             raise ClientError(f"A transaction cannot begin now: the producer is {self.state.value}.")
