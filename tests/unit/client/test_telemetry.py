@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+from typing import Any
+
 import pytest
 
+from ottla.client.errors import ConnectionLost
 from ottla.client.measures import PRODUCER_METRICS, PRODUCER_TOTALS, ProducerMeasures, RequestMeasures
+from ottla.client.settings import ClientSettings
 from ottla.client.telemetry.points import ClientPoints, telemetry_name
+from ottla.client.telemetry.reporter import Telemetry
 from ottla.client.telemetry.subscription import DEFAULT_INTERVAL_MS, Next, TelemetrySubscription, after_push
 from ottla.model.errors import ErrorCode
 from ottla.records.compression import Codec
 from ottla.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
+from ottla.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
+from ottla.wire.otlp import decode_metrics
 
 SENT = "org.apache.kafka.producer.record.send.total"
 
@@ -72,3 +81,40 @@ def test_growth_is_counted_from_the_last_accepted_push_on() -> None:
     measures.records = 8
     assert sent(is_delta=True) == 1
     assert sent(is_delta=False) == 8
+
+
+@pytest.mark.parametrize("outcome", ["no answer", "cancelled", "refused"])
+def test_growth_that_a_broker_may_have_is_not_counted_twice(outcome: str) -> None:
+    measures = ProducerMeasures(records=5)
+    sums: list[float] = []
+
+    class Broker:
+        settings = ClientSettings(bootstrap_servers=())
+
+        async def any_connection(self) -> Broker:
+            return self
+
+        async def ask(self, request: PushTelemetryRequest, **_: object) -> PushTelemetryResponse:
+            sums.extend(point.value for point in decode_metrics(request.metrics, points_max=9))
+            if outcome == "no answer":
+                raise ConnectionLost("gone")
+            if outcome == "cancelled" and not request.terminating:
+                await asyncio.Event().wait()
+            return PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+
+    async def whole() -> None:
+        anything: Any = Broker()
+        points = ClientPoints(PRODUCER_METRICS, PRODUCER_TOTALS, measures, RequestMeasures())
+        telemetry = Telemetry(anything, lambda: points, {})
+        wanted = subscription(requested_metrics=[SENT], delta_temporality=True)
+        push = asyncio.ensure_future(telemetry._push(wanted, terminating=False))
+        while not sums:
+            await asyncio.sleep(0)
+        push.cancel()
+        await asyncio.gather(push, return_exceptions=True)
+        measures.records = 7
+        with contextlib.suppress(ConnectionLost):
+            await telemetry._push(wanted, terminating=True)
+
+    asyncio.run(whole())
+    assert sums == ([5, 7] if outcome == "refused" else [5, 2])

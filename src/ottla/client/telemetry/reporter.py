@@ -1,7 +1,7 @@
 """`Telemetry`: asks a broker which metrics it wants, and pushes them (KIP-714).
 
-It begins with the first connection to a broker that has a receiver. The first push comes at a random time within the
-interval, so that clients that started together do not push together. A closed client pushes a last time, if a broker
+It begins with the first connection to a broker that has a receiver. The first push comes after half to one and a half
+intervals, so that clients that started together do not push together. A closed client pushes a last time, if a broker
 wants its metrics. Errors never reach the application.
 """
 
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import ClientError, RequestUnsupported, TimedOut
+from ottla.client.errors import ClientError, ConnectionLost, RequestUnsupported, TimedOut
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.wire.api import API_SPECS, ApiKey
@@ -109,6 +109,7 @@ class Telemetry:
                 # No broker answers at the moment.
                 await self._wait(self._cluster.settings.retry_backoff_max_ms)
             if step is Next.STOP:
+                self._subscription = None
                 logger.info("Metrics are not pushed any more: the broker does not take them.")
                 return
 
@@ -143,16 +144,21 @@ class Telemetry:
         points = self._points.read(subscription.wants, is_delta=subscription.is_delta, now_ns=time.time_ns())
         payload = compress(subscription.codec, encode_metrics(points, self._resource))
         connection = await self._cluster.any_connection()
-        response: PushTelemetryResponse = await connection.ask(
-            PushTelemetryRequest(
-                client_instance_id=subscription.instance_id,
-                subscription_id=subscription.subscription_id,
-                terminating=terminating,
-                compression_type=int(subscription.codec),
-                metrics=payload,
-            ),
-            timeout_ms=self._cluster.settings.request_timeout_ms,
+        request = PushTelemetryRequest(
+            client_instance_id=subscription.instance_id,
+            subscription_id=subscription.subscription_id,
+            terminating=terminating,
+            compression_type=int(subscription.codec),
+            metrics=payload,
         )
+        try:
+            response: PushTelemetryResponse = await connection.ask(
+                request, timeout_ms=self._cluster.settings.request_timeout_ms
+            )
+        except (ConnectionLost, asyncio.CancelledError):
+            # The broker may have the points. The next push must not count the same growth twice.
+            self._points.on_accepted()
+            raise
         if not response.error_code:
             self._points.on_accepted()
         return response.error_code
