@@ -80,7 +80,10 @@ class Credentials:
         }
 
     async def alter(self, changes: Sequence[CredentialChange]) -> dict[str, KafkaError | None]:
-        """Sets and removes credentials in one request; the error of every user, or None."""
+        """Sets and removes credentials in one request; the error of every user, or None.
+
+        A request changes a user only once. The cluster refuses two changes of a user with DUPLICATE_RESOURCE.
+        """
         request = AlterUserScramCredentialsRequest(
             upsertions=[await _upsertion(change) for change in changes if change.password is not None],
             deletions=[

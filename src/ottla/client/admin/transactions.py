@@ -200,7 +200,6 @@ class Transactions:
         return await _each(transactional_ids, self._fence)
 
     async def _fence(self, transactional_id: str) -> FencedProducer:
-
         # Apache Kafka uses the transaction time-out as time-out of the replication, so it must not be too short.
         timeout_ms = self._cluster.settings.request_timeout_ms
 
