@@ -89,13 +89,15 @@ def test_a_cached_operator_emits_what_kafka_streams_emits(oracle: StreamsOracle,
             pytest.fail(f"seed {seed}: {difference(oracle, case)}\n{json.dumps(case)}")
 
 
-def counting_task(cache_bytes: int, *, is_cached: bool = True) -> StreamTask:
+def counting_task(cache: int | CacheBudget, *, is_cached: bool = True) -> StreamTask:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
     stored = Materialized.as_("counts") if is_cached else Materialized.as_("counts").with_caching_disabled()
     stream.count(stored).to_stream().map_values(str).to("out", Produced.with_(TEXT, TEXT))
     topology = builder.build()
-    return StreamTask(topology, topology.nodes, TaskSettings(), cache=CacheBudget(cache_bytes))
+    return StreamTask(
+        topology, topology.nodes, TaskSettings(), cache=CacheBudget(cache) if isinstance(cache, int) else cache
+    )
 
 
 def outputs(task: StreamTask, *keys: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -125,6 +127,15 @@ def test_a_full_cache_forwards_before_the_commit() -> None:
 def test_a_store_without_caching_forwards_every_update() -> None:
     assert outputs(counting_task(10_000, is_cached=False), "a", "a") == [(b"a", b"1"), (b"a", b"2")]
     assert outputs(counting_task(0), "a", "a") == [(b"a", b"1"), (b"a", b"2")]
+
+
+def test_a_closed_task_gives_its_bytes_back() -> None:
+    budget = CacheBudget(10_000)
+    task = counting_task(budget)
+    outputs(task, "a", "b")
+    assert budget.bytes_used > 0
+    task.close()
+    assert budget.bytes_used == 0
 
 
 def test_the_test_driver_shows_a_record_once() -> None:

@@ -96,6 +96,11 @@ class UpdateCache:
         """Before a commit: forwards everything."""
         self._flush(None)
 
+    def discard(self) -> None:
+        """The task is closed: other caches may use the bytes."""
+        self._budget.bytes_used -= sum(entry.size for entry in self._entries.values())
+        self._entries, self._dirty = {}, {}
+
     def _evict(self) -> None:
         budget = self._budget
         while budget.bytes_used > budget.bytes_max and self._entries:

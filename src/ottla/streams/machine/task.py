@@ -224,6 +224,9 @@ class StreamTask:
         return bool(self._waiting)
 
     def close(self) -> None:
+        for store in self.stores.values():
+            if store.cache is not None:
+                store.cache.discard()
         for processor in self._processors:
             processor.close()
 

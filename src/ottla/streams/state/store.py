@@ -25,6 +25,8 @@ class UpdateCache(Protocol):
 
     def flush(self) -> None: ...
 
+    def discard(self) -> None: ...
+
 
 class RowForm(Enum):
     """The row of a record: its value, or its timestamp (8 bytes) and its value."""
