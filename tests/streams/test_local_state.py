@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 from pathlib import Path
 from random import Random
@@ -9,8 +11,15 @@ from typing import Any
 
 import pytest
 
+from ottla.model.ids import TopicPartition
+from ottla.streams import Serdes, Stores, StreamsError
 from ottla.streams.disk import StateDirectory, TaskState
 from ottla.streams.disk.task_state import Checkpoint
+from ottla.streams.machine.task import ChangelogRecord
+from ottla.streams.runtime.local_states import LocalStates
+from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.writer import RecordWriter
+from ottla.streams.state.create import create_store
 from ottla.streams.state.sorted_map import SortedMap
 from ottla.streams.state.table import PersistentMap, StoreChanges
 
@@ -169,3 +178,103 @@ def test_directories_that_are_not_used_are_removed(directory: StateDirectory) ->
             locked.release()
     assert directory.remove_unused(0.0, keeps=frozenset({"0_2"})) == ["0_0"]
     assert directory.task_ids() == ["0_1", "0_2"]
+
+
+def test_a_local_commit_that_failed_is_not_taken_for_complete(directory: StateDirectory) -> None:
+    state = opened(directory)
+    state.table("s", "kind")
+    commit(state, {b"a": b"1"}, 1)
+
+    def disk_is_full(_: Any) -> bytes:
+        raise OSError("No space left on device")
+
+    state.begin_commit({"s": StoreChanges({b"b": 1}, disk_is_full)}, {"s": CHECKPOINT._replace(position=2)})
+    with pytest.raises(OSError, match="No space"):
+        state.advance()
+    with pytest.raises(StreamsError, match="has failed"):
+        state.close()
+    state.abandon()
+    again = opened(directory)
+    table, checkpoint = again.table("s", "kind")
+    assert checkpoint is not None
+    assert (checkpoint.position, dict(table.scan())) == (1, {b"a": b"1"})
+    again.close()
+
+
+def test_a_directory_that_another_worker_removes_meanwhile_is_left_alone(
+    directory: StateDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened(directory).close()
+    other = StateDirectory(directory.path)
+    lock = directory.try_lock
+
+    def lock_late(task_id: str) -> Any:
+        assert other.remove_unused(0.0, keeps=frozenset()) == ["0_0"]
+        monkeypatch.undo()
+        return lock(task_id)
+
+    monkeypatch.setattr(directory, "try_lock", lock_late)
+    directory.remove_unused(0.0, keeps=frozenset())
+    # A lock on a file that was removed protects nothing.
+    opened(directory).close()
+    flock = fcntl.flock
+
+    def flock_late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        assert other.remove_unused(0.0, keeps=frozenset()) == ["0_0"]
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", flock_late)
+    assert directory.try_lock("0_0") is None
+    assert not (directory.path / "0_0").exists()
+
+
+def test_a_store_that_is_being_restored_is_not_written_with_an_old_position(tmp_path: Path) -> None:
+    """A store with duplicates would have the rows twice after the next restore."""
+    planned = PlannedTask(group=0, partition=0, topics=("in",), names=(), changelogs={"w": "log"})
+    specification = Stores.persistent_window_store("w", 10_000, 100, retain_duplicates=True)
+    place = TopicPartition("log", 0)
+    key = b"k" + (5).to_bytes(8, "big") + (1).to_bytes(4, "big")
+
+    async def open_store() -> tuple[LocalStates, Any]:
+        local = LocalStates(tmp_path, {"log": "id"})
+        store = create_store(specification, None, "log", Serdes.bytes_(), Serdes.bytes_())  # type: ignore[arg-type]
+        await local.open(planned, {"w": store})
+        assert local.attach(planned, store, first=0, end=1) == 0
+        store.restore_many([key], [b"v"], [5])
+        return local, store
+
+    local, _ = asyncio.run(open_store())
+    # Another task is committed before the restore is complete, and then the opening is interrupted.
+    local.on_commit({}, 0.0)
+    local.close(["0_0"], is_committed=False)
+    local, store = asyncio.run(open_store())
+    assert list(store.fetch_range(b"k", 0, 10)) == [(5, b"v")]
+    local.positions[place] = 1
+    local.on_restored(["0_0"])
+    local.on_commit({}, 0.0)
+    local.close(["0_0"], is_committed=True)
+
+
+def test_positions_of_changelogs_are_told_once() -> None:
+    """A task may come back after another worker has written more to its changelog."""
+
+    class OneProducer:
+        async def partitions(self, _: str) -> int:
+            return 1
+
+        async def send_encoded(self, *_: Any) -> asyncio.Future[tuple[int, int]]:
+            found: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+            found.set_result((41, 0))
+            return found
+
+    async def write() -> None:
+        producer: Any = OneProducer()
+        writer = RecordWriter(producer)
+        writer.add_changes("log", 0, [ChangelogRecord("s", b"k", b"v", 1)])
+        await writer.send_all(0)
+        await writer.wait_delivered()
+        assert writer.take_positions() == {TopicPartition("log", 0): 42}
+        assert writer.take_positions() == {}
+
+    asyncio.run(write())

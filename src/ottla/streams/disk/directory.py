@@ -20,12 +20,14 @@ class LockedDirectory:
     """The directory of a task, while its lock is held."""
 
     def __init__(self, path: Path) -> None:
-        """Raises BlockingIOError if another worker holds the lock."""
+        """Raises BlockingIOError if another worker holds the lock, or removes the directory."""
         path.mkdir(parents=True, exist_ok=True)
         self.path = path
         self._file = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_same(self._file, path / _LOCK):
+                raise BlockingIOError
         except BlockingIOError:
             os.close(self._file)
             raise
@@ -53,10 +55,10 @@ class StateDirectory:
         self.path = path
 
     def try_lock(self, task_id: str) -> LockedDirectory | None:
-        """None if another worker holds the lock."""
+        """None if another worker holds the lock, or removes the directory."""
         try:
             return LockedDirectory(self.path / task_id)
-        except BlockingIOError:
+        except (BlockingIOError, FileNotFoundError):
             return None
         except OSError as error:
             raise StreamsError(
@@ -81,17 +83,31 @@ class StateDirectory:
         removed = []
         for task_id in self.task_ids():
             path = self.path / task_id
-            if task_id in keeps or time.time() - _last_change(path) < older_than_s:
+            try:
+                if task_id in keeps or time.time() - _last_change(path) < older_than_s:
+                    continue
+                locked = self.try_lock(task_id)
+                if locked is None:
+                    continue
+                try:
+                    locked.clear()
+                    (path / _LOCK).unlink()
+                    path.rmdir()
+                finally:
+                    locked.release()
+            except OSError:
+                # Another worker removes it as well, or takes it again.
                 continue
-            locked = self.try_lock(task_id)
-            if locked is None:
-                continue
-            locked.clear()
-            (path / _LOCK).unlink()
-            path.rmdir()
-            locked.release()
             removed.append(task_id)
         return removed
+
+
+def _is_same(file: int, path: Path) -> bool:
+    """False if the file was removed, or created again, since it was opened."""
+    try:
+        return os.path.samestat(os.fstat(file), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def _last_change(path: Path) -> float:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ottla.streams.disk.directory import LockedDirectory
 from ottla.streams.disk.keys import CUT_BYTES, LONG_KEY_BYTES, stored_key, unstored_row, with_key
+from ottla.streams.errors import StreamsError
 from ottla.streams.state.table import StoreChanges
 
 __all__ = ["Checkpoint", "LmdbTable", "TaskState", "is_available"]
@@ -120,6 +121,8 @@ class TaskState:
         self._open()
         self._tables: dict[str, LmdbTable] = {}
         self._slices: Iterator[None] | None = None
+        # True if a local commit has failed, for instance because the disk is full.
+        self._is_broken = False
         self._checkpoints = self.open_database(_CHECKPOINTS)
 
     # Reading.
@@ -153,7 +156,9 @@ class TaskState:
         self._slices = self._write(changes, checkpoints)
 
     def advance(self) -> bool:
-        """Writes a slice. True if the local commit is complete."""
+        """Writes a slice. True if the local commit is complete. After a failure nothing can be written any more."""
+        if self._is_broken:
+            raise StreamsError(f"An earlier local commit to {self._directory.path} has failed.")
         if self._slices is None:
             return True
         try:
@@ -161,6 +166,10 @@ class TaskState:
         except StopIteration:
             self._slices = None
             return True
+        except BaseException:
+            # A later local commit would claim rows that are missing.
+            self._is_broken = True
+            raise
         return False
 
     def clear_table(self, name: str) -> None:
@@ -205,7 +214,6 @@ class TaskState:
     def abandon(self) -> None:
         """As if the process had been killed: what was not written is lost."""
         self._slices = None
-        self.reader.abort()
         self.environment.close()
         self._directory.release()
 

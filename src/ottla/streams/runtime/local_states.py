@@ -42,6 +42,8 @@ class _LocalTask:
     state: TaskState
     stores: dict[str, Store] = field(default_factory=dict)
     places: dict[str, TopicPartition] = field(default_factory=dict)
+    # False while stores are restored: they may have more of a changelog than the position says.
+    is_restored: bool = False
 
 
 class LocalStates:
@@ -157,13 +159,19 @@ class LocalStates:
 
     # Running.
 
+    def on_restored(self, task_ids: Iterable[str]) -> None:
+        """The stores of tasks have what their positions say; local commits may begin."""
+        for task_id in task_ids:
+            if task_id in self._tasks:
+                self._tasks[task_id].is_restored = True
+
     def on_commit(self, positions: Mapping[TopicPartition, int], now: float) -> None:
         """Kafka has committed everything that stores hold. `positions` are those of changelogs that were written."""
         self.positions.update(positions)
         if now >= self._due or self.is_full:
             self._due = now + _INTERVAL_S
             for local in self._tasks.values():
-                if not local.state.is_writing:
+                if local.is_restored and not local.state.is_writing:
                     self._begin(local)
 
     def on_followed(self, task_ids: Collection[str], now: float) -> None:
@@ -200,7 +208,8 @@ class LocalStates:
     @property
     def is_full(self) -> bool:
         """True if so much waits for a local commit that one should come early."""
-        waiting = sum(store.unwritten_bytes for local in self._tasks.values() for store in local.stores.values())
+        restored = [local for local in self._tasks.values() if local.is_restored]
+        waiting = sum(store.unwritten_bytes for local in restored for store in local.stores.values())
         return waiting > self._memory_bytes // _SHARE_UNWRITTEN
 
     # Closing.
@@ -211,11 +220,16 @@ class LocalStates:
             local = self._tasks.pop(task_id, None)
             if local is None:
                 continue
-            while local.state.is_writing:
-                self._advance(local)
-            if is_committed:
-                self._begin(local)
-            local.state.close(syncs=syncs)
+            try:
+                while local.state.is_writing:
+                    self._advance(local)
+                if is_committed and local.is_restored:
+                    self._begin(local)
+                local.state.close(syncs=syncs)
+            except Exception:  # noqa: BLE001
+                # The next user restores from the last complete local commit.
+                _log.exception("The last changes of task %s are not in its state directory.", task_id)
+                local.state.abandon()
 
     def close_all(self, *, is_committed: bool) -> None:
         self.close(list(self._tasks), is_committed=is_committed, syncs=True)

@@ -37,7 +37,7 @@ METRICS: Mapping[tuple[str, str], str] = {
     (_THREAD, "poll-rate"): "Polls, in a second.",
     (_THREAD, "poll-total"): "Polls.",
     (_THREAD, "poll-latency-avg"): "Average time of a poll, in milliseconds.",
-    (_THREAD, "poll-records-avg"): "Average number of batches of a poll.",
+    (_THREAD, "poll-records-avg"): "Average number of records of a poll.",
     (_THREAD, "poll-ratio"): "Share of the time in polls.",
     (_THREAD, "process-rate"): "Processed records, in a second.",
     (_THREAD, "process-total"): "Processed records.",

@@ -63,6 +63,7 @@ class TaskOpener:
         except BaseException:
             self._local.close([one.task_id for one in planned], is_committed=False)
             raise
+        self._local.on_restored(one.task_id for one in planned)
         starts = {**committed, **await self._starts([place for place in places if place not in committed])}
         is_guarded = self._config.tasks.handlers.catches_processing
         return [

@@ -155,6 +155,7 @@ class Standbys:
         except BaseException:
             self._local.close([planned.task_id], is_committed=False)
             raise
+        self._local.on_restored([planned.task_id])
         self._standbys[planned.task_id] = _Standby(planned, stores)
 
     def _lag(self, place: TopicPartition) -> int:

@@ -11,6 +11,7 @@ tasks begin again from what was committed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -380,7 +381,7 @@ class Worker(RebalanceListener):
         await self._globals.poll()
         begun = loop.time()
         batches = await self._consumer.raw_batches(wait_ms)
-        self.measures.on_poll(loop.time() - begun, len(batches))
+        self.measures.on_poll(loop.time() - begun, sum(batch.header.record_count for batch in batches))
         if self._must_begin_again:
             raise _NotMember("the worker was removed from its group")
         self._take_opened()
@@ -457,7 +458,7 @@ class Worker(RebalanceListener):
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
         # The changelog of a table may be its source topic.
         sources = {place: offset for place, offset in offsets.items() if place in self._local.positions}
-        self._local.on_commit({**self._writer.positions, **sources}, asyncio.get_running_loop().time())
+        self._local.on_commit({**self._writer.take_positions(), **sources}, asyncio.get_running_loop().time())
         self._local.clean_up()
 
     async def _purge(self, ends: dict[TopicPartition, int]) -> None:
@@ -467,8 +468,8 @@ class Worker(RebalanceListener):
             return
         self._purge_due = now + self._config.purge_interval_ms / 1000
         before = {place: end for place, end in ends.items() if place.topic in self._plan.repartition_topics}
-        if before:
-            # A failure does no harm: the next purge covers the same records.
+        # A failure does no harm: the next purge covers the same records.
+        with contextlib.suppress(KafkaError, ClientError):
             await Offsets(self._cluster).delete_records(before)
 
     def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:

@@ -39,8 +39,8 @@ class RecordWriter:
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
         self._deliveries: list[tuple[TopicPartition, int, asyncio.Future[tuple[int, int]]]] = []
-        # The offsets behind the records that were written last, of changelogs.
-        self.positions: dict[TopicPartition, int] = {}
+        # The offsets behind the records of changelogs that were delivered since `take_positions`.
+        self._positions: dict[TopicPartition, int] = {}
 
     @property
     def is_empty(self) -> bool:
@@ -103,7 +103,15 @@ class RecordWriter:
         offsets = await asyncio.gather(*(delivery for _, _, delivery in deliveries))
         for (place, count, _), (offset, _) in zip(deliveries, offsets, strict=True):
             if place.topic in self._changelogs:
-                self.positions[place] = max(self.positions.get(place, 0), offset + count)
+                self._positions[place] = max(self._positions.get(place, 0), offset + count)
+
+    def take_positions(self) -> dict[TopicPartition, int]:
+        """The ends of changelogs that were written since the last call.
+
+        Older ones must not be told again: another worker may have had the task, and written more, meanwhile.
+        """
+        taken, self._positions = self._positions, {}
+        return taken
 
     async def _send(self, topic: str, batch: EncodedBatch) -> None:
         place = TopicPartition(topic, batch.partition)
