@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from ottla.streams import Application, Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder
-from ottla.streams.runtime import local_states
+from ottla.streams import Application, Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, StreamsError
+from ottla.streams.runtime import local_states, standby
+from ottla.streams.runtime.local_states import LocalStates
+from ottla.streams.runtime.plan import PlannedTask, TaskPlan
 from ottla.streams.runtime.queries import StoreUnavailableError
+from ottla.streams.runtime.standby import Standbys
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import assert_exact, total
@@ -105,3 +109,46 @@ def restored_position(application: Application, partition: int) -> int:
     # Records of the changelog and markers of transactions; all rows are there if their counts are.
     rows = answer.get("rows", ())
     return 0 if len(rows) < 20 else max(offsets.values())
+
+
+def test_copies_go_on_after_any_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Any] = []
+    closed: list[Any] = []
+
+    class BadConsumer:
+        async def assign(self, _: Any) -> None:
+            opened.append(self)
+            if len(opened) < 3:
+                raise [StreamsError("the state is in use"), KeyError("a defect")][len(opened) - 1]
+            await asyncio.sleep(3600)
+
+        async def close(self) -> None:
+            closed.append(self)
+
+    async def run() -> None:
+        planned = PlannedTask(group=0, partition=0, names=(), topics=())
+        plan = TaskPlan(
+            tasks=(planned,),
+            topics=(),
+            repartition_topics=frozenset(),
+            global_topics=(),
+            global_names=(),
+            partitions={},
+        )
+        nothing: Any = None
+        copies = Standbys(nothing, nothing, plan, nothing, LocalStates(None, {}))
+
+        async def open_nothing(_: Any) -> None:
+            """The task has no store."""
+
+        monkeypatch.setattr(copies, "_open", open_nothing)
+        await copies.follow(["0_0"])
+        async with asyncio.timeout(20):
+            while len(opened) < 3:
+                await asyncio.sleep(0)
+        await copies.close()
+
+    monkeypatch.setattr(standby, "changelog_consumer", lambda _: BadConsumer())
+    monkeypatch.setattr(standby, "_RETRY_SECONDS", 0.0)
+    asyncio.run(run())
+    assert closed == opened

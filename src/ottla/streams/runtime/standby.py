@@ -18,6 +18,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.streams.errors import StreamsError
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.record import NO_TIMESTAMP
 from ottla.streams.runtime.local_states import LocalStates
@@ -102,17 +103,23 @@ class Standbys:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        if self._consumer is not None:
-            await self._consumer.close()
-            self._consumer = None
+        await self._close_consumer()
+
+    async def _close_consumer(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            await consumer.close()
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._follow()
-            except (KafkaError, ClientError) as error:
+            except (KafkaError, ClientError, StreamsError) as error:
                 _log.warning("Standby copies stand still: %s", error)
-                await asyncio.sleep(_RETRY_SECONDS)
+            except Exception:  # noqa: BLE001
+                _log.exception("Standby copies stand still.")
+            await self._close_consumer()
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def _follow(self) -> None:
         for task_id in sorted(self._wanted - self._standbys.keys()):
