@@ -185,6 +185,18 @@ def test_http_answers_with_json_or_bytes(running: Any) -> None:
         assert http(host, '/stores/counts/get?key=k1&bound={"in":{"0":99999,"1":99999,"2":99999}}')[0] == 409
 
 
+@pytest.mark.parametrize("length", ["-1", "many", str(1 << 40)])
+def test_a_body_without_a_sensible_length_is_not_read(running: Any, length: str) -> None:
+    host, _, port = running[2][0].rpartition(":")
+    with socket.create_connection((host, int(port)), 20) as connection:
+        connection.sendall(f"POST /query HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n".encode())
+        connection.sendall(b"GET /stores HTTP/1.1\r\nhost: x\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    # One answer, and the end of the connection.
+    assert answer.startswith(b"HTTP/1.1 404")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 def test_without_forwarding_the_owner_is_told(running: Any) -> None:
     _, applications, hosts = running
     owner = applications[0].query_metadata_for_key("counts", "k1").active_host

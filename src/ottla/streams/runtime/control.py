@@ -24,6 +24,9 @@ from ottla.streams.errors import StreamsError
 __all__ = ["Control", "ControlAddress", "ControlServer", "WorkerControl", "error_of_report"]
 
 
+_LOGIN_SECONDS = 10.0
+
+
 @dataclass(frozen=True, slots=True)
 class ControlAddress:
     host: str
@@ -79,8 +82,14 @@ class ControlServer:
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, connection.makefile("r", encoding="utf-8") as lines:
-            if lines.readline().strip() != self.address.token:
+            connection.settimeout(_LOGIN_SECONDS)
+            try:
+                token = lines.readline(2 * len(self.address.token)).strip()
+            except (OSError, ValueError):
                 return
+            if not secrets.compare_digest(token.encode(), self.address.token.encode()):
+                return
+            connection.settimeout(None)
             with self._lock:
                 self._connections.add(connection)
                 for order in self._orders:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -63,7 +64,8 @@ class QueryDoor:
         try:
             while line := await reader.readline():
                 request = json.loads(line)
-                if request.get("token") != self._token:
+                token = request.get("token") if isinstance(request, dict) else ""
+                if not secrets.compare_digest(str(token).encode(), self._token.encode()):
                     return
                 writer.write(json.dumps(self._answer(request)).encode() + b"\n")
                 await writer.drain()

@@ -29,6 +29,7 @@ from ottla.streams.runtime.query_door import encode_arguments
 __all__ = ["QueryServer"]
 
 _BODY_BYTES_MAX = 1 << 20
+_IDLE_SECONDS = 60.0
 _OF_KEY = ("get", "fetch", "sessions")
 
 
@@ -49,6 +50,8 @@ class QueryServer:
 class _Handler(BaseHTTPRequestHandler):
     queries: Queries
     protocol_version = "HTTP/1.1"
+    # A connection that sends nothing is closed.
+    timeout = _IDLE_SECONDS
 
     def log_message(self, *_: Any) -> None:
         """Queries are not logged."""
@@ -65,11 +68,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": "unknown", "message": "Use /stores, or /stores/NAME/get?key=..."})
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("content-length", 0))
-        if self.path != "/query" or length > _BODY_BYTES_MAX:
-            self._send(404, {"error": "unknown", "message": "Use POST /query, with at most 1 MB."})
+        length = self.headers.get("content-length", "")
+        if self.path != "/query" or not length.isdecimal() or int(length) > _BODY_BYTES_MAX:
+            # The body is not read: it must not be taken for the next request.
+            self.close_connection = True
+            self._send(404, {"error": "unknown", "message": "Use POST /query, with a content-length of at most 1 MB."})
             return
-        body = self.rfile.read(length)
+        body = self.rfile.read(int(length))
         # An instance that asks has found the owner: forwarding again could go in circles.
         self._guarded(lambda: self._send(200, self.queries.ask(json.loads(body), forwards=False)))
 
