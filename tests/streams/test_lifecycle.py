@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -26,6 +28,7 @@ from ottla.streams import (
     Topology,
     UncaughtExceptionResponse,
 )
+from ottla.streams.runtime.control import ControlServer
 from ottla.streams.runtime.metrics import METRICS
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
@@ -108,6 +111,36 @@ def test_an_error_ends_the_instance_and_says_where(live: Live, name: str) -> Non
     assert states[-2:] == [State.PENDING_ERROR, State.ERROR]
     # What was not committed is not seen, and the group is empty for the next instance.
     assert live.admin.call(lambda admin: admin.groups.describe([name]))[name].members == ()
+
+
+def test_a_listener_that_fails_stops_no_worker(live: Live, name: str) -> None:
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    application = application_of(live, mapping(name, Fragile(0)), name)
+
+    def listener(new: State, _: State) -> None:
+        raise ValueError(new)
+
+    application.set_state_listener(listener)
+    application.start()
+    live.write(f"{name}-in", [("k", "good")])
+    eventually(lambda: values(live, f"{name}-out") == ["GOOD"])
+    assert application.state is State.RUNNING
+    assert application.close()
+    assert application.close()
+    assert application.state is State.NOT_RUNNING
+
+
+def test_a_control_line_is_closed_without_the_token() -> None:
+    reports: list[Any] = []
+    server = ControlServer(reports.append)
+    address = (server.address.host, server.address.port)
+    for content in (b"wrong\n", b"x" * 1_000, b"\xff\xff\n"):
+        with socket.create_connection(address, 20) as connection:
+            connection.sendall(content)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+    server.close()
+    assert reports == []
 
 
 def test_a_worker_can_be_replaced(live: Live, name: str) -> None:

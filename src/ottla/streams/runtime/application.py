@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, Self
@@ -220,7 +220,8 @@ class Application:
         """
         if self._state in (State.CREATED, *_ENDED):
             return True
-        self._set_state(State.PENDING_SHUTDOWN)
+        if not self._set_state(State.PENDING_SHUTDOWN, unless=_ENDED):
+            return True
         if self._control is not None:
             self._control.stop_workers(leave_group=leave_group)
         assert self._thread is not None
@@ -346,10 +347,8 @@ class Application:
             all_run = len(self._reports) == self.config.workers and all(
                 one["state"] == "running" for one in self._reports.values()
             )
-        if all_run and self._state is State.REBALANCING:
-            self._set_state(State.RUNNING)
-        elif not all_run and self._state is State.RUNNING:
-            self._set_state(State.REBALANCING)
+        others = set(State) - {State.REBALANCING, State.RUNNING}
+        self._set_state(State.RUNNING if all_run else State.REBALANCING, unless=others)
         return None
 
     def _on_failure(self, report: dict[str, Any]) -> str:
@@ -368,17 +367,25 @@ class Application:
         if self._state is not State.PENDING_SHUTDOWN:
             self._failure = self._failure or error
             self._asks_shutdown = self._asks_shutdown or response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION
-            self._set_state(State.PENDING_ERROR)
+            self._set_state(State.PENDING_ERROR, unless=(State.PENDING_SHUTDOWN, *_ENDED))
         assert self._control is not None
         self._control.stop_workers()
         return "end"
 
-    def _set_state(self, state: State) -> None:
+    def _set_state(self, state: State, *, unless: Collection[State] = ()) -> bool:
+        """False if the application is in one of the states that `unless` names: threads of all workers call this."""
         with self._changed:
+            if self._state in unless:
+                return False
             before, self._state = self._state, state
             self._changed.notify_all()
         if self._listener is not None and before is not state:
-            self._listener(state, before)
+            try:
+                self._listener(state, before)
+            except Exception:  # noqa: BLE001
+                # It may be called between a worker and its next order, which must not be lost.
+                _log.exception("The state listener of %s has failed.", self.config.application_id)
+        return True
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
