@@ -98,6 +98,19 @@ def test_columns_come_back(
     assert sorted(map(tuple, read.collect())) == sorted(values)
 
 
+def test_a_given_subject_has_the_data_keys_of_its_fields(spark: SparkSession, registry: RegistryProcess) -> None:
+    rule = {"name": "r", "kind": "TRANSFORM", "type": "ENCRYPT", "mode": "WRITEREAD", "tags": ["PII"]}
+    rule["params"] = {"encrypt.kek.name": "spark", "encrypt.kms.type": "local-kms", "encrypt.kms.key.id": "x"}
+    metadata = {"tags": {"**.name": ["PII"]}}
+    registry.register("given", OLD, metadata=metadata, ruleSet={"domainRules": [rule]})
+    settings = {"schema.registry.url": registry.url, "secret": "s"}
+    frame = spark.createDataFrame([("Ada",)], "name string").selectExpr("struct(*) as person")
+    written = frame.select(to_registry("person", settings, subject="given").alias("value"))
+    read = written.select(from_registry("value", settings, subject="given").alias("person")).select("person.*")
+    assert [row.name for row in read.collect()] == ["Ada"]
+    assert registry.get("/dek-registry/v1/keks/spark/deks") == ["given"]
+
+
 def test_a_schema_without_a_column_type_is_refused(spark: SparkSession, registry: RegistryProcess) -> None:
     del spark
     registry.register("union", '["int","string"]')

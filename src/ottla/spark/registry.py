@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.serdes.protocol import SerializationError
@@ -29,6 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["UnsupportedSchema", "from_registry", "registry_type", "to_registry"]
 
 _MODES = ("FAILFAST", "PERMISSIVE", "COLUMN")
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenSubject:
+    """A subject name strategy: the subject that the caller names, whose data keys encrypt its fields."""
+
+    subject: str
+
+    def __call__(self, topic: str, is_key: bool, record: str | None) -> str:
+        del topic, is_key, record
+        return self.subject
 
 
 def from_registry(
@@ -50,7 +62,7 @@ def from_registry(
     from pyspark.sql import types as spark
 
     _check_mode(mode)
-    config = _config(registry)
+    config = _config(registry, subject, is_key=is_key)
     latest = _latest(config, _subject(topic, subject, is_key=is_key))
     value_type = _type_of(config, latest.schema)
     result = spark.StructType(
@@ -83,7 +95,7 @@ def to_registry(
     from pyspark.sql import functions as sql
 
     _check_mode(mode)
-    config = _config(registry)
+    config = _config(registry, subject, is_key=is_key)
     name = _subject(topic, subject, is_key=is_key)
     if schema is not None:
         client = registry_client(config)
@@ -111,8 +123,11 @@ def _check_mode(mode: str) -> None:
         raise ValueError(f"mode is {mode}, but it must be one of {', '.join(_MODES)}.")
 
 
-def _config(registry: str | Mapping[str, Any]) -> dict[str, Any]:
-    return {"schema.registry.url": registry} if isinstance(registry, str) else dict(registry)
+def _config(registry: str | Mapping[str, Any], subject: str | None = None, *, is_key: bool = False) -> dict[str, Any]:
+    config: dict[str, Any] = {"schema.registry.url": registry} if isinstance(registry, str) else dict(registry)
+    if subject is not None:
+        config[f"{'key' if is_key else 'value'}.subject.name.strategy"] = _GivenSubject(subject)
+    return config
 
 
 def _subject(topic: str, subject: str | None, *, is_key: bool) -> str:
