@@ -198,6 +198,12 @@ def test_a_pipeline_with_an_evolving_schema(
     assert found == [{"name": "Ada", "age": None}, {"name": "Bob", "age": 7}]
 
 
+def test_metadata_of_the_registry(registry: RegistryProcess) -> None:
+    assert registry.get("/v1/metadata/deployment") == {"attributes": {}}
+    assert registry.get("/v1/metadata/version")["commitId"] == "ottla"
+    assert registry.get("/v1/metadata/id")["scope"]["clusters"]["schema-registry-cluster"] == "schema-registry"
+
+
 def test_error_codes(registry: RegistryProcess, subject: str) -> None:
     body = {"schema": PERSON}
     path = f"/subjects/{subject}"

@@ -35,6 +35,7 @@ ALLOW User:ada ALL :.lab:*
 ALLOW User:bob SUBJECT_READ a-one
 ALLOW User:ada KEY_READ,KEY_WRITE k-ada
 ALLOW User:eve SUBJECT_COMPATIBILITY_WRITE *
+ALLOW User:eve SUBJECT_WRITE secret
 """
 TEXT = Schema('"string"', "AVRO")
 
@@ -155,6 +156,14 @@ def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryPr
         owner.call("PUT", "/config/a-alias", {"alias": "secret"})
         owner.close()
         denied(lambda: ada.get_latest_version("a-alias"), "Read on Subject: secret")
+
+
+def test_a_conflict_does_not_show_what_may_not_be_read(registry: RegistryProcess) -> None:
+    with login(registry, "eve:e") as eve, pytest.raises(SchemaRegistryError) as caught:
+        eve.register_schema("secret", TEXT)
+    assert caught.value.http_status_code == 409
+    assert "fixed" not in str(caught.value)
+    assert "cannot be read by the user" in str(caught.value)
 
 
 def test_contexts_without_a_readable_subject_are_not_told(registry: RegistryProcess) -> None:

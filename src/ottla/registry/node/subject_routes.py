@@ -23,6 +23,7 @@ __all__ = ["subject_routes"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _ALL_CONTEXTS = ":*:"
+_CONFLICT = 409
 
 
 def subject_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
@@ -105,10 +106,15 @@ class _Routes:
         ensure_references(request, given)
         await parse_long_schemas(self._service, subject, given)
         registry = self._registry
-        # A schema that is there needs no writer.
-        registered = await self._service.write(
-            lambda: decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
-        )
+        try:
+            registered = await self._service.write(
+                lambda: decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
+            )
+        except RegistryError as error:
+            if error.status == _CONFLICT and not is_allowed(request, Operation.SUBJECT_READ, subject):
+                # The message has the text of the earlier version.
+                raise RegistryError.incompatible(subject, "[the earlier versions cannot be read by the user]") from None
+            raise
         return answer(registered)
 
     async def version(self, request: web.Request) -> web.Response:
