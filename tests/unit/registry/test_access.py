@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 
 import pytest
 
@@ -104,6 +105,27 @@ def test_users_that_do_not_exist_cost_as_much_as_others(monkeypatch: pytest.Monk
     monkeypatch.setattr(passwords, "_matches", lambda password, _: hashed.append(password) is None)
     assert asyncio.run(PASSWORDS.user_of(basic(b"nobody:guess"))) is None
     assert hashed == ["guess"]
+
+
+def test_guesses_are_checked_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Guesses on every thread of the process would keep all other work waiting."""
+    running: list[str] = []
+    together: list[int] = []
+
+    def check(password: str, _: str) -> bool:
+        running.append(password)
+        together.append(len(running))
+        # Gives way to other threads, if there are some.
+        threading.Event().wait(0.001)
+        running.remove(password)
+        return False
+
+    async def guess() -> None:
+        await asyncio.gather(*(PASSWORDS.user_of(basic(b"carol:%d" % number)) for number in range(20)))
+
+    monkeypatch.setattr(passwords, "_matches", check)
+    asyncio.run(guess())
+    assert together == [1] * 20
 
 
 def test_a_damaged_hash_is_refused_at_the_start() -> None:
