@@ -60,3 +60,17 @@ def test_the_bytes_are_those_of_protobuf() -> None:
 def test_malformed_bytes(payload: bytes, why: str) -> None:
     with pytest.raises(MalformedMetrics, match=why):
         decode_metrics(payload, points_max=1)
+
+
+@pytest.mark.parametrize("field", [b"\x12\x00", b"\x1a\x00", b"\x20\x01"])
+def test_a_payload_of_empty_fields_is_not_decoded_to_its_end(field: bytes) -> None:
+    def message(number: int, content: bytes) -> bytes:
+        size, length = len(content), bytearray()
+        while size > 0x7F:
+            length.append(size & 0x7F | 0x80)
+            size >>= 7
+        return bytes([number << 3 | 2]) + bytes([*length, size]) + content
+
+    # The end is malformed, which decoding would find.
+    payload = message(1, message(2, field * 60_000 + b"\x0b"))
+    assert decode_metrics(payload, points_max=1) == []

@@ -19,12 +19,18 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE, _SFIXED64, _FIXED = Struct("<d"), Struct("<q"), Struct("<Q")
 # Varints have at most 64 bits.
 _VARINT_BITS_MAX = 63
+# Decoding ends after so many fields: a small payload may contain millions of empty ones.
+_FIELDS_MAX = 50_000
 
 Attributes = tuple[tuple[str, str], ...]
 
 
 class MalformedMetrics(ValueError):
     """The bytes are not a Protobuf message."""
+
+
+class _TooManyFields(Exception):
+    """The payload is too long to be decoded to its end."""
 
 
 class MetricPoint(NamedTuple):
@@ -88,75 +94,88 @@ def _varint(value: int) -> bytes:
 def decode_metrics(payload: memoryview | bytes, *, points_max: int) -> list[MetricPoint]:
     """The points of a `MetricsData` message, at most so many. Raises MalformedMetrics."""
     found: list[MetricPoint] = []
-    for metric in _metrics(memoryview(payload)):
-        for point in _points(metric):
-            if len(found) == points_max:
-                return found
-            found.append(point)
+    decoder = _Decoder()
+    try:
+        for metric in decoder.metrics(memoryview(payload)):
+            for point in decoder.points(metric):
+                if len(found) == points_max:
+                    return found
+                found.append(point)
+    except _TooManyFields:
+        return found
     return found
 
 
-def _metrics(payload: memoryview) -> Iterator[memoryview]:
-    for resource in _parts(payload, 1):
-        for scope in _parts(resource, 2):
-            yield from _parts(scope, 2)
+class _Decoder:
+    """Decodes one payload, and counts its fields."""
 
+    def __init__(self) -> None:
+        self._left = _FIELDS_MAX
 
-def _points(metric: memoryview) -> Iterator[MetricPoint]:
-    name = ""
-    for number, value in _fields(metric):
-        if number == 1 and isinstance(value, memoryview):
-            name = _text(value)
-        elif number == 5 and isinstance(value, memoryview):
-            for point in _parts(value, 1):
-                yield from _point(name, point, is_sum=False, is_delta=False)
-        elif number == 7 and isinstance(value, memoryview):
-            is_delta = any(field == 2 and kind == _DELTA for field, kind in _fields(value))
-            for point in _parts(value, 1):
-                yield from _point(name, point, is_sum=True, is_delta=is_delta)
+    def metrics(self, payload: memoryview) -> Iterator[memoryview]:
+        for resource in self._parts(payload, 1):
+            for scope in self._parts(resource, 2):
+                yield from self._parts(scope, 2)
 
+    def points(self, metric: memoryview) -> Iterator[MetricPoint]:
+        name = ""
+        for number, value in self._fields(metric):
+            if number == 1 and isinstance(value, memoryview):
+                name = _text(value)
+            elif number == 5 and isinstance(value, memoryview):
+                for point in self._parts(value, 1):
+                    yield from self._point(name, point, is_sum=False, is_delta=False)
+            elif number == 7 and isinstance(value, memoryview):
+                is_delta = any(field == 2 and kind == _DELTA for field, kind in self._fields(value))
+                for point in self._parts(value, 1):
+                    yield from self._point(name, point, is_sum=True, is_delta=is_delta)
 
-def _point(name: str, content: memoryview, *, is_sum: bool, is_delta: bool) -> Iterator[MetricPoint]:
-    value: float | None = None
-    times = {2: 0, 3: 0}
-    attributes: list[tuple[str, str]] = []
-    for number, part in _fields(content):
-        if isinstance(part, memoryview):
-            if number == 7:
-                attributes.append(_attribute_of(part))
-        elif number == 4:
-            (value,) = _DOUBLE.unpack(_FIXED.pack(part & 0xFFFF_FFFF_FFFF_FFFF))
-        elif number == 6:
-            (value,) = _SFIXED64.unpack(_FIXED.pack(part & 0xFFFF_FFFF_FFFF_FFFF))
-        elif number in times:
-            times[number] = part
-    if value is not None:
-        yield MetricPoint(name, float(value), tuple(attributes), is_sum, is_delta, times[3], times[2])
+    def _point(self, name: str, content: memoryview, *, is_sum: bool, is_delta: bool) -> Iterator[MetricPoint]:
+        value: float | None = None
+        times = {2: 0, 3: 0}
+        attributes: list[tuple[str, str]] = []
+        for number, part in self._fields(content):
+            if isinstance(part, memoryview):
+                if number == 7:
+                    attributes.append(self._attribute_of(part))
+            elif number == 4:
+                (value,) = _DOUBLE.unpack(_FIXED.pack(part & 0xFFFF_FFFF_FFFF_FFFF))
+            elif number == 6:
+                (value,) = _SFIXED64.unpack(_FIXED.pack(part & 0xFFFF_FFFF_FFFF_FFFF))
+            elif number in times:
+                times[number] = part
+        if value is not None:
+            yield MetricPoint(name, float(value), tuple(attributes), is_sum, is_delta, times[3], times[2])
 
+    def _attribute_of(self, content: memoryview) -> tuple[str, str]:
+        name = value = ""
+        for number, part in self._fields(content):
+            if number == 1 and isinstance(part, memoryview):
+                name = _text(part)
+            elif number == 2 and isinstance(part, memoryview):
+                for kind, inner in self._fields(part):
+                    if kind == 1 and isinstance(inner, memoryview):
+                        value = _text(inner)
+                    elif kind == 3 and not isinstance(inner, memoryview):
+                        value = str(inner)
+        return name, value
 
-def _attribute_of(content: memoryview) -> tuple[str, str]:
-    name = value = ""
-    for number, part in _fields(content):
-        if number == 1 and isinstance(part, memoryview):
-            name = _text(part)
-        elif number == 2 and isinstance(part, memoryview):
-            for kind, inner in _fields(part):
-                if kind == 1 and isinstance(inner, memoryview):
-                    value = _text(inner)
-                elif kind == 3 and not isinstance(inner, memoryview):
-                    value = str(inner)
-    return name, value
+    def _parts(self, content: memoryview, wanted: int) -> Iterator[memoryview]:
+        """The nested messages in a field."""
+        for number, value in self._fields(content):
+            if number == wanted and isinstance(value, memoryview):
+                yield value
+
+    def _fields(self, content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
+        for field in _fields(content):
+            self._left -= 1
+            if self._left < 0:
+                raise _TooManyFields
+            yield field
 
 
 def _text(content: memoryview) -> str:
     return bytes(content).decode("utf-8", "replace")
-
-
-def _parts(content: memoryview, wanted: int) -> Iterator[memoryview]:
-    """The nested messages in a field."""
-    for number, value in _fields(content):
-        if number == wanted and isinstance(value, memoryview):
-            yield value
 
 
 def _fields(content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
