@@ -43,3 +43,32 @@ def test_a_wakeup_before_a_call_is_not_lost() -> None:
         wakeups.check()
 
     asyncio.run(whole())
+
+
+def test_a_wakeup_that_was_told_leaves_the_next_call_interruptible() -> None:
+    async def whole() -> None:
+        wakeups = Wakeups(lambda: None)
+        wakeups.check()
+        # The check is before the callback that the wakeup has given to the loop.
+        wakeups.wakeup()
+        with pytest.raises(WokenUp):
+            wakeups.check()
+        begun = asyncio.Event()
+
+        async def endless() -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async def wake_again() -> None:
+            await begun.wait()
+            for _ in range(5):
+                await asyncio.sleep(0)
+            wakeups.wakeup()
+
+        again = asyncio.ensure_future(wake_again())
+        async with asyncio.timeout(5):
+            with pytest.raises(WokenUp):
+                await wakeups.interruptible(endless())
+        await again
+
+    asyncio.run(whole())

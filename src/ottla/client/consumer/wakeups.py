@@ -28,7 +28,9 @@ class Wakeups:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        self._event.set()
+        # A check may have told of the wakeup before the loop came here: nothing is left to interrupt.
+        if self._is_woken:
+            self._event.set()
         self._notify()
 
     def check(self) -> None:
