@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 from ottla.client.blocking import BlockingProducer
+from ottla.client.errors import ClientError
 
 __all__ = ["ACTIVITY", "LOGS", "METRICS", "Collector", "TopicHandler"]
 
@@ -49,7 +50,11 @@ class Collector:
         self._producer.close()
 
     def _send(self, topic: str, key: str, value: dict[str, Any]) -> None:
-        self._producer.send(topic, {"at": time.time(), **value}, key, on_delivery=self._on_delivery)
+        try:
+            self._producer.send(topic, {"at": time.time(), **value}, key, on_delivery=self._on_delivery)
+        except ClientError:
+            # The buffer is full, or the producer is closed.
+            self.lost += 1
 
     def _on_delivery(self, _metadata: object, error: Exception | None) -> None:
         self.lost += error is not None

@@ -57,7 +57,8 @@ async def read_preferences(bootstrap: str) -> dict[str, str]:
         ends = await consumer.end_offsets(partitions)
         while any(consumer.position(partition) < end for partition, end in ends.items()):
             found.update({record.key: record.value for record in await consumer.poll(100)})
-    return found
+    # A compacted topic deletes a preference by a record without a value.
+    return {user: wish for user, wish in found.items() if wish is not None}
 
 
 async def serve(bootstrap: str, *, until: int | None = None) -> None:

@@ -196,7 +196,14 @@ def test_mails_about_large_payments(client_bootstrap: str) -> None:
 
 def test_notifications_follow_preferences(client_bootstrap: str) -> None:
     async def whole() -> list[tuple[str, str]]:
-        wishes = [("ada", "digest"), ("bob", "never"), ("ada", "now"), ("eve", "digest")]
+        wishes = [
+            ("ada", "digest"),
+            ("bob", "never"),
+            ("ada", "now"),
+            ("eve", "digest"),
+            ("zoe", "never"),
+            ("zoe", None),
+        ]
         await fill(client_bootstrap, notifications.PREFERENCES, wishes, key="string", value="string")
         await fill(client_bootstrap, notifications.NOTIFICATIONS, [])
         messages = [("ada", "shipped"), ("bob", "shipped"), ("eve", "paid"), ("eve", "shipped"), ("zoe", "paid")]
@@ -234,6 +241,8 @@ def test_activity_metrics_and_logs_are_collected(client_bootstrap: str) -> None:
     collector.metric("queue-length", 17)
     collector.close()
     assert collector.lost == 0
+    collector.activity("ada", "/late")
+    assert collector.lost == 1
     config = {"bootstrap.servers": client_bootstrap, "group.id": "dashboard", "auto.offset.reset": "earliest"}
     found: list[Any] = []
     with BlockingConsumer({**config, "value.deserializer": "json"}) as consumer:
