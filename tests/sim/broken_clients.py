@@ -26,8 +26,8 @@ def a_retry_gets_new_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
 def the_last_record_of_a_batch_is_skipped(patch: pytest.MonkeyPatch) -> None:
     open_batch = Consumer._open
 
-    def open_most(consumer: Consumer, batch: Any, state: Any, limit: int) -> Any:
-        records = open_batch(consumer, batch, state, limit)
+    async def open_most(consumer: Consumer, batch: Any, state: Any, limit: int) -> Any:
+        records = await open_batch(consumer, batch, state, limit)
         return records[:-1] if len(records) > 2 else records
 
     patch.setattr(Consumer, "_open", open_most)
