@@ -35,6 +35,7 @@ from ottla.streams import (
 from ottla.streams.columnar import ColumnTask, Input, NotInColumnsError, column_task, records_of
 from ottla.streams.columnar.order import processing_order
 from ottla.streams.machine import InputRecord, StreamTask, TaskSettings
+from ottla.streams.machine.handlers import Handlers, ProductionExceptionHandler
 from ottla.streams.state.session import SessionStore
 
 TEXT, LONG, BYTES, FLOAT, JSON = Serdes.string(), Serdes.long(), Serdes.bytes_(), Serdes.float_(), Serdes.json()
@@ -310,7 +311,7 @@ def outputs_of(topic: str, rows: pa.RecordBatch) -> list[Output]:
 
 
 def random_records(random: Random, now: int, count: int, *, numbers: bool = False) -> Records:
-    words = [None, b"a", b"bb", b"ccc", b"dddd", "äö".encode()]
+    words = [None, b"", b"a", b"bb", b"ccc", b"dddd", "äö".encode()]
     has_headers, records = random.random() < 0.3, []
     for offset in range(count):
         now += random.randint(-10, 12)
@@ -417,6 +418,28 @@ def test_what_has_no_column_form_runs_record_by_record() -> None:
     for build in (same_topic_twice, met_again, own_table, old_values, when_closed):
         topology = topology_of(build)
         assert column_task(topology, tuple(topology.nodes), new_task(topology)) is None, build
+
+
+def test_a_handler_for_production_sees_single_records() -> None:
+    class Skipping(ProductionExceptionHandler):
+        """Serialization errors of a sink are its business."""
+
+    topology = topology_of(counted_text)
+    handlers = Handlers.from_properties({"production.exception.handler": Skipping})
+    task = StreamTask(topology, topology.nodes, TaskSettings(handlers=handlers))
+    assert column_task(topology, tuple(topology.nodes), task) is None
+
+
+def test_counts_have_the_largest_timestamp_also_if_timestamps_are_far_apart() -> None:
+    far = 1 << 52
+    records = [
+        InputRecord(str(number % 5_000).encode(), b"v", far * (number < 5_000), number) for number in range(10_000)
+    ]
+    topology = topology_of(counted_text)
+    form = column_task(topology, tuple(topology.nodes), new_task(topology))
+    assert form is not None
+    ((topic, rows),) = form.process([Input("in", 0, batch_of("in", [*records, InputRecord(b"0", b"v", 0, 10_000)]))])
+    assert {output.timestamp for output in outputs_of(topic, rows)} == {far}
 
 
 def test_text_that_is_not_utf8_changes_nothing_before_the_error() -> None:

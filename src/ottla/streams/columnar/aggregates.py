@@ -83,9 +83,15 @@ def _running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
     # Keys get ranges of time that do not overlap, so that one running maximum serves all of them.
     lowest = timestamps.min()
     span = int(timestamps.max() - lowest) + 1
-    shift: Any = np.repeat(np.arange(len(starts)), lengths) * span
     latest: Any = np.empty(len(codes), np.int64)
-    latest[order] = np.maximum.accumulate(timestamps[order] - lowest + shift) - shift + lowest
+    if span * len(starts) < 1 << 62:
+        shift: Any = np.repeat(np.arange(len(starts)), lengths) * span
+        latest[order] = np.maximum.accumulate(timestamps[order] - lowest + shift) - shift + lowest
+    else:
+        # Timestamps that are far apart, for instance because some of them are microseconds.
+        for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+            some = order[start : start + length]
+            latest[some] = np.maximum.accumulate(timestamps[some])
     assert len(starts) == keys
     return running, latest
 

@@ -141,6 +141,8 @@ def column_task(topology: Topology, names: tuple[str, ...], task: StreamTask) ->
     if any(store.cache is not None for store in task.stores.values()):
         # Column forms forward every update.
         return None
+    if task.settings.handlers.sees_records:
+        return None
     form = find_form(topology, names, task)
     if form is None:
         return None

@@ -144,7 +144,7 @@ class ProductionExceptionHandler(_Handler):
     """For records that cannot be written."""
 
     def handle_error(self, context: ErrorHandlerContext, record: OutputRecord, error: Exception) -> Response:  # noqa: ARG002
-        """The producer refuses a record, for instance because it is too large."""
+        """As in Kafka Streams. It is not called: a batch that a broker refuses makes the tasks begin again."""
         return Response.fail(self.dead_letters(context, error))
 
     def handle_serialization_error(
@@ -214,6 +214,11 @@ class Handlers(NamedTuple):
     def catches_processing(self) -> bool:
         """False for the default: exceptions then end the worker without a try at every node."""
         return type(self.processing) is not LogAndFailProcessingExceptionHandler
+
+    @property
+    def sees_records(self) -> bool:
+        """True if a handler may skip single records after they were deserialized: columns have none."""
+        return self.catches_processing or type(self.production) is not DefaultProductionExceptionHandler
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Handlers:

@@ -65,13 +65,11 @@ class TaskOpener:
             raise
         self._local.on_restored(one.task_id for one in planned)
         starts = {**committed, **await self._starts([place for place in places if place not in committed])}
-        is_guarded = self._config.tasks.handlers.catches_processing
         return [
             ActiveTask(
                 planned=one,
                 task=task,
-                # An exception handler sees single records.
-                form=None if is_guarded else column_task(self._topology, one.names, task),
+                form=column_task(self._topology, one.names, task),
                 starts={place: starts[place] for place in task_places(one)},
             )
             for one, task in tasks
