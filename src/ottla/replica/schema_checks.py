@@ -2,7 +2,8 @@
 
 The subjects of a schema are asked for once and remembered. A batch whose schemas are all known is checked on the spot;
 another one waits in the queue of its partition while a worker asks. Before a batch is refused the registry is asked
-again, because the schema may have been registered meanwhile; a refusal is remembered for a moment only.
+again, because the schema may have been registered meanwhile; a refusal is remembered for a moment only. While no
+registry answers, what was accepted before stays accepted.
 """
 
 from __future__ import annotations
@@ -78,25 +79,33 @@ class SchemaChecks:
         if len(questions) > _QUESTIONS_MAX:
             raise InvalidRecords(f"The batch names more than {_QUESTIONS_MAX} schemas that are not known")
         if self._clock.monotonic() - self._failed_at < _PAUSE_SECONDS:
-            raise RegistryDown(self._failure)
-        waiting = [self._asking.get(tag) or self._asked(tag) for tag in questions]
+            if not all(questions.values()):
+                raise RegistryDown(self._failure)
+            self._refuse_invalid(topic, rules, tags)
+            return None
+        waiting = [self._answer_to(tag, was_accepted=accepted) for tag, accepted in questions.items()]
         return _all(waiting).then(lambda _: self._refuse_invalid(topic, rules, tags))
 
-    def _questions(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> list[Tag]:
-        """Tags about which nothing is known that is new enough."""
+    def _answer_to(self, tag: Tag, *, was_accepted: bool) -> Deferred[None]:
+        asked = self._asking.get(tag) or self._asked(tag)
+        return asked.recover(RegistryDown, lambda _: None) if was_accepted else asked
+
+    def _questions(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> dict[Tag, bool]:
+        """Tags about which nothing is known that is new enough, and whether an older answer accepts them."""
         now = self._clock.monotonic()
-        found: dict[Tag, None] = {}
+        found: dict[Tag, bool] = {}
         for is_key, tag in tags:
             if tag is None:
                 continue
             answer = self._answers.get(tag)
-            if answer is not None and _is_valid(topic, rules, is_key, answer.subjects):
+            is_accepted = answer is not None and _is_valid(topic, rules, is_key, answer.subjects)
+            if answer is not None and is_accepted:
                 if now - answer.at < _ACCEPTED_SECONDS:
                     continue
             elif now - self._refused.get((topic, is_key, tag), float("-inf")) < _REFUSED_SECONDS:
                 continue
-            found[tag] = None
-        return list(found)
+            found[tag] = is_accepted and found.get(tag, True)
+        return found
 
     def _refuse_invalid(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> None:
         """Raises InvalidRecords with every record whose schema is not known for the topic."""

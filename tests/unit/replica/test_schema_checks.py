@@ -83,6 +83,24 @@ def test_a_registry_that_is_down_is_not_asked_for_every_batch() -> None:
     registry.check()
 
 
+def test_what_was_accepted_stays_accepted_while_the_registry_is_down() -> None:
+    registry = Registry()
+    registry.subjects[7] = ["t-value"]
+    registry.check()
+    registry.is_down = True
+    registry.virtual.clock.ms += 301_000
+    for _ in range(2):
+        registry.check()
+        # Of the same schema for another topic nothing is known.
+        with pytest.raises(RegistryDown):
+            registry.check("u")
+    registry.is_down = False
+    registry.subjects[7] = ["u-value"]
+    registry.virtual.clock.ms += 1_100
+    with pytest.raises(InvalidRecords):
+        registry.check()
+
+
 def test_what_an_attacker_can_cause() -> None:
     registry = Registry()
     with pytest.raises(InvalidRecords, match="more than 100 schemas"):
