@@ -23,6 +23,7 @@ __all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaT
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_SECONDS = 30.0
 _LATEST_SECONDS = 60.0
+_REDIRECTION = 300
 # Answers after which another registry of the list is asked.
 _RETRIED = (502, 503, 504)
 
@@ -82,7 +83,7 @@ class RegistryClient:
             raise ValueError("The address of the registry is missing, for example http://localhost:8081.")
         for url in self._urls:
             if urlsplit(url).scheme not in ("http", "https"):
-                raise ValueError(f"{url!r} is not an address like http://localhost:8081.")
+                raise ValueError(f"{_shown(url)!r} is not an address like http://localhost:8081.")
         self._headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
         first = urlsplit(self._urls[0])
         if user is None and first.username is not None:
@@ -161,10 +162,11 @@ class RegistryClient:
             try:
                 status, answer = self._exchange(url, method, path, data)
             except (OSError, http.client.HTTPException) as error:
-                failure = RegistryClientError(0, 0, f"The registry {url} cannot be reached: {error or type(error)}")
+                reason = f"The registry {_shown(url)} cannot be reached: {error or type(error)}"
+                failure = RegistryClientError(0, 0, reason)
                 continue
-            if status < 400:
-                return None if not answer else json.loads(answer)
+            if status < _REDIRECTION:
+                return None if not answer else _decoded(url, status, answer)
             failure = _failure(url, status, answer)
             if status not in _RETRIED:
                 break
@@ -270,7 +272,21 @@ def _failure(url: str, status: int, answer: bytes) -> RegistryClientError:
         body = json.loads(answer)
         return RegistryClientError(status, int(body["error_code"]), str(body["message"]))
     except (ValueError, KeyError, TypeError):
-        return RegistryClientError(status, status, f"The registry {url} answered with {status}.")
+        return RegistryClientError(status, status, f"The registry {_shown(url)} answered with {status}.")
+
+
+def _decoded(url: str, status: int, answer: bytes) -> Any:
+    try:
+        return json.loads(answer)
+    except ValueError:
+        raise RegistryClientError(status, status, f"The answer of the registry {_shown(url)} is not JSON.") from None
+
+
+def _shown(url: str) -> str:
+    """The address without user and password: errors end in logs, headers and columns."""
+    before, separator, after = url.rpartition("@")
+    scheme, slashes, _ = before.partition("://")
+    return (f"{scheme}{slashes}{after}" if slashes else after) if separator else url
 
 
 def _text(answer: Mapping[str, Any]) -> SchemaText:
