@@ -17,6 +17,7 @@ from ottla.registry.core.contexts import context_of
 from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.identity import guid_of
+from ottla.registry.core.keys import KeyState, decide_new_dek, decide_new_kek
 from ottla.registry.core.records import Record
 from ottla.registry.core.registration import decide_register
 from ottla.registry.core.registry import Registry
@@ -337,3 +338,16 @@ def test_a_version_number_cannot_replace_another_version() -> None:
             register(registry, "a", schema='"double"', version=number)
     records, answer = register(registry, "a", schema='"double"', version=3)
     assert (len(records), answer["version"]) == (1, 3)
+
+
+def test_versions_of_data_keys_are_numbers_of_32_bits() -> None:
+    state = KeyState()
+    for record in decide_new_kek(state, {"name": "k", "kmsType": "t", "kmsKeyId": "x"})[0]:
+        state.replay(record)
+    body = {"subject": "s", "encryptedKeyMaterial": "m"}
+    for version in (True, 2**31, -1, "1"):
+        with pytest.raises(RegistryError, match=r"a version between 1 and 2\^31-1"):
+            decide_new_dek(state, "k", body | {"version": version})
+    with pytest.raises(RegistryError) as caught:
+        state.dek("k", "s", None, "9" * 5_000)
+    assert caught.value.code == 42202

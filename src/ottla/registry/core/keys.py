@@ -27,6 +27,8 @@ __all__ = [
 ALGORITHMS = ("AES256_GCM", "AES128_GCM", "AES256_SIV")
 _TENANT = "default"
 _NAME_MAX = 64
+_VERSION_MAX = 2**31 - 1
+_DIGITS_MAX = 20
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
@@ -71,7 +73,7 @@ class KeyState:
         wanted = algorithm or ALGORITHMS[0]
         found = [dek for dek in self.deks(kek, subject, with_deleted=with_deleted) if dek["algorithm"] == wanted]
         if version not in ("latest", "-1"):
-            if not version.isdecimal():
+            if not version.isdecimal() or len(version) > _DIGITS_MAX:
                 raise RegistryError.invalid_version(version)
             found = [dek for dek in found if dek["version"] == int(version)]
         if not found:
@@ -119,8 +121,9 @@ def decide_new_dek(state: KeyState, kek_name: str, body: Mapping[str, Any]) -> t
     kek = state.kek(kek_name)
     subject, algorithm = body.get("subject"), body.get("algorithm") or ALGORITHMS[0]
     material, version = body.get("encryptedKeyMaterial"), body.get("version") or 1
-    if not isinstance(subject, str) or not subject or not isinstance(version, int) or version < 1:
-        raise RegistryError(42271, "A key needs a subject, and a version from 1 on.")
+    is_number = isinstance(version, int) and not isinstance(version, bool) and 1 <= version <= _VERSION_MAX
+    if not isinstance(subject, str) or not subject or not is_number:
+        raise RegistryError(42271, "A key needs a subject, and a version between 1 and 2^31-1.")
     if algorithm not in ALGORITHMS:
         raise RegistryError(42271, f"algorithm must be one of {', '.join(ALGORITHMS)}.")
     if not isinstance(material, str) or not material:
