@@ -53,7 +53,9 @@ def check(session: Session, config: str, to: str) -> int:
         findings = await _findings(admin, properties, to)
         if not any(finding.severity == WRONG for finding in findings):
             facts = await gather(admin, seconds=0)
-            findings += check_health(examine(facts), facts, node_id=own_config(properties).node_id)
+            findings += check_health(
+                examine(facts), facts, node_id=own_config(properties).node_id, now_ms=time.time() * 1000
+            )
         _show(session.output, findings)
 
     return session.run(work)
@@ -122,7 +124,7 @@ async def _findings(admin: AdminClient, properties: dict[str, str], to: str) -> 
         known=known,
         to=to,
     )
-    if not is_running(own) and not any(finding.severity == WRONG for finding in findings):
+    if not any(finding.severity == WRONG for finding in findings) and not is_running(own):
         findings.append(
             Finding("hint", "node", f"Node {own.node_id} does not run at the moment.", "it is only started")
         )

@@ -30,6 +30,9 @@ KAFKA = "kafka"
 # The doctor's checks that a change has to wait for: a node that stops must not take away the last copy.
 _HEALTH = frozenset({"brokers", "offline partitions", "under min.insync.replicas", "under-replicated", "quorum"})
 
+# Voters fetch twice a second at least.
+_VOTER_SILENCE_MS = 10_000
+
 
 def check_file(properties: Mapping[str, str], *, to: str) -> list[Finding]:
     """Whether the other software runs with this properties file, and which settings lose their effect."""
@@ -155,13 +158,34 @@ def _groups(groups: Sequence[ListedGroup]) -> Iterator[Finding]:
             )
 
 
-def check_health(findings: Sequence[Finding], facts: ClusterFacts, *, node_id: int) -> list[Finding]:
-    """Of the doctor's findings, those that have to be mended first. The node itself may be stopped already."""
+def check_health(findings: Sequence[Finding], facts: ClusterFacts, *, node_id: int, now_ms: float) -> list[Finding]:
+    """Of the doctor's findings, those that have to be mended first. The node itself may be stopped already.
+
+    `now_ms` is the time by our clock.
+    """
     serious = [finding for finding in findings if finding.severity == WRONG and finding.check in _HEALTH]
-    if not _is_away(facts, node_id):
+    silent = _silent_voters(facts, now_ms)
+    # The doctor counts the records that a controller is behind: one that has just stopped is not far behind.
+    serious += [
+        Finding(WRONG, "quorum", f"Controller {voter} does not answer the quorum.", f"start controller {voter}")
+        for voter in silent
+        if voter != node_id
+    ]
+    if not _is_away(facts, node_id) and node_id not in silent:
         return serious
     # A change that was interrupted: what follows from the absence of this node is not held against it.
     return [finding for finding in serious if finding.check in ("offline partitions", "under min.insync.replicas")]
+
+
+def _silent_voters(facts: ClusterFacts, now_ms: float) -> list[int]:
+    if facts.quorum is None:
+        return []
+    latest_ms = now_ms + facts.clock_skew_ms - _VOTER_SILENCE_MS
+    return [
+        voter.node_id
+        for voter in facts.quorum.voters
+        if voter.node_id != facts.quorum.leader_id and voter.last_fetch_timestamp < latest_ms
+    ]
 
 
 def _is_away(facts: ClusterFacts, node_id: int) -> bool:

@@ -35,12 +35,20 @@ _VOTER_LAG_MAX = 100
 
 
 def is_running(config: BrokerConfig) -> bool:
-    """Whether a node uses the log directories: Kafka and Ottla both hold the same lock."""
-    for directory in config.log_dirs:
+    """Whether a node uses the directories: Kafka and Ottla both hold the same lock.
+
+    A node that is a controller alone locks the directory of the metadata, and no other. Raises Failure.
+    """
+    for directory in sorted({*config.log_dirs, config.metadata_log_dir}):
+        path = f"{directory}/{LOCK_FILE}"
         try:
-            OsFiles().lock(f"{directory}/{LOCK_FILE}").release()
+            # A file of our own could belong to a user other than the node's.
+            if OsFiles().exists(path):
+                OsFiles().lock(path).release()
         except DirectoryLocked:
             return True
+        except OSError as error:
+            raise Failure(f"{path} cannot be opened ({error.strerror}): run this command as the node's user.") from None
     return False
 
 
@@ -60,7 +68,7 @@ class NodeChange:
         async def is_well() -> bool:
             nonlocal findings
             facts = await gather(self.admin, seconds=_GROUP_SAMPLE_SECONDS)
-            findings = check_health(examine(facts), facts, node_id=self.config.node_id)
+            findings = check_health(examine(facts), facts, node_id=self.config.node_id, now_ms=time.time() * 1000)
             return not findings
 
         if not await self._until(is_well):
