@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.mirror.copying.pairs import is_copied
 from ottla.mirror.names import IdentityPolicy
 from ottla.mirror.settings import MirrorError, OffsetMode, read_settings
 
@@ -62,6 +63,11 @@ def test_two_directions_under_identity_cut_cycles() -> None:
         ({"replication.policy.class": "com.acme.Policy"}, "com.acme.Policy"),
         ({"topic.filter.class": "com.acme.Filter"}, "class of Java"),
         ({"ottla.offsets": "same"}, "translated, exact"),
+        ({"use.defaults.from": "source"}, "target"),
+        ({"ottla.commit.interval.ms": "60000"}, "30000 or less"),
+        ({"heartbeats.topic.replication.factor": "x"}, "a number"),
+        ({"a.sasl.mechanism": "PLAIN", "a.consumer.sasl.mechanism": "SCRAM-SHA-256"}, "one login"),
+        ({"a->b.producer.sasl.mechanism": "PLAIN"}, "b.sasl.mechanism"),
         (
             {"ottla.offsets": "exact", "b->a.enabled": "true", "replication.policy.class": "IdentityReplicationPolicy"},
             "one writer",
@@ -73,3 +79,29 @@ def test_what_cannot_work_is_said_in_a_sentence(changes: dict[str, str], said: s
         read_settings({**TWO, "a->b.enabled": "true", **changes})
     assert said in str(raised.value)
     assert str(raised.value).endswith((".", "?"))
+
+
+def test_an_empty_exclude_excludes_nothing() -> None:
+    (flow,) = read_settings({**TWO, "a->b.enabled": "true", "topics.exclude": "", "groups.exclude": ""}).flows
+    assert flow.topics.matches("x.replica")
+    assert flow.groups.matches("connect-x")
+
+
+def test_the_login_of_a_role_is_that_of_the_cluster() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": f'{module} required username="u" password="p";',
+    }
+    keys = {f"a.{role}.{key}": value for role in ("consumer", "admin") for key, value in login.items()}
+    (flow,) = read_settings({**TWO, "a->b.enabled": "true", **keys}).flows
+    assert flow.source_client.login is not None
+    assert flow.target_client.login is None
+
+
+@pytest.mark.parametrize("topic", ["__x", "b.checkpoints.internal", "mm2-offset-map.b.internal", "connect-internal"])
+def test_internal_topics_are_not_copied_whatever_is_excluded(topic: str) -> None:
+    (flow,) = read_settings({**TWO, "a->b.enabled": "true", "topics.exclude": "", "topics": ".*"}).flows
+    assert not is_copied(flow, topic, is_internal=False)
+    assert is_copied(flow, "internal", is_internal=False)

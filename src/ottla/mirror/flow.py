@@ -116,12 +116,16 @@ class FlowDriver:
     # Internals.
 
     async def _repeat(self, part: Callable[[], Awaitable[object]], seconds: float) -> None:
+        said = ""
         while True:
             try:
                 await part()
+                said = ""
             except (KafkaError, ClientError) as error:
                 # A cluster that is away comes back; workers wait for it in the same way.
-                logger.warning("%s: %s", self.flow.name, error)
+                if str(error) != said:
+                    said = str(error)
+                    logger.warning("%s: %s", self.flow.name, error)
             await asyncio.sleep(seconds)
 
     async def _check_clusters(self) -> None:
@@ -137,7 +141,11 @@ class FlowDriver:
             names.append(map_topic(flow.source))
         await self._create(self._target, names)
         if flow.heartbeats_s > 0:
-            await self._create(self._source, [HEARTBEATS_TOPIC])
+            try:
+                await self._create(self._source, [HEARTBEATS_TOPIC])
+            except KafkaError as error:
+                # A mirror may have no right to write to its source.
+                logger.warning("%s: no heartbeats, %s cannot be created: %s", flow.name, HEARTBEATS_TOPIC, error)
 
     async def _create(self, cluster: Cluster, names: list[str]) -> None:
         brokers = len((await cluster.refresh([])).brokers)

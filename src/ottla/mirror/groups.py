@@ -121,7 +121,7 @@ class GroupSync:
         copied = {name for name, info in topics.items() if is_copied(self._flow, name, is_internal=info.is_internal)}
         found: list[Checkpoint] = []
         for group_id in self._names:
-            for place, committed in (await Groups(self._source).offsets(group_id)).items():
+            for place, committed in (await self._offsets(group_id)).items():
                 offset = self.translator.translate(place, committed.offset) if place.topic in copied else None
                 if offset is not None:
                     copy = TopicPartition(
@@ -134,6 +134,14 @@ class GroupSync:
         await asyncio.gather(*[_delivered(one) for one in deliveries])
         self._last.update({(one.group_id, one.partition): one for one in changed})
         return found
+
+    async def _offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        try:
+            return await Groups(self._source).offsets(group_id)
+        except KafkaError as error:
+            # The rights on one group do not decide about the others.
+            logger.warning("%s: the offsets of %s cannot be read: %s", self._flow.name, group_id, error)
+            return {}
 
     async def commit(self, checkpoints: list[Checkpoint]) -> dict[str, int]:
         """Commits translated offsets of groups that have no members at the target, and are behind there.

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from ottla.client.errors import ClientError
@@ -19,6 +20,7 @@ __all__ = ["Mirror"]
 logger = logging.getLogger("ottla.mirror")
 
 _START_PAUSE_SECONDS = 2.0
+_STOP_PAUSE_SECONDS = 0.5
 
 
 class Mirror:
@@ -32,6 +34,11 @@ class Mirror:
         self._master = master
         self._stopping = threading.Event()
         self._context: Any = None
+        # A thread for each worker on Spark; it waits for the worker's job.
+        self._workers = sum(flow.tasks for flow in settings.flows)
+        self._threads = ThreadPoolExecutor(self._workers, "mirror")
+        self._jobs: list[Future[None]] = []
+        self._starting = threading.Lock()
         self.drivers = [FlowDriver(flow) for flow in settings.flows]
 
     def stop(self) -> None:
@@ -52,14 +59,17 @@ class Mirror:
                     await asyncio.sleep(0.1)
                 for task in drivers:
                     task.cancel()
-                if self._context is not None:
-                    for driver in self.drivers:
-                        self._context.cancelJobGroup(_job_group(driver.flow))
-                await asyncio.wait(workers)
+                while not all(task.done() for task in workers):
+                    # Repeatedly: a job may begin a moment after the stop.
+                    self._cancel_jobs()
+                    await asyncio.wait(workers, timeout=_STOP_PAUSE_SECONDS)
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
             self._stopping.set()
+            while not all(job.done() for job in self._jobs):
+                self._cancel_jobs()
+                await asyncio.sleep(_STOP_PAUSE_SECONDS)
             await asyncio.gather(*[driver.close() for driver in self.drivers])
 
     async def lags(self) -> dict[str, FlowLag]:
@@ -78,19 +88,29 @@ class Mirror:
 
     async def _work(self, flow: FlowSettings) -> None:
         if self._runs_on == "spark":
-            await asyncio.to_thread(self._work_on_spark, flow)
+            jobs = [self._threads.submit(self._work_on_spark, flow, number) for number in range(flow.tasks)]
+            self._jobs += jobs
+            await asyncio.gather(*[asyncio.wrap_future(job) for job in jobs])
             return
         await asyncio.gather(*[copy_forever(flow, number, self._stopping.is_set) for number in range(flow.tasks)])
 
-    def _work_on_spark(self, flow: FlowSettings) -> None:
+    def _cancel_jobs(self) -> None:
+        if self._context is not None:
+            for driver in self.drivers:
+                self._context.cancelJobGroup(_job_group(driver.flow))
+
+    def _work_on_spark(self, flow: FlowSettings, number: int) -> None:
         from ottla.spark.sessions import session
 
-        workers = sum(one.tasks for one in self.settings.flows)
-        # Failures of tasks add up over a long job, and every worker needs a core of its own.
-        spark = session("ottla-mirror", master=self._master or f"local[{workers},1000]")
-        self._context = spark.sparkContext
+        with self._starting:
+            if self._context is None and not self._stopping.is_set():
+                # Failures of tasks add up over a long job, and every worker needs a core of its own.
+                spark = session("ottla-mirror", master=self._master or f"local[{self._workers},1000]")
+                self._context = spark.sparkContext
+        if self._stopping.is_set():
+            return
         try:
-            run_on_spark(self._context, flow, _job_group(flow))
+            run_on_spark(self._context, flow, number, _job_group(flow))
         except Exception:
             # A cancelled job ends with an exception of Spark.
             if not self._stopping.is_set():

@@ -136,6 +136,9 @@ _IGNORED = re.compile(
 )
 _DEFAULT_FILTERS = re.compile(r"(org\.apache\.kafka\.connect\.mirror\.)?Default\w+Filter")
 _POLICIES = {"DefaultReplicationPolicy": PrefixPolicy, "IdentityReplicationPolicy": IdentityPolicy}
+# MirrorMaker 2 may log in otherwise for each role.
+_SECURITY_OF_ROLE = re.compile(r"(?:consumer|producer|admin)\.((?:security|ssl|sasl)\..+)")
+_COMMIT_INTERVAL_MS_MAX = 30_000
 _FLOW = re.compile(r"([^.>\s]+)->([^.>\s]+)\.(.+)")
 
 
@@ -168,15 +171,25 @@ def _client(alias: str, properties: Mapping[str, str]) -> ClientSettings:
     }
     if not own.get("bootstrap.servers"):
         raise MirrorError(f"The address of cluster {alias} is missing: set {alias}.bootstrap.servers = host:9092.")
+    merged = {**shared, **own}
+    for key, value in [*properties.items(), *own.items()]:
+        match = _SECURITY_OF_ROLE.fullmatch(key)
+        if match is not None and merged.setdefault(match[1], value) != value:
+            raise MirrorError(
+                f"{key} of cluster {alias} is not the same as another value of {match[1]}: a mirror has one login for "
+                f"each cluster. Set {alias}.{match[1]} alone."
+            )
     base = ClientSettings(bootstrap_servers=(), client_id=f"mirror-{alias}")
-    return settings_from_properties(base, {**shared, **own})
+    return settings_from_properties(base, merged)
 
 
 def _values(properties: Mapping[str, str], source: str, target: str) -> Iterator[tuple[str, str]]:
     for key, default in _FLOW_KEYS.items():
         cluster = properties.get(f"{source}.{key}") if key.startswith("consumer.") else None
         shared = None if key == "enabled" else properties.get(key)
-        yield key, properties.get(f"{source}->{target}.{key}") or cluster or shared or default
+        # An empty value is one, too: with an empty topics.exclude nothing is excluded.
+        given = [value for value in (properties.get(f"{source}->{target}.{key}"), cluster, shared) if value is not None]
+        yield key, given[0] if given else default
 
 
 def _check_keys(properties: Mapping[str, str], aliases: list[str]) -> None:
@@ -190,6 +203,8 @@ def _check_keys(properties: Mapping[str, str], aliases: list[str]) -> None:
                     raise MirrorError(
                         f"{key} names the cluster {alias}, which clusters does not: {', '.join(aliases)}."
                     )
+            if (match := _SECURITY_OF_ROLE.fullmatch(name)) is not None:
+                raise MirrorError(f"{key} has no effect: set {source}.{match[1]} or {target}.{match[1]}.")
         elif key.partition(".")[0] in aliases or key.startswith(("security.", "ssl.", "sasl.", "client.")):
             continue
         else:
@@ -220,7 +235,13 @@ def _flow(
             f"{source}->{target} and {target}->{source} copy topics of the same name: with ottla.offsets = exact only "
             "one of them can be enabled, because the copy has one writer."
         )
-    internal = min(int(values[f"{kind}.topic.replication.factor"]) for kind in ("checkpoints", "heartbeats"))
+    internal = min(
+        _number(f"{kind}.topic.replication.factor", values, at_least=1) for kind in ("checkpoints", "heartbeats")
+    )
+    _word("use.defaults.from", values["use.defaults.from"], ["target"])
+    commit_interval_ms = _number("ottla.commit.interval.ms", values, at_least=1)
+    if commit_interval_ms > _COMMIT_INTERVAL_MS_MAX:
+        raise MirrorError(f"ottla.commit.interval.ms = {commit_interval_ms} must be {_COMMIT_INTERVAL_MS_MAX} or less.")
     return FlowSettings(
         source=source,
         target=target,
@@ -234,7 +255,7 @@ def _flow(
         tasks=_number("tasks.max", values, at_least=1),
         replication_factor=_number("replication.factor", values, at_least=-1),
         internal_replication_factor=internal,
-        commit_interval_ms=_number("ottla.commit.interval.ms", values, at_least=1),
+        commit_interval_ms=commit_interval_ms,
         bytes_per_second=_number("ottla.bytes.per.second", values, at_least=0),
         cuts_cycles=_flag("ottla.cut.cycles", cuts) if cuts else is_identity and has_way_back,
         starts_at=starts_at,

@@ -27,10 +27,18 @@ class Pair(NamedTuple):
 
 def is_copied(flow: FlowSettings, topic: str, *, is_internal: bool) -> bool:
     """Whether a topic of the source is copied."""
-    if is_internal or flow.policy.came_from(topic) == flow.target:
+    if is_internal or _has_internal_name(flow, topic):
+        return False
+    if flow.policy.came_from(topic) == flow.target:
         # A topic that came from the target would go in circles.
         return False
     return topic == HEARTBEATS_TOPIC or topic.endswith(f".{HEARTBEATS_TOPIC}") or flow.topics.matches(topic)
+
+
+def _has_internal_name(flow: FlowSettings, topic: str) -> bool:
+    """Topics of clusters, of Connect and of mirrors, whatever `topics.exclude` says: MirrorMaker 2's rule."""
+    checkpoints = flow.policy.checkpoints_topic("")
+    return topic.startswith(("__", ".")) or topic.endswith((".internal", "-internal", checkpoints))
 
 
 def find_pairs(

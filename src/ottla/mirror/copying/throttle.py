@@ -14,6 +14,13 @@ class Throttle:
         self._rate = bytes_per_second
         self._free_at = 0.0
 
+    def delay(self, size: int) -> float:
+        """The seconds that so many bytes would have to wait now."""
+        if self._rate <= 0:
+            return 0.0
+        now = asyncio.get_running_loop().time()
+        return max(0.0, max(self._free_at, now - 1.0) + size / self._rate - now)
+
     async def pass_on(self, size: int) -> None:
         """Waits until so many bytes may pass."""
         if self._rate <= 0:

@@ -22,7 +22,8 @@ from ottla.mirror.copying.batches import records_to_copy
 from ottla.mirror.copying.pairs import Pair, find_pairs
 from ottla.mirror.copying.throttle import Throttle
 from ottla.mirror.offset_map import Run, map_topic
-from ottla.mirror.settings import FlowSettings
+from ottla.mirror.settings import FlowSettings, MirrorError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["TranslatedCopier"]
@@ -34,6 +35,10 @@ _PAIRS_SECONDS = 5.0
 # Batches keep the size that they have at the source, which may be larger than a producer's usual ones.
 _REQUEST_BYTES_MAX = 64 * 1024 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
+_TRANSACTION_TIMEOUT_MS = 60_000
+_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+# Committed offsets expire (offsets.retention.minutes), also the positions of partitions in which nothing happens.
+_RENEWAL_SECONDS = 3600.0
 
 
 class _Sent(NamedTuple):
@@ -60,6 +65,7 @@ class TranslatedCopier:
             self._target,
             ProducerSettings(
                 transactional_id=f"{flow.group_id}-{number}",
+                transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
                 linger_ms=0,
                 request_bytes_max=_REQUEST_BYTES_MAX,
                 buffer_bytes=_BUFFER_BYTES,
@@ -72,20 +78,37 @@ class TranslatedCopier:
         self._committed: dict[TopicPartition, int] = {}
         self._sent: list[_Sent] = []
         self._is_open = False
+        self._begun_at = 0.0
         self._commit_at = 0.0
+        self._renewal_at = 0.0
         self._pairs_at = 0.0
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
-        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was."""
+        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was.
+
+        Raises MirrorError if another mirror does the same work.
+        """
         try:
             await self._producer.init_transactions()
             while not should_stop():
                 await self._step()
             await self._commit()
+        except KafkaError as error:
+            if error.code not in _FENCED or self._may_have_timed_out():
+                raise
+            raise MirrorError(
+                f"{self._flow.name}: another mirror has taken over worker {self._number}. A flow runs once; stop one "
+                "of them."
+            ) from error
         finally:
             await self._consumer.close()
             await self._producer.close()
             await asyncio.gather(self._source.close(), self._target.close())
+
+    def _may_have_timed_out(self) -> bool:
+        """A transaction that was open for too long is ended by the target, in the same way as by another mirror."""
+        seconds = asyncio.get_running_loop().time() - self._begun_at
+        return self._is_open and seconds * 1000 >= _TRANSACTION_TIMEOUT_MS
 
     async def _step(self) -> None:
         loop = asyncio.get_running_loop()
@@ -103,6 +126,9 @@ class TranslatedCopier:
             position = self._consumer.position(place)
             if position > self._next.get(place, -1):
                 self._next[place] = position
+        if not self._is_open and loop.time() >= self._renewal_at:
+            self._committed = {}
+            self._renewal_at = loop.time() + _RENEWAL_SECONDS
         if not self._is_open and self._next != self._committed:
             self._begin()
         if self._is_open and loop.time() >= self._commit_at:
@@ -113,12 +139,16 @@ class TranslatedCopier:
         pair = self._pairs.get(place)
         if pair is None:
             return
+        loop = asyncio.get_running_loop()
+        if self._is_open and loop.time() + self._throttle.delay(batch.header.size) >= self._commit_at:
+            # Before the position moves: it is committed with the records before it.
+            await self._commit()
+        await self._throttle.pass_on(batch.header.size)
         cycle = (flow.source, flow.target) if flow.cuts_cycles else None
         copied = records_to_copy(batch, from_offset=self._next.get(place, 0), cut_cycle=cycle)
         self._next[place] = batch.header.next_offset
         if copied is None:
             return
-        await self._throttle.pass_on(len(copied.records.payload))
         if not self._is_open:
             self._begin()
         done = await self._producer.send_encoded(pair.target, copied.records)
@@ -127,7 +157,8 @@ class TranslatedCopier:
     def _begin(self) -> None:
         self._producer.begin_transaction()
         self._is_open = True
-        self._commit_at = asyncio.get_running_loop().time() + self._flow.commit_interval_ms / 1000
+        self._begun_at = asyncio.get_running_loop().time()
+        self._commit_at = self._begun_at + self._flow.commit_interval_ms / 1000
 
     async def _commit(self) -> None:
         if not self._is_open:
@@ -159,8 +190,9 @@ class TranslatedCopier:
         new = [pair for place, pair in pairs.items() if self._pairs.get(place) != pair]
         kept = {place: offset for place, offset in self._next.items() if pairs.get(place) == self._pairs.get(place)}
         self._pairs = pairs
+        # A position that is not committed yet is committed at once: "latest" would be another offset after a crash.
         self._next = {**kept, **await self._positions(new)}
-        self._committed = dict(self._next)
+        self._committed = kept
         await self._consumer.assign(pairs)
         for place, offset in self._next.items():
             self._consumer.seek(place, offset)

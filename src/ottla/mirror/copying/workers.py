@@ -11,7 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.mirror.copying.exact import ExactCopier
 from ottla.mirror.copying.translated import TranslatedCopier
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -22,7 +22,6 @@ logger = logging.getLogger("ottla.mirror.copying")
 
 _PAUSE_SECONDS = 1.0
 _PAUSE_SECONDS_MAX = 30.0
-_FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 async def copy_forever(flow: FlowSettings, number: int, should_stop: Callable[[], bool]) -> None:
@@ -37,10 +36,6 @@ async def copy_forever(flow: FlowSettings, number: int, should_stop: Callable[[]
         try:
             await copier.run(should_stop)
         except (KafkaError, ClientError) as error:
-            if isinstance(error, KafkaError) and error.code in _FENCED:
-                raise MirrorError(
-                    f"{flow.name}: another mirror has taken over worker {number}. A flow runs once; stop one of them."
-                ) from error
             if asyncio.get_running_loop().time() - begun > _PAUSE_SECONDS_MAX:
                 pause = _PAUSE_SECONDS
             logger.warning("%s, worker %d: %s; again in %.0f s", flow.name, number, error, pause)
@@ -54,12 +49,20 @@ async def _sleep(seconds: float, should_stop: Callable[[], bool]) -> None:
         await asyncio.sleep(min(0.2, seconds))
 
 
-def run_on_spark(context: SparkContext, flow: FlowSettings, group: str) -> None:
-    """One long task for each worker. `group` is the job group by which the job can be cancelled."""
-    context.setJobGroup(group, f"mirror {flow.name}", interruptOnCancel=True)
+def run_on_spark(context: SparkContext, flow: FlowSettings, number: int, group: str) -> None:
+    """One worker as a job of one long task. `group` is the job group by which jobs can be cancelled.
 
-    def work(index: int, _: Iterable[int]) -> Iterator[int]:
-        asyncio.run(copy_forever(flow, index, lambda: False))
-        yield index
+    Each worker is a job of its own, so that one that cannot go on is heard of at once. Raises MirrorError.
+    """
+    context.setJobGroup(group, f"mirror {flow.name}, worker {number}", interruptOnCancel=True)
 
-    context.parallelize(range(flow.tasks), flow.tasks).mapPartitionsWithIndex(work).collect()
+    def work(numbers: Iterable[int]) -> Iterator[str]:
+        for one in numbers:
+            try:
+                asyncio.run(copy_forever(flow, one, lambda: False))
+            except MirrorError as error:
+                # As a result: Spark would start a task that fails again, against the mirror that has taken over.
+                yield str(error)
+
+    for reason in context.parallelize([number], 1).mapPartitions(work).collect():
+        raise MirrorError(reason)
