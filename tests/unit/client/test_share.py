@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from ottla.client.config import SHARE_KEYS, ConfigurationError, read_share
 from ottla.client.consumer.deserializing import Deserializing
+from ottla.client.consumer.membership import Subscription
 from ottla.client.errors import ClientError
-from ottla.client.share import Acknowledge, SharedRecord
+from ottla.client.share import Acknowledge, SharedRecord, ShareSettings
 from ottla.client.share.acknowledgements import GAP, OffsetRange, ranges
 from ottla.client.share.held import HeldRecords
+from ottla.client.share.membership import ShareMembership
 from ottla.client.share.records import AcquiredRange, AcquiredRecords
 from ottla.client.share.session import ShareSession
 from ottla.model.errors import ErrorCode
@@ -19,6 +26,7 @@ from ottla.records.errors import CorruptRecords
 from ottla.records.record import Record
 from ottla.serdes import SerializationError
 from ottla.serdes.plain import plain_serde
+from ottla.wire.messages.share_group_heartbeat import ShareGroupHeartbeatResponse
 
 A, B = Uuid(b"a" * 16), Uuid(b"b" * 16)
 FIRST, SECOND, OTHER = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
@@ -114,6 +122,15 @@ class TestHeldRecords:
         assert held.take() == {1: {FIRST: {0: 1}}}
         assert held.partitions_of(1) == set()
 
+    def test_a_decision_may_change_to_a_renewal(self) -> None:
+        held = HeldRecords()
+        held.deliver(1, [record(0)])
+        held.acknowledge("t", 0, 0, Acknowledge.ACCEPT)
+        held.acknowledge("t", 0, 0, Acknowledge.RENEW)
+        assert held.take() == {1: {FIRST: {0: 4}}}
+        assert held.records == [record(0)]
+        held.acknowledge("t", 0, 0, Acknowledge.ACCEPT)
+
     def test_a_broker_that_is_gone_has_released_its_records(self) -> None:
         held = HeldRecords()
         held.deliver(1, [record(0)])
@@ -180,3 +197,30 @@ class TestConfiguration:
         assert name not in SHARE_KEYS
         with pytest.raises(ConfigurationError, match=f"{name} is no setting of a share consumer: "):
             read_share({**WHERE, name: "x"})
+
+
+class TestMembership:
+    def test_topics_that_change_during_a_heartbeat_are_told_with_the_next(self) -> None:
+        told: list[list[str] | None] = []
+
+        class Cluster:
+            GROUP = 0
+            random = random.Random(1)
+
+            async def ask_coordinator(self, _kind: int, _key: str, request: Callable[[], Any], **_: Any) -> Any:
+                told.append(request().subscribed_topic_names)
+                if len(told) == 1:
+                    member.change(("t", "u"))
+                return ShareGroupHeartbeatResponse(member_id="m", member_epoch=1, heartbeat_interval_ms=1)
+
+        async def nothing(*_: Any) -> None:
+            return
+
+        async def whole() -> None:
+            for _ in range(3):
+                await member._heartbeat()
+
+        cluster: Any = Cluster()
+        member = ShareMembership(cluster, ShareSettings(group_id="g"), Subscription(("t",)), nothing)
+        asyncio.run(whole())
+        assert told == [["t"], ["t", "u"], None]

@@ -29,8 +29,8 @@ class HeldRecords:
         self._open: dict[_Position, dict[int, SharedRecord]] = {}
         self._decided: dict[_Position, dict[int, int]] = {}
         self._brokers: dict[tuple[str, int, int], int] = {}
-        # Records whose lock is being renewed: they stay with the application.
-        self._renewed: dict[_Position, dict[int, SharedRecord]] = {}
+        # Records of the decisions that the application has made: it may change them, and keeps renewed records.
+        self._changeable: dict[_Position, dict[int, SharedRecord]] = {}
         # Delivered records that a broker has taken back before the application decided about them.
         self._taken_back: set[tuple[str, int, int]] = set()
 
@@ -54,17 +54,14 @@ class HeldRecords:
         """Decides about a delivered record; the last decision before the next request counts."""
         node_id = self._brokers.get((topic, partition, offset))
         position = (-1 if node_id is None else node_id, TopicPartition(topic, partition))
-        record = self._open.get(position, {}).pop(offset, None)
-        if record is None and offset in self._decided.get(position, {}):
-            record = self._renewed.get(position, {}).pop(offset, None)
-        elif record is None:
+        record = self._open.get(position, {}).pop(offset, None) or self._changeable.get(position, {}).get(offset)
+        if record is None:
             raise ClientError(
                 f"{topic}-{partition}: the record at offset {offset} is not held by this consumer: it was acknowledged "
                 "before, or not delivered by the last poll."
             )
         self._decided.setdefault(position, {})[offset] = int(kind)
-        if record is not None and kind is Acknowledge.RENEW:
-            self._renewed.setdefault(position, {})[offset] = record
+        self._changeable.setdefault(position, {})[offset] = record
 
     def accept(self, record: SharedRecord) -> None:
         """Accepts a record, if it is still undecided."""
@@ -82,24 +79,29 @@ class HeldRecords:
         found: dict[int, Decisions] = {}
         for (node_id, partition), decisions in self._decided.items():
             found.setdefault(node_id, {})[partition] = decisions
-            renewed = self._renewed.get((node_id, partition), {})
-            for offset in decisions:
-                if offset not in renewed:
+            for offset, kind in decisions.items():
+                if kind != Acknowledge.RENEW:
                     self._brokers.pop((*partition, offset), None)
-        for position, records in self._renewed.items():
-            self._open.setdefault(position, {}).update(records)
+        for node_id, partition, offset in self.renewals:
+            position = (node_id, partition)
+            self._open.setdefault(position, {})[offset] = self._changeable[position][offset]
         self._decided.clear()
-        self._renewed.clear()
+        self._changeable.clear()
         return found
 
     @property
     def has_renewals(self) -> bool:
-        return any(self._renewed.values())
+        return bool(self.renewals)
 
     @property
     def renewals(self) -> list[tuple[int, TopicPartition, int]]:
         """Broker, partition and offset of the records whose locks the next request renews."""
-        return [(*position, offset) for position, records in self._renewed.items() for offset in records]
+        return [
+            (*position, offset)
+            for position, records in self._changeable.items()
+            for offset in records
+            if self._decided[position][offset] == Acknowledge.RENEW
+        ]
 
     def is_taken_back(self, topic: str, partition: int, offset: int) -> bool:
         """True if the broker has released a record that this consumer has delivered and not decided about."""
@@ -130,7 +132,7 @@ class HeldRecords:
 
     def drop(self, node_id: int) -> None:
         """The broker has released the records: other consumers may get them."""
-        for kept in (self._open, self._decided, self._renewed):
+        for kept in (self._open, self._decided, self._changeable):
             for position in [one for one in kept if one[0] == node_id]:
                 for offset in kept.pop(position):
                     key = (*position[1], offset)

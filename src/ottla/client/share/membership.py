@@ -24,6 +24,9 @@ NO_SHARE_GROUPS = (
 
 
 class ShareMembership(ConsumerMembership):
+    # The topics of the last request that had them.
+    _told: list[str] | None = None
+
     def change(self, topics: tuple[str, ...]) -> None:
         """Subscribes to other topics, with the next heartbeat."""
         self._subscription = Subscription(topics)
@@ -38,6 +41,7 @@ class ShareMembership(ConsumerMembership):
         if self._full:
             request.rack_id = self._settings.rack or None
             request.subscribed_topic_names = list(self._names)
+            self._told = self._names
         return request
 
     def _leave_request(self) -> Message:
@@ -45,7 +49,10 @@ class ShareMembership(ConsumerMembership):
 
     async def _heartbeat(self) -> int:
         try:
-            return await super()._heartbeat()
+            interval_ms = await super()._heartbeat()
+            # The topics may have changed while the request was in flight.
+            self._full = self._full or self._told is not self._names
+            return interval_ms
         except RequestUnsupported:
             raise ClientError(NO_SHARE_GROUPS) from None
         except KafkaError as error:
