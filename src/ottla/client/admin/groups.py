@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.client.admin.each import ask_each
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ConnectionLost, check, error_of
+from ottla.client.errors import check, error_of
 from ottla.client.leaders import by_topic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -118,17 +119,7 @@ class Groups:
 
     async def describe(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
         """Groups of the new protocol (KIP-848); all other groups are described as classic groups."""
-
-        async def one(group_id: str) -> DescribedGroup | KafkaError:
-            try:
-                return await self._describe_one(group_id)
-            except KafkaError as error:
-                return error
-            except ConnectionLost as error:
-                return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
-
-        wanted = list(dict.fromkeys(group_ids))
-        return dict(zip(wanted, await asyncio.gather(*[one(group_id) for group_id in wanted]), strict=True))
+        return await ask_each(group_ids, self._describe_one)
 
     async def _describe_one(self, group_id: str) -> DescribedGroup:
         cluster = self._cluster

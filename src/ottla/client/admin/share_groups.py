@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ottla.client.admin.each import ask_each
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ConnectionLost, check, error_of
+from ottla.client.errors import check, error_of
 from ottla.client.leaders import by_topic
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -71,16 +71,8 @@ class ShareGroups:
         self._cluster = cluster
 
     async def describe(self, group_ids: Iterable[str]) -> dict[str, DescribedShareGroup | KafkaError]:
-        async def one(group_id: str) -> DescribedShareGroup | KafkaError:
-            try:
-                return await self._describe(group_id)
-            except KafkaError as error:
-                return error
-            except ConnectionLost as error:
-                return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
-
-        wanted = list(dict.fromkeys(group_ids))
-        return dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
+        """Members, state and epochs of every group, or its error."""
+        return await ask_each(group_ids, self._describe)
 
     async def _describe(self, group_id: str) -> DescribedShareGroup:
         cluster = self._cluster

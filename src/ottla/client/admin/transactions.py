@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
+from ottla.client.admin.each import ask_each
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ConnectionLost, check, error_of
+from ottla.client.errors import check, error_of
 from ottla.client.leaders import ask_leaders, by_topic
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -27,8 +27,6 @@ from ottla.wire.messages.write_txn_markers import (
 )
 
 __all__ = ["DescribedTransaction", "FencedProducer", "ListedTransaction", "ProducerState", "Transactions"]
-
-T = TypeVar("T")
 
 
 class ListedTransaction(NamedTuple):
@@ -103,7 +101,7 @@ class Transactions:
 
     async def describe_each(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | KafkaError]:
         """The transaction of every transactional id, or its error."""
-        return await _each(transactional_ids, self.describe)
+        return await ask_each(transactional_ids, self.describe)
 
     async def describe(self, transactional_id: str) -> DescribedTransaction:
         cluster = self._cluster
@@ -197,7 +195,7 @@ class Transactions:
 
     async def fence(self, transactional_ids: Iterable[str]) -> dict[str, FencedProducer | KafkaError]:
         """Fences the producers of transactional ids: the new producer id and epoch of each, or its error."""
-        return await _each(transactional_ids, self._fence)
+        return await ask_each(transactional_ids, self._fence)
 
     async def _fence(self, transactional_id: str) -> FencedProducer:
         # Apache Kafka uses the transaction time-out as time-out of the replication, so it must not be too short.
@@ -215,16 +213,3 @@ class Transactions:
 
         # Retried while the coordinator is loading or completes the last transaction.
         return await self._cluster.retry(attempt)
-
-
-async def _each(transactional_ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T | KafkaError]:
-    async def answer(transactional_id: str) -> T | KafkaError:
-        try:
-            return await ask(transactional_id)
-        except KafkaError as error:
-            return error
-        except ConnectionLost as error:
-            return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
-
-    wanted = list(dict.fromkeys(transactional_ids))
-    return dict(zip(wanted, await asyncio.gather(*map(answer, wanted)), strict=True))

@@ -1,0 +1,36 @@
+"""Requests about many ids, one for each: every id gets its result or its error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+
+from ottla.client.errors import ConnectionLost, TimedOut
+from ottla.model.errors import ErrorCode, KafkaError
+
+__all__ = ["ask_each"]
+
+T = TypeVar("T")
+
+# Requests at the same time: thousands of ids must not fill the connections.
+PARALLEL_MAX = 100
+
+
+async def ask_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T | KafkaError]:
+    """The result or the error of every id. A coordinator that does not answer costs only its own ids."""
+    turns = asyncio.Semaphore(PARALLEL_MAX)
+
+    async def answer(one: str) -> T | KafkaError:
+        async with turns:
+            try:
+                return await ask(one)
+            except KafkaError as error:
+                return error
+            except ConnectionLost as error:
+                return KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error))
+            except TimedOut as error:
+                return KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error))
+
+    wanted = list(dict.fromkeys(ids))
+    return dict(zip(wanted, await asyncio.gather(*map(answer, wanted)), strict=True))
