@@ -21,7 +21,7 @@ class Acknowledge(IntEnum):
     RELEASE = 2
     # It cannot be processed by any consumer, and is not delivered again.
     REJECT = 3
-    # It is still being processed: its lock begins anew (KIP-1222).
+    # It is still being processed: its lock is renewed (KIP-1222).
     RENEW = 4
 
 
