@@ -278,3 +278,20 @@ def test_positions_of_changelogs_are_told_once() -> None:
         assert writer.take_positions() == {}
 
     asyncio.run(write())
+
+
+def test_keys_that_queries_did_not_find_leave_memory_without_a_commit(tmp_path: Path) -> None:
+    planned = PlannedTask(group=0, partition=0, topics=("in",), names=(), changelogs={"s": "log"})
+    local = LocalStates(tmp_path, {"log": "id"}, memory_bytes=10_000)
+    specification = Stores.persistent_key_value_store("s")
+    store: Any = create_store(specification, None, "log", Serdes.bytes_(), Serdes.bytes_())  # type: ignore[arg-type]
+    asyncio.run(local.open(planned, {"s": store}))
+    local.attach(planned, store, first=0, end=0)
+    local.on_restored(["0_0"])
+    store.restore_many([b"changed"], [b"v"], [1])
+    for number in range(1_000):
+        assert store.raw_get(str(number).encode()) is None
+    local.advance()
+    assert store.memory_bytes == store.unwritten_bytes
+    assert store.raw_get(b"changed") == b"v"
+    local.close(["0_0"], is_committed=True)

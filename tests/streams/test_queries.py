@@ -181,6 +181,11 @@ def test_http_answers_with_json_or_bytes(running: Any) -> None:
         assert http(host, "/stores")[1]["stores"] == ["counts", "everything", "history", "sessions", "windows"]
         assert http(host, "/stores/nothing/get?key=k")[0] == 404
         assert http(host, "/stores/counts/get")[0] == 400
+        status, found = http(host, "/stores/counts/range?partition=17")
+        assert (status, found["message"]) == (
+            400,
+            "Store counts has partitions 0 to 2; partition 17 was asked for.",
+        )
         assert http(host, "/stores/counts/fetch?key=k1")[0] == 400
         assert http(host, '/stores/counts/get?key=k1&bound={"in":{"0":99999,"1":99999,"2":99999}}')[0] == 409
 

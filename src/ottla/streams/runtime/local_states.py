@@ -185,7 +185,8 @@ class LocalStates:
         self.advance()
 
     def advance(self) -> None:
-        """Writes a slice of a local commit that is under way."""
+        """Writes a slice of a local commit that is under way. Called often, also if nothing is committed."""
+        self._limit_memory()
         for local in self._tasks.values():
             if local.state.is_writing:
                 self._advance(local)
@@ -246,6 +247,13 @@ class LocalStates:
             store.written()
         stores = [store for one in self._tasks.values() for store in one.stores.values()]
         if sum(store.memory_bytes for store in stores) > self._memory_bytes:
+            for store in stores:
+                store.shrink()
+
+    def _limit_memory(self) -> None:
+        """Interactive queries leave rows in memory, and the keys that they did not find."""
+        stores = [store for local in self._tasks.values() for store in local.stores.values()]
+        if sum(store.memory_bytes - store.unwritten_bytes for store in stores) > self._memory_bytes:
             for store in stores:
                 store.shrink()
 

@@ -14,6 +14,9 @@ class MetricsServer:
 
     def __init__(self, text: Callable[[], str], host: str, port: int) -> None:
         class Handler(BaseHTTPRequestHandler):
+            # A connection that sends nothing is closed.
+            timeout = 60.0
+
             def do_GET(self) -> None:
                 is_known = self.path == "/metrics"
                 content = text().encode() if is_known else b"The metrics are at /metrics.\n"

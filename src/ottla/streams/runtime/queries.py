@@ -148,7 +148,10 @@ class Queries:
     def ask(self, request: dict[str, Any], *, forwards: bool = True) -> dict[str, Any]:
         """The answer of a worker that has the partition. Raises StoreUnavailableError, NotUpToBoundError."""
         store, partition = request["store"], request["partition"]
-        self.check(store)
+        known = self.partitions(store)
+        if partition not in known:
+            numbers = "no partitions" if known == [GLOBAL] else f"partitions {known[0]} to {known[-1]}"
+            raise StreamsError(f"Store {store} has {numbers}; partition {partition} was asked for.")
         reasons = []
         for address in self._addresses(store, partition, stale=bool(request.get("stale"))):
             answer = self._ask_worker(address, request)
