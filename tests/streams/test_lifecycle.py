@@ -8,6 +8,7 @@ import socket
 import threading
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -29,7 +30,8 @@ from ottla.streams import (
     UncaughtExceptionResponse,
 )
 from ottla.streams.runtime.control import ControlServer
-from ottla.streams.runtime.metrics import METRICS
+from ottla.streams.runtime.measures import WorkerMeasures
+from ottla.streams.runtime.metrics import METRICS, MetricHistory
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
@@ -217,6 +219,19 @@ def test_an_instance_that_stays_in_its_group_has_its_tasks_again(live: Live, nam
     live.write(f"{name}-in", [("k", "a")])
     eventually(lambda: values(live, f"{name}-out") == ["A"])
     assert second.close()
+
+
+def test_rates_cover_at_least_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = MetricHistory()
+    measures = asdict(WorkerMeasures())
+    for second in range(200):
+        monkeypatch.setattr("time.monotonic", lambda now=second: float(now))
+        # 60 polls in every minute, all of them at its end.
+        polls = 60 * (second // 60)
+        history.add({"worker": 0, "state": "running", "measures": {**measures, "polls": polls}})
+        found = {one.name: one.value for one in history.metrics("c", "RUNNING", 0)}
+        assert float(found["poll-rate"]) <= 2.0
+    assert found["poll-total"] == 180
 
 
 def test_metrics_have_kafka_streams_names(live: Live, name: str) -> None:

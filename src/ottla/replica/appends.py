@@ -186,8 +186,13 @@ class AppendQueue:
     def _on_asked(self, records: ValidatedRecords, asked: Deferred[None]) -> None:
         pending, self._in_flight = self._in_flight, None
         assert pending is not None, "the registry answered twice"
-        if asked.error is not None:
-            pending.result.fail(asked.error)
+        try:
+            asked.result()
+            self._validations.check(
+                deadline=pending.deadline, client=pending.client, required_acks=pending.required_acks
+            )
+        except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
+            pending.result.fail(error)
         else:
             self._append(pending, records)
         self._advance()
