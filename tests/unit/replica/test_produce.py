@@ -17,6 +17,7 @@ from ottla.model.ids import Uuid
 from ottla.records.compression import Codec
 from ottla.replica.appends import APPENDS_WAITING_MAX, append
 from ottla.replica.partition import Partition
+from ottla.replica.schema_checks import SchemaChecks
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.produce import (
     PartitionProduceData,
@@ -391,6 +392,20 @@ class TestWorkers:
         node.virtual.workers.run_all()
         node.virtual.scheduler.run()
         assert node.partition("t").log.log_end_offset == 0, "the producer has its error, and the batch is dropped"
+
+    def test_a_slow_schema_registry_times_out(self, node: DataPath) -> None:
+        node.create_topic("t", confluent_value_schema_validation="true")
+        checks = SchemaChecks(node.virtual.world, lambda _: b'["t-value"]')
+        node.broker.replicas.validations.use_registry(checks)
+        waiting = node.produce("t", batch("\0\0\0\0\1x"), timeout_ms=100)
+        assert isinstance(waiting, Deferred)
+        node.virtual.scheduler.advance(100)
+        answer = waiting.result().responses[0].partition_responses[0]
+        assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+        node.virtual.workers.run_all()
+        node.virtual.scheduler.run()
+        assert node.partition("t").log.log_end_offset == 0, "the producer has its error, and the batch is dropped"
+        assert answered(node.produce("t", batch("\0\0\0\0\1x"))).base_offset == 0
 
     def test_a_defect_does_not_stop_the_next(self, node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
         node.create_topic("t", compression_type="lz4")
