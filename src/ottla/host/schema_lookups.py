@@ -24,7 +24,7 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def ask_registry(urls: Sequence[str], user_info: str, timeout_seconds: float, path: str) -> bytes | None:
-    """The answer of the first registry of the list that has one; None if there is no such thing. Raises OSError."""
+    """The answer of the first registry of the list that has one; None for 404. Raises OSError."""
     failure = "no address"
     opener = build_opener(_NoRedirects)
     for given in urls:

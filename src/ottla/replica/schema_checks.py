@@ -78,7 +78,7 @@ class SchemaChecks:
             return None
         if len(questions) > _QUESTIONS_MAX:
             raise InvalidRecords(f"The batch names more than {_QUESTIONS_MAX} schemas that are not known")
-        if self._clock.monotonic() - self._failed_at < _PAUSE_SECONDS:
+        if self._is_paused():
             if not all(questions.values()):
                 raise RegistryDown(self._failure)
             self._refuse_invalid(topic, rules, tags)
@@ -139,6 +139,9 @@ class SchemaChecks:
         if now - self._refused.get(place, float("-inf")) >= _REFUSED_SECONDS:
             self._refused[place] = now
 
+    def _is_paused(self) -> bool:
+        return self._clock.monotonic() - self._failed_at < _PAUSE_SECONDS
+
     def _asked(self, tag: Tag) -> Deferred[None]:
         finished: Deferred[None] = Deferred()
         self._asking[tag] = finished
@@ -146,8 +149,9 @@ class SchemaChecks:
         def on_answer(answer: Deferred[frozenset[str]]) -> None:
             del self._asking[tag]
             if answer.error is not None:
-                self._failed_at, self._failure = self._clock.monotonic(), str(answer.error)
-                logger.warning("the schema registry cannot be asked: %s", answer.error)
+                if not self._is_paused():
+                    self._failed_at, self._failure = self._clock.monotonic(), str(answer.error)
+                    logger.warning("the schema registry cannot be asked: %s", answer.error)
                 finished.fail(RegistryDown(self._failure))
                 return
             self._answers[tag] = _Answer(self._clock.monotonic(), answer.result())
@@ -162,6 +166,9 @@ class SchemaChecks:
     def _subjects_of(self, tag: Tag) -> frozenset[str]:
         """Runs on a worker. No subjects for a schema that is not there. Raises OSError."""
         assert self._ask is not None
+        if self._is_paused():
+            # A registry that does not answer would take the worker for the timeout of every question.
+            raise OSError(self._failure)
         try:
             if isinstance(tag, bytes):
                 places = self._ask(f"/schemas/guids/{_named(tag)}/ids")

@@ -77,6 +77,10 @@ def test_a_registry_that_is_down_is_not_asked_for_every_batch() -> None:
             registry.check()
         assert caught.value.code is ErrorCode.REQUEST_TIMED_OUT
     assert len(registry.asked) == 1
+    registry.virtual.clock.ms += 1_100
+    with pytest.raises(RegistryDown):
+        registry.check(tags={(False, number): [number] for number in range(100)})
+    assert len(registry.asked) == 2, "a batch with many schemas does not wait for each of them"
     registry.is_down = False
     registry.subjects[7] = ["t-value"]
     registry.virtual.clock.ms += 1_100
