@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,7 @@ class ClientFigures:
         self._totals = totals
         self._measures = (measures, cluster.measures)
         self._gauges = gauges
+        self._start_ns = time.time_ns()
         self._recent = Recent(*self._measures, window_seconds=cluster.settings.metrics_window_ms / 1000, gauges=gauges)
         self._telemetry: Telemetry | None = None
         if owns_connections and cluster.settings.pushes_metrics:
@@ -60,4 +62,4 @@ class ClientFigures:
     def _points(self) -> ClientPoints:
         from ottla.client.telemetry.points import ClientPoints
 
-        return ClientPoints(self._metrics, self._totals, *self._measures, gauges=self._gauges)
+        return ClientPoints(self._metrics, self._totals, *self._measures, gauges=self._gauges, start_ns=self._start_ns)

@@ -18,9 +18,10 @@ from ottla.model.errors import ErrorCode
 from ottla.records.compression import Codec
 from ottla.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
 from ottla.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from ottla.wire.otlp import decode_metrics
+from ottla.wire.otlp import MetricPoint, decode_metrics
 
 SENT = "org.apache.kafka.producer.record.send.total"
+RATE = "org.apache.kafka.producer.record.send.rate"
 
 
 def subscription(**fields: object) -> TelemetrySubscription:
@@ -95,7 +96,7 @@ def test_growth_that_a_broker_may_have_is_not_counted_twice(outcome: str) -> Non
             return self
 
         async def ask(self, request: PushTelemetryRequest, **_: object) -> PushTelemetryResponse:
-            sums.extend(point.value for point in decode_metrics(request.metrics, points_max=9))
+            sums.extend(point.value for point in decode_metrics(bytes(request.metrics), points_max=9))
             if outcome == "no answer":
                 raise ConnectionLost("gone")
             if outcome == "cancelled" and not request.terminating:
@@ -118,3 +119,38 @@ def test_growth_that_a_broker_may_have_is_not_counted_twice(outcome: str) -> Non
 
     asyncio.run(whole())
     assert sums == ([5, 7] if outcome == "refused" else [5, 2])
+
+
+def test_the_first_push_has_rates_and_counts_since_the_start_of_the_client() -> None:
+    measures = ProducerMeasures(records=3)
+    pushed: list[MetricPoint] = []
+
+    class Broker:
+        settings = ClientSettings(bootstrap_servers=())
+
+        async def any_connection(self) -> Broker:
+            return self
+
+        async def ask(self, request: Any, **_: object) -> Any:
+            if isinstance(request, PushTelemetryRequest):
+                pushed.extend(decode_metrics(bytes(request.metrics), points_max=99))
+                return PushTelemetryResponse(error_code=ErrorCode.INVALID_REQUEST)
+            return GetTelemetrySubscriptionsResponse(requested_metrics=[SENT, RATE], delta_temporality=True)
+
+    async def while_waiting(_: float) -> None:
+        measures.records += 5
+
+    async def whole() -> None:
+        broker: Any = Broker()
+        telemetry: Any = Telemetry(
+            broker,
+            lambda: ClientPoints(PRODUCER_METRICS, PRODUCER_TOTALS, measures, RequestMeasures(), start_ns=7),
+            {},
+        )
+        telemetry._wait = while_waiting
+        await telemetry._run()
+
+    asyncio.run(whole())
+    found = {point.name: point for point in pushed}
+    assert found[RATE].value > 0
+    assert (found[SENT].value, found[SENT].start_ns) == (8, 7)

@@ -27,12 +27,14 @@ class ClientPoints:
         totals: Totals,
         *measures: Measures,
         gauges: Callable[[], dict[str, float]] = dict,
+        # When the counters began; now if it is not given.
+        start_ns: int | None = None,
     ) -> None:
         self._metrics = metrics
         self._totals = totals
         self._measures = measures
         self._recent = Recent(*measures, gauges=gauges)
-        self._start_ns = self._pushed_ns = time.time_ns()
+        self._start_ns = self._pushed_ns = time.time_ns() if start_ns is None else start_ns
         self._pushed: Mapping[str, float] = dict.fromkeys(self._counts(), 0.0)
         self._told: tuple[Mapping[str, float], int] | None = None
 

@@ -92,6 +92,9 @@ class Telemetry:
             step = Next.ASK_LATER
             try:
                 subscription = self._subscription = await self._ask()
+                if self._points is None and subscription.metrics:
+                    # Rates of the first push are those since now.
+                    self._points = self._make_points()
                 await self._wait(subscription.interval_ms * random.uniform(0.5, 1.5))
                 step = Next.PUSH if subscription.metrics else Next.ASK
                 while step is Next.PUSH:
