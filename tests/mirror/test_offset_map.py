@@ -48,3 +48,22 @@ def test_a_topic_that_was_made_again_begins_anew() -> None:
 def test_a_run_survives_its_record() -> None:
     place, run = TopicPartition("a.topic-1", 7), Run(1 << 40, 3, 9)
     assert Run.decode(run.key(place), run.value()) == (place, run)
+    assert Run.decode(run.key(place), None) == (place, run._replace(length=0))
+
+
+def test_what_the_source_has_deleted_is_forgotten() -> None:
+    runs = [Run(0, 0, 10), Run(10, 11, 10), Run(20, 22, 10)]
+    offset_map, again = OffsetMap(), OffsetMap()
+    for run in runs:
+        offset_map.add(run)
+        again.add(run)
+    assert offset_map.forget_before(9) == []
+    assert offset_map.forget_before(15) == runs[:1]
+    assert offset_map.translate(15) == 16
+    assert offset_map.forget_before(1_000) == runs[1:2], "the last run says where the copy ends"
+    assert offset_map.translate(1_000) == 32
+    again.forget(Run(0, 999, 0))
+    again.forget(Run(5, 0, 0))
+    assert list(again) == runs
+    again.forget(runs[0])
+    assert list(again) == runs[1:]

@@ -123,3 +123,30 @@ def test_a_limit_of_bytes_does_not_keep_transactions_open(pair: tuple[Cluster, C
         assert offsets[-1] > 3, "markers are between the batches"
 
     asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_the_map_does_not_grow_for_ever(pair: tuple[Cluster, Cluster]) -> None:
+    source, target = pair
+    place = TopicPartition("old", 0)
+
+    async def work() -> None:
+        await create(source, "old", partitions=1)
+        async with mirroring(source, target, topics="old", emit_checkpoints_enabled="false") as mirror:
+            for number in range(4):
+                # Each in a transaction of its own.
+                await produce(source.bootstrap, "old", range(number, number + 1))
+                await read_all(target.bootstrap, "a.old", number + 1)
+        async with AdminClient({"bootstrap.servers": source.bootstrap}) as admin:
+            await admin.offsets.delete_records({place: 2})
+        for forgotten in (2, 0):
+            # The second one reads what the first one has deleted.
+            driver = FlowDriver(mirror.settings.flows[0])
+            await driver.groups.translator.refresh()
+            assert await driver.groups.trim_map() == forgotten
+            ours = await read_all(target.bootstrap, "a.old", 4)
+            assert [driver.groups.translator.translate(place, offset) for offset in (2, 3)] == [
+                record[1] for record in ours[2:]
+            ]
+            await driver.close()
+
+    asyncio.run(asyncio.wait_for(work(), 90))

@@ -30,6 +30,7 @@ logger = logging.getLogger("ottla.mirror.flow")
 
 # New topics are looked for at least this often, whatever the interval: MirrorMaker's ten minutes are long.
 _REFRESH_SECONDS_MAX = 5.0
+_TRIM_SECONDS = 600.0
 _COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -52,6 +53,7 @@ class FlowDriver:
         self._target = Cluster(flow.target_client)
         self._topics = TopicSync(flow, self._source, self._target)
         self.groups = GroupSync(flow, self._source, self._target)
+        self._trim_at = 0.0
         self._heartbeats = Heartbeats(flow, self._source)
 
     async def start(self) -> None:
@@ -82,6 +84,10 @@ class FlowDriver:
         checkpoints = await self.groups.checkpoint()
         if self.flow.sync_groups_s > 0:
             await self.groups.commit(checkpoints)
+        now = asyncio.get_running_loop().time()
+        if now >= self._trim_at:
+            await self.groups.trim_map()
+            self._trim_at = now + _TRIM_SECONDS
 
     async def lag(self) -> FlowLag:
         """Records at the source that are not at the target yet."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 
 from ottla.client.admin.groups import CommittedOffset, Groups
-from ottla.client.admin.offsets import LATEST, Offsets
+from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer, ConsumerSettings
@@ -57,14 +58,17 @@ class Translator:
         end = (await Offsets(self._target).numbers([self._place], LATEST, committed=True))[self._place]
         while self._consumer.position(self._place) < end:
             for record in await self._consumer.poll(1_000):
-                if record.key is None or record.value is None:
+                if record.key is None:
                     continue
                 try:
                     partition, run = Run.decode(record.key, record.value)
                 except MalformedMessage as error:
                     logger.warning("%s at offset %d: %s", self._place, record.offset, error)
                     continue
-                self._maps[partition].add(run)
+                if run.length:
+                    self._maps[partition].add(run)
+                else:
+                    self._maps[partition].forget(run)
 
     async def _find_ends(self) -> None:
         """A topic that is no copy any more has none: its offsets are no longer those of the source."""
@@ -90,6 +94,20 @@ class Translator:
         if self._is_exact:
             return offset
         return self._maps[partition].translate_back(offset) if partition in self._maps else None
+
+    def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Run]]:
+        """Takes away what the source has deleted, and returns it."""
+        return [
+            (place, run)
+            for place, start in starts.items()
+            if place in self._maps
+            for run in self._maps[place].forget_before(start)
+        ]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        """Partitions of the source that have a map."""
+        return list(self._maps)
 
     async def close(self) -> None:
         if self._consumer is not None:
@@ -142,6 +160,21 @@ class GroupSync:
             # The rights on one group do not decide about the others.
             logger.warning("%s: the offsets of %s cannot be read: %s", self._flow.name, group_id, error)
             return {}
+
+    async def trim_map(self) -> int:
+        """Deletes the part of the map before the first records of the source: it would grow for ever.
+
+        Returns the number of runs that were deleted.
+        """
+        starts = await Offsets(self._source).find(dict.fromkeys(self.translator.partitions, EARLIEST))
+        known = {place: start.offset for place, start in starts.items() if not isinstance(start, KafkaError)}
+        forgotten = self.translator.forget_before(known)
+        topic = map_topic(self._flow.source)
+        deliveries = [
+            await self._producer.send(topic, None, key=run.key(place), partition=0) for place, run in forgotten
+        ]
+        await asyncio.gather(*[_delivered(one) for one in deliveries])
+        return len(forgotten)
 
     async def commit(self, checkpoints: list[Checkpoint]) -> dict[str, int]:
         """Commits translated offsets of groups that have no members at the target, and are behind there.

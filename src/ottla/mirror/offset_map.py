@@ -18,8 +18,9 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["OffsetMap", "Run", "map_topic"]
 
-_KEY = struct.Struct(">iq")
-_VALUE = struct.Struct(">qi")
+# The number of the partition, the offset at the source, the offset at the target.
+_KEY = struct.Struct(">iqq")
+_VALUE = struct.Struct(">i")
 
 
 def map_topic(source: str) -> str:
@@ -34,18 +35,20 @@ class Run(NamedTuple):
     length: int
 
     def key(self, partition: TopicPartition) -> bytes:
-        return partition.topic.encode() + b"\0" + _KEY.pack(partition.partition, self.source_offset)
+        return partition.topic.encode() + b"\0" + _KEY.pack(partition.partition, self.source_offset, self.target_offset)
 
     def value(self) -> bytes:
-        return _VALUE.pack(self.target_offset, self.length)
+        return _VALUE.pack(self.length)
 
     @classmethod
-    def decode(cls, key: bytes, value: bytes) -> tuple[TopicPartition, Run]:
+    def decode(cls, key: bytes, value: bytes | None) -> tuple[TopicPartition, Run]:
+        """A run that was forgotten (no value) has the length 0."""
         topic, found, rest = key.partition(b"\0")
-        if not found or len(rest) != _KEY.size or len(value) != _VALUE.size:
+        if not found or len(rest) != _KEY.size or (value is not None and len(value) != _VALUE.size):
             raise MalformedMessage("The record is no run of an offset map.")
-        number, source_offset = _KEY.unpack(rest)
-        return TopicPartition(topic.decode(), number), cls(source_offset, *_VALUE.unpack(value))
+        number, source_offset, target_offset = _KEY.unpack(rest)
+        length = 0 if value is None else _VALUE.unpack(value)[0]
+        return TopicPartition(topic.decode(), number), cls(source_offset, target_offset, length)
 
 
 class OffsetMap:
@@ -79,6 +82,21 @@ class OffsetMap:
             return
         self._runs.append(run)
         self._starts.append(run.source_offset)
+
+    def forget(self, run: Run) -> None:
+        """Takes away a run, if it is there still."""
+        index = bisect_right(self._starts, run.source_offset) - 1
+        if index >= 0 and self._runs[index][:2] == run[:2]:
+            del self._runs[index]
+            del self._starts[index]
+
+    def forget_before(self, source_offset: int) -> list[Run]:
+        """Takes away the runs that end at or before an offset, but for the last one, and returns them."""
+        index = max(0, min(bisect_right(self._starts, source_offset) - 1, len(self._runs) - 1))
+        forgotten = self._runs[:index]
+        del self._runs[:index]
+        del self._starts[:index]
+        return forgotten
 
     def translate(self, source_offset: int) -> int | None:
         """The offset at the target of the first copied record at or behind an offset of the source.
