@@ -1,7 +1,7 @@
 """The metrics of an application, under Kafka Streams' names, from the reports of its workers.
 
-Totals grow from the start of a worker. Rates and averages cover the time between the last two reports that are at least
-a window apart. `exposition` writes the text format of Prometheus, with names as its JMX exporter makes them.
+Totals grow from the start of a worker. Rates and averages cover the last one to two windows. `exposition` writes the
+text format of Prometheus, with names as its JMX exporter makes them.
 """
 
 from __future__ import annotations
@@ -77,18 +77,20 @@ class MetricHistory:
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[float, dict[str, Any]]] = {}
+        # At least a window older than the last report, except at the start, and the next one to take its place.
         self._before: dict[int, tuple[float, dict[str, Any]]] = {}
+        self._middle: dict[int, tuple[float, dict[str, Any]]] = {}
 
     def add(self, report: dict[str, Any]) -> None:
         if "measures" not in report:
             return
         number, now = int(report["worker"]), time.monotonic()
-        before = self._before.get(number)
-        if before is None or report["measures"]["polls"] < before[1]["measures"]["polls"]:
+        middle = self._middle.get(number)
+        if middle is None or report["measures"]["polls"] < middle[1]["measures"]["polls"]:
             # The first report, or a worker that was started again.
-            self._before[number] = (now, report)
-        elif now - before[0] >= 2 * _WINDOW_SECONDS:
-            self._before[number] = self._last[number]
+            self._before[number] = self._middle[number] = (now, report)
+        elif now - middle[0] >= _WINDOW_SECONDS:
+            self._before[number], self._middle[number] = middle, (now, report)
         self._last[number] = (now, report)
 
     def metrics(self, client_id: str, state: str, failed: int) -> list[StreamsMetric]:
