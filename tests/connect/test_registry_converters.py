@@ -84,7 +84,7 @@ def test_an_unknown_subject_is_told(plain_spark: SparkSession, registry: Registr
     frame = records(plain_spark, [{"value": b"x"}])
     with pytest.raises(ConnectError, match="none cannot be used: Subject 'none' not found"):
         configured("JSON", registry, "none").from_bytes(frame, "value")
-    with pytest.raises(ConnectError, match=r"needs schema\.registry\.url and subject"):
+    with pytest.raises(ConnectError, match=r"needs schema\.registry\.url, and subject unless"):
         converters.ProtobufConverter().from_bytes(frame, "value")
 
 
