@@ -150,3 +150,24 @@ def test_the_map_does_not_grow_for_ever(pair: tuple[Cluster, Cluster]) -> None:
             await driver.close()
 
     asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_a_copy_that_was_deleted_is_made_again_from_the_beginning(pair: tuple[Cluster, Cluster]) -> None:
+    source, target = pair
+
+    async def work() -> None:
+        await create(source, "gone", partitions=1)
+        await produce(source.bootstrap, "gone", range(20))
+        async with mirroring(source, target, topics="gone", refresh_topics_interval_seconds="1"):
+            await read_all(target.bootstrap, "a.gone", 20)
+            async with AdminClient({"bootstrap.servers": target.bootstrap}) as admin:
+                await admin.topics.delete(["a.gone"])
+
+                async def is_there_again() -> bool:
+                    return "a.gone" in await admin.topics.all()
+
+                await until(is_there_again)
+            ours = await read_all(target.bootstrap, "a.gone", 20)
+        assert [record[3] for record in ours] == [b"v%d" % number for number in range(20)]
+
+    asyncio.run(asyncio.wait_for(work(), 90))

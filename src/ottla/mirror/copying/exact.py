@@ -214,15 +214,20 @@ class ExactCopier:
         pairs = {pair.source: pair for pair in found if pair.target.topic in known}
         if pairs == self._pairs:
             return
-        again = [place for place, pair in self._pairs.items() if place in pairs and pairs[place] != pair]
+        again = [
+            place
+            for place, pair in self._pairs.items()
+            if place in pairs and pairs[place].source_topic_id != pair.source_topic_id
+        ]
         if again:
             names = ", ".join(sorted({place.topic for place in again}))
             raise MirrorError(
                 f"{self._flow.name}: {names} was deleted and made again at the source. Its offsets begin anew, so the "
                 "copy cannot continue: delete the copy, and it is made again."
             )
-        new = [pair for place, pair in pairs.items() if place not in self._pairs]
-        kept = {place: offset for place, offset in self._next.items() if place in pairs}
+        # A copy that was deleted and made again is a new one.
+        new = [pair for place, pair in pairs.items() if self._pairs.get(place) != pair]
+        kept = {place: offset for place, offset in self._next.items() if pairs.get(place) == self._pairs.get(place)}
         self._next = {**kept, **await self._positions(new)}
         self._pairs = pairs
         await self._consumer.assign(pairs)

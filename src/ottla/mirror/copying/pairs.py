@@ -23,6 +23,12 @@ class Pair(NamedTuple):
     target: TopicPartition
     source_topic_id: str
     """It tells a topic from one of the same name that was deleted before; empty if the cluster has no topic ids."""
+    target_topic_id: str = ""
+
+    @property
+    def topic_ids(self) -> str:
+        """Noted with a position, which holds for these two topics alone."""
+        return f"{self.source_topic_id}/{self.target_topic_id}"
 
 
 def is_copied(flow: FlowSettings, topic: str, *, is_internal: bool) -> bool:
@@ -59,6 +65,6 @@ def find_pairs(
             continue
         for number in sorted(info.partitions.keys() & copy.partitions.keys()):
             if crc32(f"{topic}-{number}".encode()) % workers == worker:
-                topic_id = str(info.topic_id) if info.topic_id else ""
-                found.append(Pair(TopicPartition(topic, number), TopicPartition(name, number), topic_id))
+                ids = [str(one.topic_id) if one.topic_id else "" for one in (info, copy)]
+                found.append(Pair(TopicPartition(topic, number), TopicPartition(name, number), *ids))
     return found

@@ -168,7 +168,7 @@ class TranslatedCopier:
         for place, run in _runs(sent, base_offsets):
             await self._producer.send(map_topic(self._flow.source), run.value(), key=run.key(place))
         moved = {
-            self._pairs[place].target: CommittedOffset(offset, metadata=self._pairs[place].source_topic_id)
+            self._pairs[place].target: CommittedOffset(offset, metadata=self._pairs[place].topic_ids)
             for place, offset in self._next.items()
             if place in self._pairs and self._committed.get(place) != offset
         }
@@ -211,9 +211,9 @@ class TranslatedCopier:
             entry = committed.get(pair.target)
             if entry is None:
                 unknown.append(pair)
-            elif entry.metadata and pair.source_topic_id and entry.metadata != pair.source_topic_id:
+            elif entry.metadata and entry.metadata != pair.topic_ids:
                 logger.warning(
-                    "%s: %s was deleted and made again; the new topic is copied behind the old one",
+                    "%s: %s or its copy was deleted and made again; it is copied from its beginning",
                     self._flow.name,
                     pair.source,
                 )
