@@ -221,6 +221,11 @@ class Journal:
         if self._segments:
             self._segments[-1].file.sync()
 
+    @property
+    def not_durable(self) -> list[File]:
+        """The files with entries that no fsync has covered, also those for which one is in flight."""
+        return [*self._syncing, *self.unsynced]
+
     def begin_sync(self) -> tuple[bool, list[File]]:
         """Whether to sync the directory, and the files to sync now; `end_sync` must follow."""
         has_new_names, self.has_new_names = self.has_new_names, False

@@ -46,6 +46,7 @@ class VoterLog(LocalMetadataLog):
         # The end offset that the fsync in flight will cover; None without one.
         self._syncing_to: int | None = None
         self._failure: MetadataLogFailedError | None = None
+        self._is_closed = False
         # (end offset of the append, its Deferred), oldest first.
         self._waiting: deque[tuple[int, Deferred[int]]] = deque()
         # Called when `synced_offset` has grown.
@@ -215,8 +216,9 @@ class VoterLog(LocalMetadataLog):
         """Syncs unsynced entries unless the log has failed, and closes the files. Blocks."""
         self.abandon_snapshot()
         if self._failure is None:
-            for file in self._journal.unsynced:
+            for file in self._journal.not_durable:
                 file.sync()
+        self._is_closed = True
         self._journal.close()
 
     def _refusal(self) -> Exception | None:
@@ -269,6 +271,9 @@ class VoterLog(LocalMetadataLog):
 
     def _on_synced(self, outcome: Deferred[None]) -> None:
         self._journal.end_sync()
+        if self._is_closed:
+            # `close` has synced the same files. The fsync that was in flight may have found them closed.
+            return
         assert self._syncing_to is not None
         synced_to, self._syncing_to = self._syncing_to, None
         if outcome.error is not None:

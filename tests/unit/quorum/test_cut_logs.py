@@ -208,3 +208,17 @@ def test_a_removed_segment_does_not_come_back_behind_a_shorter_one(seed: int) ->
     log.truncate_to(1)
     node.disk.lose_power()
     assert node.open_log(two_batches_each).end_offset == 1
+
+
+def test_a_log_that_is_closed_during_an_fsync_is_durable_and_has_not_failed() -> None:
+    virtual, files = a_world(immediate=False)
+    log = a_follower(virtual)
+    failures: list[Exception] = []
+    log.on_failure = failures.append
+    log.append_fetched(memoryview(a_batch(0, epoch=1)))
+    log.close()
+    files.lose_unsynced()
+    files.fail_next("sync", OSError(errno.EBADF, "the file is closed"))
+    virtual.workers.run_all()
+    assert failures == []
+    assert a_follower(virtual).end_offset == 1
