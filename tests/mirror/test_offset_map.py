@@ -24,10 +24,6 @@ def test_every_offset_is_translated_to_the_next_copied_record(runs: list[tuple[i
         behind = [place for place in copied if place[0] >= offset]
         expected = behind[0][1] if behind else (copied[-1][1] + 1 if copied else None)
         assert offset_map.translate(offset) == expected
-    for offset in range(5, target + 5):
-        behind = [place for place in copied if place[1] >= offset]
-        expected = behind[0][0] if behind else (copied[-1][0] + 1 if copied else None)
-        assert offset_map.translate_back(offset) == expected
 
 
 def test_runs_that_continue_each_other_are_one() -> None:

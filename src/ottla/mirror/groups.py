@@ -90,11 +90,6 @@ class Translator:
             return min(offset, self._ends[partition]) if partition in self._ends else None
         return self._maps[partition].translate(offset) if partition in self._maps else None
 
-    def translate_back(self, partition: TopicPartition, offset: int) -> int | None:
-        if self._is_exact:
-            return offset
-        return self._maps[partition].translate_back(offset) if partition in self._maps else None
-
     def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Run]]:
         """Takes away what the source has deleted, and returns it."""
         return [

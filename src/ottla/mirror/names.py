@@ -59,10 +59,6 @@ class PrefixPolicy:
         source, found, _ = topic.partition(self.separator)
         return source if found and source else None
 
-    def original_name(self, topic: str) -> str:
-        """The name at the cluster where the topic was first written."""
-        return topic.rpartition(self.separator)[2]
-
     @property
     def _internal_separator(self) -> str:
         return self.separator if self.has_own_internal_separator else "."

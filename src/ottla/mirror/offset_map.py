@@ -115,18 +115,3 @@ class OffsetMap:
         if index + 1 < len(self._runs):
             return self._runs[index + 1].target_offset
         return run.target_offset + run.length
-
-    def translate_back(self, target_offset: int) -> int | None:
-        """The offset at the source of the first copied record at or behind an offset of the target."""
-        if not self._runs:
-            return None
-        index = bisect_right(self._runs, target_offset, key=lambda run: run.target_offset) - 1
-        if index < 0:
-            return self._runs[0].source_offset
-        run = self._runs[index]
-        within = target_offset - run.target_offset
-        if within < run.length:
-            return run.source_offset + within
-        if index + 1 < len(self._runs):
-            return self._runs[index + 1].source_offset
-        return run.source_offset + run.length
