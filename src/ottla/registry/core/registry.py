@@ -30,11 +30,15 @@ class Registry:
 
     def content_by_id(self, schema_id: int, subject: str = "") -> tuple[SchemaContent, str, str]:
         """The content, its GUID, and the context that was found. Raises RegistryError 40403."""
-        for context in self._contexts_to_search(subject):
-            holders = self.state.with_id(context, schema_id)
-            if holders:
-                return holders[0].content, holders[0].guid, context
-        raise RegistryError.schema_not_found(schema_id)
+        context = context_of(subject)
+        holder = self.state.first_with_id(context, schema_id)
+        if holder is None and context == DEFAULT:
+            # Without the name of a context, an id that the default context does not have may be of any other.
+            context = next(iter(self.state.contexts_with_id(schema_id)), DEFAULT)
+            holder = self.state.first_with_id(context, schema_id)
+        if holder is None:
+            raise RegistryError.schema_not_found(schema_id)
+        return holder.content, holder.guid, context
 
     def versions_by_id(self, schema_id: int, subject: str = "", *, with_deleted: bool = False) -> list[StoredVersion]:
         _, _, context = self.content_by_id(schema_id, subject)
@@ -155,13 +159,6 @@ class Registry:
         """The subject that an alias names, if the subject has no schemas of its own."""
         alias = self.state.configs.get(subject, {}).get("alias")
         return canonical_subject(alias) if alias and not self.state.versions(subject) else subject
-
-    def _contexts_to_search(self, subject: str) -> list[str]:
-        """The context of the subject; without one, the default context and then the others."""
-        first = context_of(subject)
-        if first != DEFAULT:
-            return [first]
-        return [DEFAULT, *(context for context in self.state.contexts() if context != DEFAULT)]
 
 
 def _version_number(text: str) -> int | None:

@@ -78,6 +78,14 @@ class RegistryState:
     def with_id(self, context: str, schema_id: int) -> list[StoredVersion]:
         return list(self._by_id.get(context, {}).get(schema_id, {}).values())
 
+    def first_with_id(self, context: str, schema_id: int) -> StoredVersion | None:
+        holders = self._by_id.get(context, {}).get(schema_id)
+        return next(iter(holders.values())) if holders else None
+
+    def contexts_with_id(self, schema_id: int) -> list[str]:
+        """The contexts that have a schema with this id, in the order of their names."""
+        return sorted(context for context, ids in self._by_id.items() if ids.get(schema_id))
+
     def id_of(self, context: str, guid: str) -> int | None:
         return self._ids.get(context, {}).get(guid)
 
