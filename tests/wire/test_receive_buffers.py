@@ -49,3 +49,12 @@ def test_the_number_may_be_smaller_still() -> None:
     views = [memoryview(buffers.take(100_000)) for _ in range(5)]
     assert len(buffers._buffers) == 2
     del views
+
+
+def test_an_asking_end_keeps_larger_buffers_without_wasting_half_of_them() -> None:
+    buffers = LargeBuffers(buffers_max=2, size_max=8 << 20)
+    first = buffers.take((4 << 20) + 100)
+    assert len(first) == 5 << 20
+    assert buffers.take((4 << 20) + 200) is first
+    assert len(buffers.take((8 << 20) + 1)) == (8 << 20) + 1
+    assert len(buffers._buffers) == 1

@@ -33,8 +33,10 @@ __all__ = ["Connection", "Connector", "connect_plaintext", "open_connection"]
 Connector = Callable[["Connection"], Awaitable[None]]
 
 _SOFTWARE_NAME = "ottla"
-# Receive buffers that a connection keeps for the next response.
+# Receive buffers that a connection keeps for the next response: one is received while another is decoded. A consumer of
+# a few partitions gets 1 MiB of each.
 _LARGE_BUFFERS_MAX = 2
+_LARGE_SIZE_MAX = 8 * 1024 * 1024
 
 # For the end of an encrypted connection, which both sides declare.
 _GOODBYE_SECONDS = 1.0
@@ -121,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
             software=(_SOFTWARE_NAME, __version__),
             response_bytes_max=response_bytes_max,
             waiting_max=_REQUESTS_WAITING_MAX,
-            buffers=ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX),
+            buffers=ReceiveBuffers(buffers_max=_LARGE_BUFFERS_MAX, size_max=_LARGE_SIZE_MAX),
         )
         self._measures = measures
         self._loop = asyncio.get_running_loop()

@@ -24,22 +24,26 @@ SCRATCH_SIZE = 64 * 1024
 # Frames up to this size are cheaper to allocate than to look for.
 LARGE_SIZE_MIN = 64 * 1024
 
-# Larger frames are rare: their buffers are not kept, and go back to the system at once (`reserve`).
+# Larger requests are rare: their buffers are not kept, and go back to the system at once (`reserve`).
 LARGE_SIZE_MAX = 2 * 1024 * 1024
+
+# Above LARGE_SIZE_MAX, the next power of two would waste too much.
+_STEP = 1024 * 1024
 
 BUFFERS_MAX = 16
 
 
 class LargeBuffers:
-    __slots__ = ("_buffers", "_buffers_max")
+    __slots__ = ("_buffers", "_buffers_max", "_size_max")
 
-    def __init__(self, *, buffers_max: int = BUFFERS_MAX) -> None:
+    def __init__(self, *, buffers_max: int = BUFFERS_MAX, size_max: int = LARGE_SIZE_MAX) -> None:
         self._buffers: list[bytearray] = []
         self._buffers_max = buffers_max
+        self._size_max = size_max
 
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes, with arbitrary contents."""
-        if size < LARGE_SIZE_MIN or size > LARGE_SIZE_MAX:
+        if size < LARGE_SIZE_MIN or size > self._size_max:
             return bytearray(size)
         buffers = self._buffers
         for buffer in buffers:
@@ -68,7 +72,7 @@ def _has_no_views(buffer: bytearray) -> bool:
 
 def _rounded(size: int) -> int:
     """The next power of two, because the frames of a producer differ by a few bytes and should share buffers."""
-    return 1 << (size - 1).bit_length()
+    return 1 << (size - 1).bit_length() if size <= LARGE_SIZE_MAX else -(-size // _STEP) * _STEP
 
 
 def reserve(size: int) -> memoryview:
@@ -92,9 +96,11 @@ class ReceiveBuffers:
 
     __slots__ = ("head", "large", "memory", "scratch")
 
-    def __init__(self, *, buffers_max: int = BUFFERS_MAX, memory: RequestMemory | None = None) -> None:
+    def __init__(
+        self, *, buffers_max: int = BUFFERS_MAX, size_max: int = LARGE_SIZE_MAX, memory: RequestMemory | None = None
+    ) -> None:
         self.memory = memory
         self.scratch = memoryview(bytearray(SCRATCH_SIZE))
         # Room for a frame's size alone: where a large frame is expected, nothing of it should have to be copied.
         self.head = self.scratch[:4]
-        self.large = LargeBuffers(buffers_max=buffers_max)
+        self.large = LargeBuffers(buffers_max=buffers_max, size_max=size_max)
