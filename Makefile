@@ -53,7 +53,7 @@ $(READY): $(NODE) requirements/java.lock requirements/spark.lock
 	@touch $@
 
 run: $(NODE)
-	$(BIN)/ottla up --port $(PORT) --data $(DATA)
+	$(BIN)/ottla up --port $(PORT) --data $(DATA) $(if $(CONSOLE),--console $(filter-out 1,$(CONSOLE)))
 
 # bash exports SECONDS in some set-ups: only the value given on make's command line counts.
 demo: $(READY)

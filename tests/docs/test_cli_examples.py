@@ -26,6 +26,7 @@ NOT_RUN = {
     "ottla connect new": "tests/connect/test_foreign_distribution.py runs it",
     "ottla connect": "it needs a worker: tests/connect/test_connector_commands.py and test_command_line.py have one",
     "ottla registry": "it runs until it is stopped; docs/registry.md starts it",
+    "ottla console": "it runs until it is stopped; tests/console has some",
     "ottla schemas": "it needs a registry: tests/integration/test_cli_schemas.py has one",
     "ottla migrate": "it changes nodes: tests/integration/test_migrate.py has some",
     "ottla mirror": "it needs two clusters: tests/mirror has them",

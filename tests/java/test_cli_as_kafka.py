@@ -457,6 +457,7 @@ ROWS = {
     "certificates": "integration/test_secure_up.py",
     "keys": "integration/test_encryption.py",
     "registry": "integration/test_registry.py",
+    "console": "console/test_pages_of_the_api.py",
     "schemas": "integration/test_cli_schemas.py",
     "streams": "streams/test_reset.py",
     "mirror": "mirror/test_command.py",

@@ -22,11 +22,12 @@ OUTER = (
     "mirror",
     "serdes",
     "registry",
+    "console",
     "encryption",
     "tls",
 )
 # The packages that no broker process loads; import-linter holds brokers to it.
-NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "mirror", "serdes", "registry", "encryption")
+NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "mirror", "serdes", "registry", "console", "encryption")
 OUTSIDE_WORLD = {
     "asyncio",
     "random",

@@ -15,6 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla up --secure --data secured",
         "ottla up --host 0.0.0.0 --advertise kafka.example.com --insecure",
         "ottla up --registry",
+        "ottla up --console",
     ),
     "node": ("ottla node --config node.properties",),
     "roles": ("ottla roles",),
@@ -80,6 +81,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "registry": (
         "ottla registry --bootstrap-server localhost:9092 --port 8081",
         "ottla registry --host 0.0.0.0 --advertise registry-1.example.com",
+    ),
+    "console": (
+        "ottla console --bootstrap-server localhost:9092 --port 8080",
+        "ottla console --registry http://registry:8081 --connect http://connect:8083",
     ),
     "schemas": ("ottla schemas list", "ottla schemas register orders-value order.avsc", "ottla schemas show 1"),
     "schemas list": ("ottla schemas list", "ottla schemas list orders --registry http://registry:8081 --json"),

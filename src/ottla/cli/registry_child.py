@@ -44,6 +44,11 @@ class RegistryChild:
         environment = {**os.environ, "OTTLA_LIFELINE": "stdin"}
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)
 
+    @property
+    def url(self) -> str | None:
+        """Its address; None if the operating system chose the port."""
+        return f"http://127.0.0.1:{self._port}" if self._port else None
+
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is None:

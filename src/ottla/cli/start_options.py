@@ -139,6 +139,13 @@ START_OPTIONS: dict[str, tuple[StartOption, ...]] = {
             bare=8081,
         ),
         StartOption(
+            "--console",
+            "[PORT]",
+            "Run the web console beside the nodes; 0 takes a free port.  [default port: 8080]",
+            _port,
+            bare=8080,
+        ),
+        StartOption(
             "--secure",
             "",
             "TLS, a login and access rules: makes certificates and a first user, and writes the files of clients.",

@@ -30,6 +30,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "connect-standalone, connect-distributed",
     ),
     "registry": CommandEntry("Run", "registry", "Run a Schema Registry.", "schema-registry-start"),
+    "console": CommandEntry("Run", "console", "Run the web console.", ""),
     "mirror": CommandEntry(
         "Run", "mirror", "Copy topics and groups to another cluster, continuously.", "connect-mirror-maker"
     ),

@@ -40,6 +40,7 @@ from ottla.model.config import BrokerConfig, ConfigError, complaint_about_key, p
 from ottla.model.ports import DirectoryLocked
 
 if TYPE_CHECKING:
+    from ottla.cli.console_child import ConsoleChild
     from ottla.cli.registry_child import RegistryChild
     from ottla.wire.message import Message
 
@@ -108,6 +109,8 @@ class _Plan(NamedTuple):
     is_secure: bool
     # The registry that runs beside the nodes.
     registry: RegistryChild | None
+    # The console that runs beside the nodes.
+    console: ConsoleChild | None
 
     @property
     def names(self) -> list[str]:
@@ -126,6 +129,7 @@ def up(
     advertise: str | None = None,
     insecure: bool = False,
     registry: int | None = None,
+    console: int | None = None,
     secure: bool = False,
 ) -> int:
     """Runs until the cluster is stopped; returns the exit code. The parameters are the options of `ottla up`."""
@@ -136,18 +140,25 @@ def up(
         advertise = socket.gethostname() if host in _WILDCARDS else host
     if secure and insecure:
         return fail("--secure and --insecure exclude each other.", exit_code=WRONG_USAGE)
-    child = None
+    registry_child, console_child = None, None
     if registry is not None:
         from ottla.cli.registry_child import RegistryChild, missing_libraries
 
         if missing := missing_libraries():
             return fail(f"The registry needs {', '.join(missing)}: run `pip install '.[registry]'` in a checkout.")
-        child = RegistryChild(registry)
+        registry_child = RegistryChild(registry)
+    if console is not None:
+        from ottla.cli import console_child as console_process
+
+        if missing := console_process.missing_libraries():
+            return fail(f"The console needs {', '.join(missing)}: run `pip install '.[console]'` in a checkout.")
+        console_child = console_process.ConsoleChild(console)
     try:
-        return _up(_Plan(nodes, port, data, host, advertise, set, insecure, secure, child))
+        return _up(_Plan(nodes, port, data, host, advertise, set, insecure, secure, registry_child, console_child))
     finally:
-        if child is not None:
-            child.stop()
+        for child in (console_child, registry_child):
+            if child is not None:
+                child.stop()
 
 
 def _up(plan: _Plan) -> int:
@@ -296,11 +307,18 @@ def _controllers_so_far(data: str) -> int:
 
 
 def _on_ready(plan: _Plan, addresses: list[str], *, metrics_urls: list[str]) -> None:
-    """Prints the ready line, and starts the Schema Registry if it was asked for."""
+    """Prints the ready line, and starts the Schema Registry and the console if they were asked for."""
     say_ready(plan, addresses, metrics_urls=metrics_urls)
+    command_config = os.path.join(plan.data, "client.properties") if plan.is_secure else None
     if plan.registry is not None:
-        command_config = os.path.join(plan.data, "client.properties") if plan.is_secure else None
         plan.registry.start(",".join(addresses), command_config=command_config)
+    if plan.console is not None:
+        plan.console.start(
+            ",".join(addresses),
+            command_config=command_config,
+            registry_url=plan.registry.url if plan.registry is not None else None,
+            metrics_urls=metrics_urls,
+        )
 
 
 def say_ready(plan: _Plan, addresses: list[str], *, metrics_urls: list[str]) -> None:

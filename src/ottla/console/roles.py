@@ -1,0 +1,21 @@
+"""What users of the console may do with it. The cluster's own rights decide in addition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["OPERATOR", "READER", "Role"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    name: str
+    # Pages and lists.
+    can_read: bool = True
+    # Keys, values and headers of records.
+    can_read_messages: bool = True
+    can_write: bool = False
+
+
+OPERATOR = Role(name="operator", can_write=True)
+READER = Role(name="reader")

@@ -1,0 +1,192 @@
+"""The HTTP server: static files at `/`, the API under `/api/`, and the rules that every request passes.
+
+A request passes the check of its host, finds its account by the session, and needs a right of its role; a change needs
+the token against forged requests as well. Handlers return a value, a `Change` or a whole answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from ottla.console.answers import ApiError, error_answer, invalid, json_answer
+from ottla.console.call import Call, Need, Route
+from ottla.console.change import Change
+from ottla.console.routes.overview import OVERVIEW_ROUTES
+from ottla.console.routes.session import SESSION_ROUTES
+from ottla.console.routes.topics import TOPIC_ROUTES
+from ottla.console.services import Services
+
+__all__ = ["ConsoleServer", "STATIC"]
+
+logger = logging.getLogger(__name__)
+change_logger = logging.getLogger("ottla.console.changes")
+
+STATIC = Path(__file__).parent / "static"
+BODY_BYTES_MAX = 4 * 1024 * 1024
+_CHANGES = ("POST", "PUT", "PATCH", "DELETE")
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+ROUTES: tuple[Route, ...] = (*SESSION_ROUTES, *OVERVIEW_ROUTES, *TOPIC_ROUTES)
+
+
+class ConsoleServer:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._settings = services.settings
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    async def start(self) -> None:
+        """Takes the port. Raises OSError."""
+        app = web.Application(middlewares=[self._around], client_max_size=BODY_BYTES_MAX)
+        for route in ROUTES:
+            app.router.add_route(route.method, route.path, self._handler(route))
+        app.router.add_route("*", "/api/{rest:.*}", _no_such_call)
+        app.router.add_get("/{path:.*}", _static)
+        app.on_response_prepare.append(_add_headers)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._settings.host or None, self._settings.port).start()
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    @web.middleware
+    async def _around(self, request: web.Request, handler: Any) -> web.StreamResponse:
+        try:
+            self._check_host(request)
+            answer: web.StreamResponse = await handler(request)
+        except (ApiError, web.HTTPException) as error:
+            return error_answer(error)
+        except Exception as error:
+            answer = error_answer(error)
+            if answer.status == 500:
+                logger.exception("%s %s failed", request.method, request.path)
+        return answer
+
+    def _check_host(self, request: web.Request) -> None:
+        """A page of another site may let its own name point to this machine; its requests carry that name."""
+        name = urlsplit(f"//{request.host}").hostname or ""
+        known = _LOOPBACK | self._settings.names | {self._settings.host}
+        if self._settings.host in _LOOPBACK and name not in known:
+            raise ApiError(403, "CSRF", f"This console is not {name!r}.", "Open it by its own name, or use --name.")
+
+    def _handler(self, route: Route) -> Any:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            is_change = request.method in _CHANGES
+            if is_change:
+                self._check_forgery(request, route)
+            services = self._services
+            account = services.sessions.account_of(services.sessions.id_of(request))
+            if account is None:
+                if services.needs_login and route.need is not Need.NOTHING:
+                    raise ApiError(401, "NOT_LOGGED_IN", "Log in first.")
+                account = services.own
+            _check_right(account.role.can_read, account.role.can_read_messages, account.role.can_write, route.need)
+            body = await _body(request) if is_change else {}
+            call = Call(request=request, account=account, services=services, body=body)
+            found = await route.handler(call)
+            if isinstance(found, Change):
+                return json_answer(await _applied(call, found))
+            return found if isinstance(found, web.StreamResponse) else json_answer(found)
+
+        return handle
+
+    def _check_forgery(self, request: web.Request, route: Route) -> None:
+        origin = request.headers.get("Origin")
+        if origin is not None and urlsplit(origin).netloc != request.host:
+            raise ApiError(403, "CSRF", f"A page of {origin} may not change this cluster.")
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            raise ApiError(403, "CSRF", "A page of another site may not change this cluster.")
+        if route.path == "/api/login":
+            return
+        sessions = self._services.sessions
+        if not sessions.is_token(sessions.id_of(request), request.headers.get("X-CSRF-Token")):
+            raise ApiError(
+                403, "CSRF", "The header X-CSRF-Token is missing or wrong.", "GET /api/session tells the token."
+            )
+
+
+def _check_right(can_read: bool, can_read_messages: bool, can_write: bool, need: Need) -> None:
+    allowed = {
+        Need.NOTHING: True,
+        Need.READ: can_read,
+        Need.MESSAGES: can_read and can_read_messages,
+        Need.WRITE: can_write,
+    }[need]
+    if not allowed and need is Need.WRITE:
+        raise ApiError(403, "READ_ONLY", "Your role may not change anything.", "Ask an administrator for a role.")
+    if not allowed:
+        raise ApiError(403, "NOT_ALLOWED", "Your role may not see this.", "Ask an administrator for a role.")
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    text = await request.text()
+    if not text.strip():
+        return {}
+    if request.content_type != "application/json":
+        # A form of another site can send only other content types without asking first.
+        raise ApiError(415, "INVALID_REQUEST", "The body must have the content type application/json.")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise invalid(f"The body is no JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise invalid("The body must be an object.")
+    return value
+
+
+async def _applied(call: Call, change: Change) -> dict[str, Any]:
+    if call.body.get("dry_run"):
+        if change.validate is not None:
+            await change.validate()
+        return change.told()
+    outcome = "failed"
+    try:
+        result = await change.apply()
+        outcome = "done"
+    finally:
+        call.view.drop()
+        entry = {"user": call.account.user, "client": call.request.remote, "command": change.command}
+        change_logger.info("%s", json.dumps({**entry, "outcome": outcome}, ensure_ascii=False))
+    return {**change.told(), "result": result}
+
+
+async def _no_such_call(request: web.Request) -> web.StreamResponse:
+    raise ApiError(404, "NOT_FOUND", f"There is no {request.method} {request.path}.")
+
+
+async def _static(request: web.Request) -> web.StreamResponse:
+    """A file, or the page for every path of it: the pages find their way by the path themselves."""
+    path = (STATIC / request.match_info["path"]).resolve()
+    if path.is_relative_to(STATIC) and path.is_file():
+        return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
+    if "." in path.name:
+        raise ApiError(404, "NOT_FOUND", f"There is no {request.path}.")
+    index = STATIC / "index.html"
+    if not index.is_file():
+        raise ApiError(404, "NOT_FOUND", "The pages are not built.", "`make console` builds them; /api/ works.")
+    return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+async def _add_headers(_request: web.Request, answer: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        answer.headers.setdefault(name, value)
+    if answer.content_type == "application/json":
+        answer.headers.setdefault("Cache-Control", "no-store")

@@ -1,0 +1,210 @@
+"""What the console knows of the cluster for a moment: metadata and sizes, read when a page needs them.
+
+A value is served from memory while it is fresh. A value that is stale but usable is served as well, while a new one is
+read in the background, so that no page of a large cluster waits for the whole of its metadata. A change through the
+console drops what it may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.groups import ListedGroup
+from ottla.client.admin.partitions import LogDirectory
+from ottla.client.errors import ClientError
+from ottla.client.metadata import BrokerNode, TopicInfo
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Cached", "ClusterState", "ClusterView", "TopicRow", "or_none"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+METADATA_FRESH_SECONDS = 1.0
+METADATA_USABLE_SECONDS = 30.0
+SIZES_FRESH_SECONDS = 10.0
+SIZES_USABLE_SECONDS = 120.0
+GROUPS_FRESH_SECONDS = 1.0
+GROUPS_USABLE_SECONDS = 30.0
+# How long a page waits for figures that it can do without.
+FIGURES_SECONDS_MAX = 2.0
+
+
+async def or_none(work: Awaitable[T], seconds: float = FIGURES_SECONDS_MAX) -> T | None:
+    """The result, or None after a failure: a page does without a figure that a lost node keeps back."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except (KafkaError, ClientError, TimeoutError, OSError) as error:
+        logger.debug("A figure is missing: %s", error)
+        return None
+
+
+class Cached(Generic[T]):
+    """One value, read by at most one task at a time."""
+
+    def __init__(self, read: Callable[[], Awaitable[T]], *, fresh_seconds: float, usable_seconds: float) -> None:
+        self._read = read
+        self._fresh_seconds = fresh_seconds
+        self._usable_seconds = usable_seconds
+        self._value: T | None = None
+        self._read_at = float("-inf")
+        self._reading: asyncio.Task[T] | None = None
+
+    async def get(self, *, is_fresh: bool = False) -> T:
+        """The value. `is_fresh`: no older than `fresh_seconds`, so the caller may wait for a new one."""
+        age = asyncio.get_running_loop().time() - self._read_at
+        if self._value is not None and age < self._fresh_seconds:
+            return self._value
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._refresh())
+            self._reading.add_done_callback(self._on_read)
+        if self._value is not None and age < self._usable_seconds and not is_fresh:
+            return self._value
+        return await asyncio.shield(self._reading)
+
+    @property
+    def value(self) -> T | None:
+        """The last value, of any age."""
+        return self._value
+
+    def drop(self) -> None:
+        """The next caller waits for a new value. A read that has begun may miss the change, so it is not used."""
+        self._read_at = float("-inf")
+        self._reading = None
+
+    async def close(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+
+    async def _refresh(self) -> T:
+        began = asyncio.get_running_loop().time()
+        value = await self._read()
+        if self._reading is asyncio.current_task():
+            self._value, self._read_at = value, began
+        return value
+
+    def _on_read(self, task: asyncio.Task[T]) -> None:
+        if self._reading is task:
+            self._reading = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.debug("The cluster cannot be read: %s", error)
+
+
+class TopicRow(NamedTuple):
+    """A topic in a list, as metadata tells it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    under_replicated: int
+    offline: int
+    is_internal: bool
+
+
+class ClusterState(NamedTuple):
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, BrokerNode]
+    topics: dict[str, TopicInfo]
+    rows: tuple[TopicRow, ...]
+
+    def partitions_of(self, names: Iterable[str]) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, number)
+            for name in names
+            if name in self.topics
+            for number in self.topics[name].partitions
+        ]
+
+
+class ClusterView:
+    """What one account may see of the cluster."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
+        self.state = Cached(
+            self._read_state, fresh_seconds=METADATA_FRESH_SECONDS, usable_seconds=METADATA_USABLE_SECONDS
+        )
+        self.sizes = Cached(self._read_sizes, fresh_seconds=SIZES_FRESH_SECONDS, usable_seconds=SIZES_USABLE_SECONDS)
+        self.groups = Cached(
+            self._read_groups, fresh_seconds=GROUPS_FRESH_SECONDS, usable_seconds=GROUPS_USABLE_SECONDS
+        )
+
+    def drop(self) -> None:
+        for cached in (self.state, self.sizes, self.groups):
+            cached.drop()
+
+    async def close(self) -> None:
+        for cached in (self.state, self.sizes, self.groups):
+            await cached.close()
+
+    async def sizes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The sizes of the leaders' logs; partitions whose leader does not answer are missing."""
+        state = await self.state.get()
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for one in partitions:
+            leader = state.topics[one.topic].partitions[one.partition].leader
+            if leader in state.brokers:
+                by_leader.setdefault(leader, []).append(one)
+
+        async def ask(leader: int, some: list[TopicPartition]) -> dict[TopicPartition, int]:
+            answer = await or_none(self._admin.partitions.log_directories([leader], partitions=some))
+            return {} if answer is None else leader_sizes(answer)
+
+        found: dict[TopicPartition, int] = {}
+        for sizes in await asyncio.gather(*[ask(leader, some) for leader, some in by_leader.items()]):
+            found |= sizes
+        return found
+
+    async def _read_state(self) -> ClusterState:
+        metadata = await self._admin.connections.refresh(None)
+        topics = dict(metadata.topics)
+        rows = tuple(_row(info) for info in topics.values())
+        return ClusterState(metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows)
+
+    async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
+        state = await self.state.get()
+
+        async def ask(broker: int) -> list[LogDirectory] | KafkaError | None:
+            answer = await or_none(self._admin.partitions.log_directories([broker]), 10.0)
+            return None if answer is None else answer[broker]
+
+        answers = await asyncio.gather(*map(ask, state.brokers))
+        return {broker: found for broker, found in zip(state.brokers, answers, strict=True) if found is not None}
+
+    async def _read_groups(self) -> list[ListedGroup]:
+        return await self._admin.groups.find()
+
+
+def leader_sizes(answer: dict[int, list[LogDirectory] | KafkaError]) -> dict[TopicPartition, int]:
+    """The sizes in an answer of leaders about partitions that they lead."""
+    return {
+        partition: replica.size_bytes
+        for directories in answer.values()
+        if not isinstance(directories, KafkaError)
+        for directory in directories
+        for partition, replica in directory.replicas.items()
+        if not replica.is_future
+    }
+
+
+def _row(info: TopicInfo) -> TopicRow:
+    partitions = info.partitions.values()
+    return TopicRow(
+        info.name,
+        str(info.topic_id),
+        len(info.partitions),
+        max((len(one.replicas) for one in partitions), default=0),
+        sum(1 for one in partitions if len(one.isr) < len(one.replicas)),
+        sum(1 for one in partitions if one.leader < 0),
+        info.is_internal,
+    )

@@ -1,0 +1,114 @@
+"""Consoles as processes, and browsers that use their API: a cookie jar and the token against forged requests."""
+
+from __future__ import annotations
+
+import http.cookiejar
+import json
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from email.message import Message
+from typing import Any
+
+__all__ = ["Browser", "ConsoleProcess", "console_process"]
+
+
+class ConsoleProcess:
+    def __init__(self, bootstrap: str, *options: str) -> None:
+        command = [sys.executable, "-m", "ottla.cli.main", "console", "-b", bootstrap, *options]
+        if "--port" not in options:
+            command += ["--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line.startswith("ready "):
+            self.process.kill()
+            _, errors = self.process.communicate()
+            raise AssertionError(f"The console did not start: {line}{errors}")
+        self.url = line.split()[1]
+
+    def browser(self, tls: ssl.SSLContext | None = None) -> Browser:
+        return Browser(self.url, tls)
+
+    def stop(self) -> str:
+        """Stops in order; returns what was logged."""
+        self.process.terminate()
+        _, errors = self.process.communicate(timeout=60)
+        return errors
+
+
+class Browser:
+    """One person at one console."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self.url = url
+        self.cookies = http.cookiejar.CookieJar()
+        handlers: list[Any] = [urllib.request.HTTPCookieProcessor(self.cookies)]
+        if tls is not None:
+            handlers.append(urllib.request.HTTPSHandler(context=tls))
+        self._opener = urllib.request.build_opener(*handlers)
+        self.token: str | None = None
+        self.headers: Message = Message()
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        """Status and body; `self.headers` has the headers of the answer."""
+        data = None if body is None else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json"} if body is not None else {}
+        if self.token is not None:
+            sent["X-CSRF-Token"] = self.token
+        sent |= {name.replace("_", "-"): text for name, text in headers.items()}
+        request = urllib.request.Request(self.url + path, method=method, data=data, headers=sent)
+        try:
+            with self._opener.open(request, timeout=60) as answer:
+                self.headers = answer.headers
+                return answer.status, _parsed(answer.read())
+        except urllib.error.HTTPError as error:
+            with error:
+                self.headers = error.headers
+                return error.code, _parsed(error.read())
+
+    def get(self, path: str) -> Any:
+        status, body = self.ask("GET", path)
+        assert status == 200, body
+        return body
+
+    def change(self, method: str, path: str, body: Any) -> Any:
+        """A change, after the token was asked for."""
+        if self.token is None:
+            self.token = self.get("/api/session")["csrf_token"]
+        status, answer = self.ask(method, path, body)
+        assert status == 200, answer
+        return answer
+
+    def failure(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
+        """Status and code of a request that fails."""
+        if self.token is None and method != "GET":
+            self.token = self.get("/api/session")["csrf_token"]
+        status, answer = self.ask(method, path, body)
+        assert status >= 400, answer
+        return status, answer["error"]["code"]
+
+    def stream(self, path: str) -> Any:
+        """A response whose lines are read as they come; the caller closes it."""
+        return self._opener.open(self.url + path, timeout=60)
+
+
+@contextmanager
+def console_process(bootstrap: str, *options: str) -> Iterator[ConsoleProcess]:
+    console = ConsoleProcess(bootstrap, *options)
+    try:
+        yield console
+    finally:
+        console.process.kill()
+        console.process.communicate()
+
+
+def _parsed(data: bytes) -> Any:
+    try:
+        return json.loads(data) if data else None
+    except ValueError:
+        return data.decode(errors="replace")
