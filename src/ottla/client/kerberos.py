@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.client.errors import AuthenticationFailed, ClientError
 from ottla.sasl.exchange import ClientExchange, SaslError
-from ottla.sasl.gssapi_exchange import GssapiClient
+from ottla.sasl.gssapi_exchange import GssapiClient, keytab_credentials
 
 __all__ = ["KerberosLogin", "kerberos_login_of"]
 
@@ -39,18 +39,9 @@ class KerberosLogin:
 
     def _credentials(self) -> Any:
         """New for every login: tickets expire."""
-        import gssapi
-
         if self._keytab is None:
             return None
-        try:
-            name = None
-            if self._principal is not None:
-                name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal)
-            store = {"client_keytab": self._keytab, "ccache": f"MEMORY:ottla-{id(self)}"}
-            return gssapi.Credentials(name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=store)
-        except gssapi.exceptions.GSSError as error:
-            raise SaslError(f"The keys of {self.user} cannot be used: {error}") from None
+        return keytab_credentials(self._keytab, self._principal, cache=f"ottla-{id(self)}")
 
 
 def kerberos_login_of(properties: Mapping[str, str], options: Mapping[str, str]) -> KerberosLogin:

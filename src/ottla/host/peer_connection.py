@@ -70,7 +70,7 @@ class PeerConnection:
         )
         self._context = None if security is None else security.context
         if security is not None and security.login is not None:
-            self._machine.log_in_as(security.login, wake=self._on_login_step)
+            self._machine.log_in_as(security.login, host=endpoint.host, wake=self._on_login_step)
         self._relogin_timer: Timer | None = None
         # Why the handshake or the login was refused.
         self.failure: str | None = None

@@ -16,7 +16,7 @@ from typing import Any
 from ottla.model.deferred import Deferred
 from ottla.sasl.exchange import SaslError
 
-__all__ = ["GssapiClient", "GssapiServer", "RunStep"]
+__all__ = ["GssapiClient", "GssapiServer", "RunStep", "keytab_credentials"]
 
 # The messages are neither signed nor encrypted after the login, as in Apache Kafka: that is the task of TLS.
 _NO_LAYER = 1
@@ -117,3 +117,16 @@ class GssapiClient:
             return bytes(self._context.wrap(_OFFER, False).message)
         except self._gssapi.exceptions.GSSError as error:
             raise SaslError(f"The server could not prove itself: {error}") from None
+
+
+def keytab_credentials(keytab: str, principal: str | None, *, cache: str) -> Any:
+    """The credentials of a client with a file of keys. `cache` names the tickets in memory. Raises SaslError."""
+    import gssapi
+
+    try:
+        name = None if principal is None else gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        store = {"client_keytab": keytab, "ccache": f"MEMORY:{cache}"}
+        return gssapi.Credentials(name=name, usage="initiate", mechs=[gssapi.MechType.kerberos], store=store)
+    except gssapi.exceptions.GSSError as error:
+        user = "the first principal of the file" if principal is None else principal
+        raise SaslError(f"The keys of {user} in {keytab} cannot be used: {error}") from None

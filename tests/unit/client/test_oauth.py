@@ -13,7 +13,8 @@ from ottla.client.errors import AuthenticationFailed, ClientError
 from ottla.client.login import PasswordLogin, login_of
 from ottla.client.oauth.allowed import ALLOWED_FILES, ALLOWED_URLS
 from ottla.client.oauth.sources import ClientCredentials, from_callable, from_endpoint, from_file
-from ottla.client.oauth.tokens import ClientToken, OAuthLogin, claims_of
+from ottla.client.oauth.tokens import ClientToken, OAuthLogin, token_of
+from ottla.sasl.client_tokens import claims_of
 from tests.support.identity_provider import CLIENT, SECRET, IdentityProvider
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
@@ -68,9 +69,9 @@ def test_a_function_that_fails_and_a_token_that_is_none() -> None:
 
 def test_the_expiry_is_read_from_the_token_or_from_the_answer() -> None:
     token = IdentityProvider("ES256").token(exp=4_000_000_000)
-    assert ClientToken.of(token).expires_ms == 4_000_000_000_000
-    assert ClientToken.of("opaque").expires_ms is None
-    lasting = ClientToken.of("opaque", lifetime_seconds=60)
+    assert token_of(token).expires_ms == 4_000_000_000_000
+    assert token_of("opaque").expires_ms is None
+    lasting = token_of("opaque", lifetime_seconds=60)
     assert lasting.expires_ms is not None
     assert "opaque" not in repr(lasting)
     assert claims_of("a.b.c") == {}

@@ -241,7 +241,7 @@ def test_an_inert_key_at_its_default_is_not_worth_a_word() -> None:
             {"sasl.oauthbearer.assertion.private.key.passphrase": "secret"},
             "sasl.oauthbearer.assertion.private.key.passphrase cannot be set to [hidden]",
         ),
-        ({"listener.name.a.sasl.login.refresh.buffer.seconds": "1"}, "this part of TLS and SASL is not available yet"),
+        ({"listener.name.a.sasl.oauthbearer.assertion.file": "a"}, "tokens are not requested with assertions"),
         ({"listener.name.a.nonsense": "f"}, "does not end in the name of a broker configuration"),
         ({"replica.selector.class": "a.b.C"}, "replica.selector.class is a.b.C, but classes cannot be loaded"),
         ({"remote.log.storage.system.enable": "true"}, "tiered storage is not available"),

@@ -40,7 +40,7 @@ def test_what_may_change_passes(name: str, for_all_brokers: bool) -> None:
         ("message.max.bytes", "-1"),
         ("message.max.bytes", "many"),
         ("leader.replication.throttled.rate", "-1"),
-        ("listener.name.a.sasl.login.refresh.buffer.seconds", "1"),
+        ("listener.name.a.sasl.oauthbearer.assertion.file", "a"),
         ("max.connections", "0"),
         ("listener.name.a.max.connections", "0"),
         ("max.connection.creation.rate", "0"),

@@ -116,7 +116,7 @@ def words_of_the_code() -> frozenset[str]:
         parts = path.relative_to(SOURCE).parts
         if parts[0] not in ("wire", "connect", "spark") and parts[:2] != ("model", "config"):
             words.update(re.findall(r"\.([a-z][a-z0-9_]+)", path.read_text(encoding="utf-8")))
-        if parts[:2] == ("broker", "authentication"):
+        if parts[:2] == ("broker", "authentication") or (parts[0] == "host" and parts[-1].startswith("peer_")):
             # Values of a listener or a mechanism are read by the name of the key.
             keys = re.findall(r'"([a-z]+(?:\.[a-z]+)+)"', path.read_text(encoding="utf-8"))
             words.update(key.replace(".", "_") for key in keys)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ottla.broker.authentication.listener_settings import ListenerSettings
     from ottla.model.ports import World
 
-__all__ = ["ALLOWED_FILES", "ALLOWED_URLS", "signed_tokens", "unsecured_tokens"]
+__all__ = ["ALLOWED_FILES", "ALLOWED_URLS", "ensure_allowed", "signed_tokens", "unsecured_tokens"]
 
 OAUTHBEARER = "OAUTHBEARER"
 ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
@@ -44,7 +44,7 @@ def signed_tokens(settings: ListenerSettings, world: World, fetch: FetchDocument
         scope_claim=_required(settings, "sasl.oauthbearer.scope.claim.name", "the claim of scopes"),
         groups_claim=_groups_claim(settings),
     )
-    _ensure_allowed(settings, url)
+    ensure_allowed(settings, "sasl.oauthbearer.jwks.endpoint.url", url)
     timeout_ms = settings.get("sasl.login.read.timeout.ms", OAUTHBEARER)
     seconds = timeout_ms / 1000 if isinstance(timeout_ms, int) else FETCH_SECONDS
     keys = KeySet(
@@ -111,10 +111,10 @@ def _number(settings: ListenerSettings, name: str) -> int:
     return value
 
 
-def _ensure_allowed(settings: ListenerSettings, url: str) -> None:
-    """Raises ConfigError if the node's list does not have the address, or the file."""
+def ensure_allowed(settings: ListenerSettings, name: str, url: str) -> None:
+    """`name` is the key of the address. Raises ConfigError if the node's list has neither the address nor the file."""
     scheme = url.partition(":")[0].lower()
-    key = settings.source("sasl.oauthbearer.jwks.endpoint.url", OAUTHBEARER)
+    key = settings.source(name, OAUTHBEARER)
     if scheme not in ("file", "http", "https"):
         raise ConfigError(f"{key} is {url}, but it must begin with https:, http: or file:.", key=key)
     is_file = scheme == "file"

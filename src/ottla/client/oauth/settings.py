@@ -17,6 +17,8 @@ from ottla.client.errors import ClientError
 from ottla.client.oauth.allowed import allowed_file, allowed_url, is_file_url
 from ottla.client.oauth.sources import ClientCredentials, from_callable, from_endpoint, from_file, unsecured
 from ottla.client.oauth.tokens import OAuthLogin
+from ottla.sasl.client_tokens import extensions_of, unsecured_claims
+from ottla.sasl.exchange import SaslError
 
 __all__ = ["oauth_login_of"]
 
@@ -31,16 +33,12 @@ _KAFKAS_CALLBACKS = frozenset(
         "internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler",
     )
 )
-_STRING_CLAIM, _NUMBER_CLAIM = "unsecuredLoginStringClaim_", "unsecuredLoginNumberClaim_"
-_EXTENSION = "extension_"
 
 
 def oauth_login_of(properties: Mapping[str, str], options: Mapping[str, str]) -> OAuthLogin:
     """`options` are those of the login module. Raises ClientError with what is missing or not allowed."""
     window = _number(properties, "sasl.login.refresh.window.factor", 0.8)
-    extensions = {
-        name.removeprefix(_EXTENSION): value for name, value in options.items() if name.startswith(_EXTENSION)
-    }
+    extensions = extensions_of(options)
     callback: Any = properties.get(_CALLBACK)
     if callable(callback):
         return OAuthLogin(from_callable(callback), window_factor=window, extensions=extensions)
@@ -52,7 +50,7 @@ def oauth_login_of(properties: Mapping[str, str], options: Mapping[str, str]) ->
         if "sub" not in claims:
             raise ClientError(
                 f"The login with OAUTHBEARER needs {_URL} with an address or a file, or, for tests, the option "
-                f"{_STRING_CLAIM}sub of the login module in sasl.jaas.config."
+                "unsecuredLoginStringClaim_sub of the login module in sasl.jaas.config."
             )
         seconds = _number(options, "unsecuredLoginLifetimeSeconds", 3600)
         source = unsecured(claims, lifetime_seconds=int(seconds))
@@ -94,13 +92,10 @@ def _credentials(properties: Mapping[str, str], options: Mapping[str, str], url:
 
 
 def _claims(options: Mapping[str, str]) -> dict[str, object]:
-    claims: dict[str, object] = {}
-    for name, value in options.items():
-        if name.startswith(_STRING_CLAIM):
-            claims[name.removeprefix(_STRING_CLAIM)] = value
-        elif name.startswith(_NUMBER_CLAIM):
-            claims[name.removeprefix(_NUMBER_CLAIM)] = _number(options, name, 0)
-    return claims
+    try:
+        return unsecured_claims(options)
+    except SaslError as error:
+        raise ClientError(str(error)) from None
 
 
 def _number(values: Mapping[str, str], key: str, default: float) -> float:

@@ -1,38 +1,17 @@
-"""A bearer token, and the login that gets a new one before the old one expires."""
+"""The login with a bearer token, which gets a new token before the old one expires."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import json
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
 
 from ottla.client.errors import AuthenticationFailed
+from ottla.sasl.client_tokens import ClientToken
 from ottla.sasl.exchange import ClientExchange, SaslError
 from ottla.sasl.oauthbearer import OAuthBearerClient
 
-__all__ = ["ClientToken", "OAuthLogin", "TokenSource", "claims_of"]
-
-
-class ClientToken(NamedTuple):
-    value: str
-    # In milliseconds since 1970; None if the token does not say.
-    expires_ms: int | None = None
-
-    def __repr__(self) -> str:
-        """Without the token, which is a secret."""
-        return f"ClientToken(expires_ms={self.expires_ms})"
-
-    @classmethod
-    def of(cls, value: str, *, lifetime_seconds: float | None = None) -> ClientToken:
-        """The expiry time is that of the claims, or that of the identity provider's answer."""
-        expiry = claims_of(value).get("exp")
-        if isinstance(expiry, (int, float)) and not isinstance(expiry, bool):
-            return cls(value, int(expiry * 1000))
-        return cls(value, None if lifetime_seconds is None else _now_ms() + int(lifetime_seconds * 1000))
+__all__ = ["ClientToken", "OAuthLogin", "TokenSource", "token_of"]
 
 
 TokenSource = Callable[[], Awaitable[ClientToken]]
@@ -78,23 +57,14 @@ class OAuthLogin:
             pending = self._pending = asyncio.ensure_future(self._source())
         token = await asyncio.shield(pending)
         if token is not self._token:
-            now_ms = _now_ms()
             self._token = token
-            life_ms = float("inf") if token.expires_ms is None else token.expires_ms - now_ms
-            self._stale_at_ms = now_ms + life_ms * self._window_factor
+            self._stale_at_ms = token.stale_at_ms(_now_ms(), self._window_factor)
         return token
 
 
-def claims_of(token: str) -> dict[str, Any]:
-    """The claims of a JWT, unchecked; empty for a token of another kind."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return {}
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-    except (binascii.Error, ValueError):
-        return {}
-    return claims if isinstance(claims, dict) else {}
+def token_of(value: str, *, lifetime_seconds: float | None = None) -> ClientToken:
+    """A token that was received now."""
+    return ClientToken.received(value, now_ms=_now_ms(), lifetime_seconds=lifetime_seconds)
 
 
 def _now_ms() -> int:

@@ -45,7 +45,11 @@ _PER_MECHANISM = frozenset(
         "sasl.jaas.config",
         "sasl.kerberos.principal.to.local.rules",
         "sasl.kerberos.service.name",
+        "sasl.login.callback.handler.class",
         "sasl.login.read.timeout.ms",
+        "sasl.login.refresh.window.factor",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
         "sasl.oauthbearer.clock.skew.seconds",
         "sasl.oauthbearer.expected.audience",
         "sasl.oauthbearer.expected.issuer",
@@ -53,8 +57,10 @@ _PER_MECHANISM = frozenset(
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
         "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
         "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.scope",
         "sasl.oauthbearer.scope.claim.name",
         "sasl.oauthbearer.sub.claim.name",
+        "sasl.oauthbearer.token.endpoint.url",
         "sasl.server.callback.handler.class",
     )
 )

@@ -16,6 +16,7 @@ __all__ = [
     "JAVA_TLS",
     "KERBEROS_TUNING",
     "LISTENERS_TOGETHER",
+    "LOGIN_TUNING",
     "METRICS",
     "NEW_GROUPS",
     "ONE_LOOP",
@@ -35,6 +36,7 @@ GROUP_COMMIT: Final = inert("records that arrive during a flush of the metadata 
 JAVA_TLS: Final = inert("it configures the TLS implementation of Java")
 KERBEROS_TUNING: Final = inert("tickets are obtained with every login of a node, without a thread that renews them")
 LISTENERS_TOGETHER: Final = inert("all listeners open together when the node is ready")
+LOGIN_TUNING: Final = inert("a token is fetched with the next login of a node, without a thread that renews it")
 METRICS: Final = inert("metrics are counters since the start of the node, without windows")
 NEW_GROUPS: Final = inert("share groups and streams groups are not available yet")
 ONE_LOOP: Final = inert("one thread owns a node's state and a host runs one node per core, so there is no thread pool")
@@ -46,6 +48,6 @@ PARKED: Final = inert("a parked request leaves its list as soon as it is complet
 FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
 PER_MECHANISM: Final = refused("it must be set for a mechanism: listener.name.<name>.<mechanism>.sasl.jaas.config")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")
-SECURITY: Final = refused("this part of TLS and SASL is not available yet")
+SECURITY: Final = refused("tokens are not requested with assertions; use a client's id and secret")
 TIERED_STORAGE: Final = refused("tiered storage is not available")
 UNSTABLE: Final = refused("API versions under development are not offered")

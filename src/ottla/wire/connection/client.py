@@ -122,12 +122,12 @@ class ClientConnection:
         # Why the driver must close the connection, once it must.
         self.close_reason: str | None = None
 
-    def log_in_as(self, login: Login, *, wake: Callable[[], object]) -> None:
+    def log_in_as(self, login: Login, *, host: str, wake: Callable[[], object]) -> None:
         """Before `open`: requests wait for this login. `wake` is called when bytes wait to be sent."""
         # Most connections have no login.
         from ottla.wire.connection.client_login import ConnectionLogin
 
-        self._login = ConnectionLogin(self, login, on_done=self._on_logged_in, wake=wake)
+        self._login = ConnectionLogin(self, login, host=host, on_done=self._on_logged_in, wake=wake)
 
     @property
     def is_open(self) -> bool:

@@ -47,7 +47,8 @@ class Login(Protocol):
     def user(self) -> str:
         """For messages."""
 
-    def new_exchange(self) -> TokenExchange: ...
+    def new_exchange(self, host: str) -> Deferred[TokenExchange]:
+        """The client's end of an exchange with the node of this host. A credential may have to be fetched first."""
 
     def evaluate(self, exchange: TokenExchange, challenge: bytes) -> Deferred[bytes | None]:
         """The next token, or None if there is none. Deriving keys takes milliseconds."""
@@ -61,11 +62,13 @@ class ConnectionLogin:
         connection: ClientConnection,
         login: Login,
         *,
+        host: str,
         on_done: Callable[[], object],
         wake: Callable[[], object],
     ) -> None:
         self._connection = connection
         self._login = login
+        self._host = host
         self._on_done = on_done
         self._wake = wake
         self._exchange: TokenExchange | None = None
@@ -73,7 +76,22 @@ class ConnectionLogin:
         self.session_ms = 0
 
     def begin(self) -> None:
-        self._exchange = self._login.new_exchange()
+        made = self._login.new_exchange(self._host)
+        if made.done:
+            self._on_exchange(made)
+        else:
+            made.when_done(self._on_late_exchange)
+
+    def _on_late_exchange(self, made: Deferred[TokenExchange]) -> None:
+        if self._connection.close_reason is None:
+            self._on_exchange(made)
+            self._wake()
+
+    def _on_exchange(self, made: Deferred[TokenExchange]) -> None:
+        if made.error is not None:
+            self._fail(str(made.error))
+            return
+        self._exchange = made.result()
         request = SaslHandshakeRequest(mechanism=self._login.mechanism)
         self._ask(request, ApiKey.SASL_HANDSHAKE, self._on_handshake, _HANDSHAKE_VERSION)
 
