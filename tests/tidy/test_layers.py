@@ -43,7 +43,7 @@ OUTSIDE_WORLD = {
 # Their import alone costs megabytes or tens of milliseconds, in a process that starts in a fraction of a second.
 HEAVY = {"email", "http", "inspect", "typing_extensions", "unittest", "urllib", "xml", "multiprocessing", "concurrent"}
 # Modules that are imported with the first login over OAUTHBEARER, which needs HTTP.
-WITH_HTTP = ("client/oauth/", "host/key_documents.py", "host/schema_lookups.py")
+WITH_HTTP = ("client/oauth/", "host/http_requests.py", "host/key_documents.py", "host/schema_lookups.py")
 
 
 def test_inner_packages_do_not_touch_the_outside_world() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 __all__ = ["HttpRefused", "fetch_document"]
@@ -27,10 +28,15 @@ class _NoRedirects(HTTPRedirectHandler):
 
 
 def fetch_document(
-    url: str, *, timeout_seconds: float, headers: Mapping[str, str], bytes_max: int, body: bytes | None = None
+    url: str,
+    *,
+    timeout_seconds: float,
+    headers: Mapping[str, str],
+    bytes_max: int,
+    form: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The answer to a GET, or to a POST if there is a body. Raises OSError with a sentence for the operator."""
-    request = Request(url, data=body, headers=dict(headers))
+    """The answer to a GET, or to a POST if there is a form. Raises OSError with a sentence for the operator."""
+    request = Request(url, data=None if form is None else urlencode(form).encode(), headers=dict(headers))
     try:
         with build_opener(_NoRedirects).open(request, timeout=timeout_seconds) as answer:
             document: bytes = answer.read(bytes_max + 1)

@@ -200,13 +200,13 @@ def _request_token(credentials: ClientCredentials) -> ClientToken:
     """One attempt: the connection is made again, after a pause, if the login fails."""
     from ottla.host.http_requests import HttpRefused, fetch_document
 
-    headers, body = grant_request(credentials)
+    headers, form = grant_request(credentials)
     try:
         answer = fetch_document(
             credentials.url,
             timeout_seconds=credentials.timeout_seconds,
             headers=headers,
-            body=body,
+            form=form,
             bytes_max=ANSWER_BYTES_MAX,
         )
     except HttpRefused as error:

@@ -10,7 +10,6 @@ import binascii
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
 
 from ottla.sasl.exchange import SaslError
 
@@ -76,8 +75,8 @@ class ClientCredentials(NamedTuple):
         return f"ClientCredentials(url={self.url!r}, client_id={self.client_id!r})"
 
 
-def grant_request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes]:
-    """Headers and body of the request to the token endpoint."""
+def grant_request(credentials: ClientCredentials) -> tuple[dict[str, str], dict[str, str]]:
+    """Headers and form of the request to the token endpoint."""
     form = {"grant_type": "client_credentials"}
     if credentials.scope:
         form["scope"] = credentials.scope
@@ -87,7 +86,7 @@ def grant_request(credentials: ClientCredentials) -> tuple[dict[str, str], bytes
         "Authorization": f"Basic {base64.b64encode(pair).decode()}",
         "Content-Type": "application/x-www-form-urlencoded",
     }
-    return headers, urlencode(form).encode()
+    return headers, form
 
 
 def refusal_of(credentials: ClientCredentials, status: int) -> str:

@@ -85,6 +85,7 @@ class _TryAgain(Exception):
 def _request_token(credentials: ClientCredentials) -> ClientToken:
     # Imported with the first request: a client without OAuth does not load HTTP.
     from urllib.error import HTTPError, URLError
+    from urllib.parse import urlencode
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
     class NoRedirects(HTTPRedirectHandler):
@@ -93,8 +94,8 @@ def _request_token(credentials: ClientCredentials) -> ClientToken:
         def redirect_request(self, *_: Any, **__: Any) -> None:
             return None
 
-    headers, body = grant_request(credentials)
-    request = Request(credentials.url, data=body, headers=headers)
+    headers, form = grant_request(credentials)
+    request = Request(credentials.url, data=urlencode(form).encode(), headers=headers)
     try:
         with build_opener(NoRedirects).open(request, timeout=credentials.timeout_seconds) as answer:
             body = answer.read(ANSWER_BYTES_MAX + 1)
