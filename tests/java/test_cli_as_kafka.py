@@ -462,6 +462,7 @@ ROWS = {
     "streams": "streams/test_reset.py",
     "mirror": "mirror/test_command.py",
     "migrate": "integration/test_migrate.py",
+    "monitor": "integration/test_monitor.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",

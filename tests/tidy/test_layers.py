@@ -20,6 +20,7 @@ OUTER = (
     "connect",
     "streams",
     "mirror",
+    "monitor",
     "serdes",
     "registry",
     "console",
@@ -27,7 +28,10 @@ OUTER = (
     "tls",
 )
 # The packages that no broker process loads; import-linter holds brokers to it.
-NOT_A_NODE = ("testing", "sim", "spark", "connect", "streams", "mirror", "serdes", "registry", "console", "encryption")
+NOT_A_NODE = (
+    *("testing", "sim", "spark", "connect", "streams", "mirror"),
+    *("monitor", "serdes", "registry", "console", "encryption"),
+)
 OUTSIDE_WORLD = {
     "asyncio",
     "random",

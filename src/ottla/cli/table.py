@@ -89,6 +89,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "doctor": CommandEntry("Cluster", "doctor", "Find faults and risks, with the command that fixes each.", ""),
     "top": CommandEntry("Cluster", "top", "Show brokers, topics and groups live.", ""),
+    "monitor": CommandEntry(
+        "Cluster", "monitor", "Check a cluster end to end: loss, duplicates, order, latency, outages, lag.", ""
+    ),
     "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
     "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
     "certificates": CommandEntry(

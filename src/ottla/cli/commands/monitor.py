@@ -1,0 +1,223 @@
+"""`ottla monitor`: an end-to-end check of a cluster, and the lag of its groups, judged."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ottla.cli.output import Output, counted, duration, json_fields
+from ottla.cli.session import Session, cluster_options, run_async, stop_signals
+from ottla.cli.table import COMMANDS
+from ottla.cli.verbs import VerbGroup
+from ottla.client.admin import AdminClient
+
+if TYPE_CHECKING:
+    from ottla.monitor.group_watch import GroupStatus
+    from ottla.monitor.probe import Finding
+    from ottla.monitor.report import MonitorReport
+
+__all__ = ["monitor"]
+
+
+@click.group(cls=VerbGroup, default="run", verbs={}, help=COMMANDS["monitor"].help)
+def monitor() -> None:
+    """The verbs are below."""
+
+
+def _metrics_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    address = click.option(
+        "--metrics-host", default="127.0.0.1", metavar="ADDRESS", help="[default: 127.0.0.1, this machine alone]"
+    )
+    port = click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve /metrics here.")
+    return port(address(function))
+
+
+@monitor.command(
+    help="Send numbered records through every broker, read them back, and count what is lost, doubled, out of order or "
+    "late. Runs until Ctrl-C, or for some seconds. An outage is told while it lasts. The exit code is 1 if a record "
+    "was lost, doubled or out of order. `ottla monitor` is the same."
+)
+@click.option("--seconds", type=click.FloatRange(0, min_open=True), metavar="N", help="End after this time.")
+@click.option("-t", "--topic", default="ottla-monitor", metavar="TOPIC", help="[default: ottla-monitor]")
+@click.option("--interval-ms", type=click.IntRange(1), default=100, metavar="MS", help="Per partition. [default: 100]")
+@click.option(
+    "--outage-after", type=click.FloatRange(0.1), default=3.0, metavar="S", help="An answer may take.  [default: 3]"
+)
+@click.option(
+    "--lost-after", type=click.FloatRange(0.1), default=30.0, metavar="S", help="A read may take.  [default: 30]"
+)
+@_metrics_options
+@cluster_options
+def run(
+    session: Session,
+    seconds: float | None,
+    topic: str,
+    interval_ms: int,
+    outage_after: float,
+    lost_after: float,
+    metrics_host: str,
+    metrics_port: int | None,
+) -> int:
+    from ottla.monitor.probe import Probe, ProbeSettings
+    from ottla.monitor.report import prometheus_text, report
+
+    output = session.output
+    settings = ProbeSettings(
+        topic=topic,
+        group=topic,
+        interval_seconds=interval_ms / 1000,
+        outage_after_seconds=outage_after,
+        lost_after_seconds=lost_after,
+    )
+
+    async def whole() -> MonitorReport:
+        stopped = stop_signals()
+        probe = Probe(session.settings, settings, lambda finding: _tell(output, finding))
+
+        def on_ready() -> None:
+            brokers = len(set(probe.leaders.values()))
+            what = f"{counted(brokers, 'broker')}, {counted(len(probe.leaders), 'partition')} of {topic}"
+            click.echo(f"ready {what}", err=output.as_json)
+
+        async with _served(metrics_host, metrics_port, lambda: prometheus_text(probe, time.monotonic())):
+            await probe.run(seconds=seconds, is_stopped=lambda: bool(stopped), on_ready=on_ready)
+        return report(probe, time.monotonic())
+
+    made = run_async(whole())
+    _show(output, made)
+    return 0 if made.is_clean else 1
+
+
+@monitor.command(
+    help="Judge the lag of groups by its movement, as Burrow does: OK, WARNING (grows), REWIND (went back), STALLED "
+    "(members that do not move), STOPPED (no members). The time is the age of the first unread record."
+)
+@click.option("-g", "--group", "pattern", default="", metavar="REGEX", help="Only groups that match.  [default: all]")
+@click.option("-i", "--interval", type=click.FloatRange(0.1), default=5.0, metavar="S", help="[default: 5]")
+@click.option("--window", type=click.IntRange(3), default=10, metavar="N", help="Samples that count.  [default: 10]")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after this many samples.")
+@_metrics_options
+@cluster_options
+def lag(
+    session: Session,
+    pattern: str,
+    interval: float,
+    window: int,
+    count: int | None,
+    metrics_host: str,
+    metrics_port: int | None,
+) -> int:
+    from ottla.monitor.group_watch import GroupWatch, groups_text
+
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise click.UsageError(f"--group {pattern!r} is no regular expression: {error}.") from None
+
+    async def work(admin: AdminClient) -> None:
+        stopped = stop_signals()
+        watch = GroupWatch(admin, pattern=pattern, window=window)
+        newest: list[GroupStatus] = []
+        taken = 0
+        async with _served(metrics_host, metrics_port, lambda: groups_text(newest)):
+            while not stopped and (count is None or taken < count):
+                if taken:
+                    await _pause(interval, stopped)
+                newest[:] = await watch.look()
+                taken += 1
+                _show_groups(session.output, newest)
+
+    return session.run(work)
+
+
+@asynccontextmanager
+async def _served(host: str, port: int | None, pages: Callable[[], Iterable[str]]) -> Any:
+    """The metrics endpoint, if one is wanted."""
+    from ottla.monitor.endpoint import serve_metrics
+
+    if port is None:
+        yield
+        return
+    async with await serve_metrics(host, port, pages) as server:
+        bound = server.sockets[0].getsockname()[1]
+        click.echo(f"metrics on http://{host}:{bound}/metrics", err=True)
+        yield
+
+
+async def _pause(seconds: float, stopped: list[int]) -> None:
+    end = time.monotonic() + seconds
+    while not stopped and (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, 0.2))
+
+
+def _tell(output: Output, finding: Finding) -> None:
+    moment = time.strftime("%H:%M:%S")
+    where = f"partition {finding.partition} (broker {finding.leader})"
+    output.say(f"{moment} {finding.event}: {where} {finding.text}")
+    output.emit({"time": int(time.time() * 1000), **json_fields(finding)})
+
+
+def _show(output: Output, made: MonitorReport) -> None:
+    output.table(
+        ("PARTITION", "BROKER", "PRODUCED", "CONSUMED", "FAILED", "LOST", "DOUBLED", "REORDERED", "P50", "P99", "MAX"),
+        [
+            (
+                row.partition,
+                row.leader,
+                row.produced,
+                row.consumed,
+                row.failed,
+                row.lost,
+                row.duplicated,
+                row.reordered,
+                duration(row.latency.p50_ms),
+                duration(row.latency.p99_ms),
+                duration(row.latency.max_ms),
+            )
+            for row in made.partitions
+        ],
+        right=range(11),
+    )
+    output.say()
+    output.say(
+        f"{made.produced} produced, {made.consumed} consumed, {made.lost} lost, {made.duplicated} doubled, "
+        f"{made.reordered} out of order in {made.seconds:.0f} s"
+    )
+    output.say(
+        f"availability {made.availability * 100:.3f} %, {counted(made.outages, 'outage')} "
+        f"({made.outage_seconds:.1f} s), end to end p50 {duration(made.latency.p50_ms)}, "
+        f"p99 {duration(made.latency.p99_ms)}, commit p99 {duration(made.commit_latency.p99_ms)}"
+    )
+    if output.as_json:
+        # One line, as programs read it, on a terminal too.
+        import json
+
+        click.echo(json.dumps(json_fields(made)))
+
+
+def _show_groups(output: Output, groups: list[GroupStatus]) -> None:
+    output.emit([{**json_fields(row), "status": str(row.status)} for row in groups])
+    output.table(
+        ("GROUP", "STATE", "STATUS", "LAG", "TIME", "WORST PARTITION", "ITS LAG"),
+        [
+            (row.group, row.state, row.status, row.lag, _seconds(row.lag_seconds), *_worst_partition(row))
+            for row in sorted(groups, key=lambda row: (-row.status, -row.lag))
+        ],
+        right=(3, 4, 6),
+        none="No group has committed offsets.",
+    )
+
+
+def _seconds(seconds: float | None) -> str | None:
+    return None if seconds is None else duration(seconds * 1000)
+
+
+def _worst_partition(group: GroupStatus) -> tuple[str, int]:
+    chosen = max(group.partitions, key=lambda row: (row.status, row.lag))
+    return f"{chosen.topic}-{chosen.partition}", chosen.lag

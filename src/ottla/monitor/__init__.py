@@ -1,0 +1,1 @@
+"""Watches a cluster from the outside, as its clients see it."""

@@ -1,0 +1,77 @@
+"""The topic of the probes: every broker is the preferred leader of at least one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.partitions import ElectionType
+from ottla.client.admin.topics import DescribedTopic, NewTopic
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["TopicPlan", "ensure_topic", "plan_topic"]
+
+REPLICAS_MAX = 3
+SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.bytes": str(16 * 1024 * 1024)}
+
+
+class TopicPlan(NamedTuple):
+    # Replicas of partitions that are missing, the preferred leader first.
+    new_partitions: tuple[tuple[int, ...], ...]
+    # Partitions that are led by another broker than the preferred one, which is in sync.
+    elect: tuple[int, ...]
+
+
+def plan_topic(brokers: Sequence[int], topic: DescribedTopic | None) -> TopicPlan:
+    """What has to be done so that every broker leads a partition. Replicas go round the ring of brokers."""
+    existing = topic.partitions if topic is not None else ()
+    factor = min(REPLICAS_MAX, len(brokers))
+    preferred = {partition.replicas[0] for partition in existing if partition.replicas}
+    ring = sorted(brokers)
+    new = tuple(
+        tuple(ring[(place + step) % len(ring)] for step in range(factor))
+        for place, broker in enumerate(ring)
+        if broker not in preferred
+    )
+    elect = tuple(
+        partition.partition
+        for partition in existing
+        if partition.replicas and partition.leader != partition.replicas[0] and partition.replicas[0] in partition.isr
+    )
+    return TopicPlan(new, elect)
+
+
+async def ensure_topic(admin: AdminClient, name: str) -> Mapping[int, int]:
+    """Creates or completes the topic; returns the leader of each partition (-1 for none)."""
+    brokers = [node.node_id for node in (await admin.cluster.describe()).brokers]
+    topic = await _describe(admin, name)
+    plan = plan_topic(brokers, topic)
+    if topic is None:
+        created = await admin.topics.create(
+            [NewTopic(name=name, assignment=dict(enumerate(plan.new_partitions)), configs=SETTINGS)]
+        )
+        error = created[name]
+        # Another monitor may have created it at the same time.
+        if isinstance(error, KafkaError) and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise error
+    elif plan.new_partitions:
+        total = len(topic.partitions) + len(plan.new_partitions)
+        failed = (await admin.topics.grow({name: total}, assignments={name: plan.new_partitions}))[name]
+        if failed is not None and failed.code is not ErrorCode.INVALID_PARTITIONS:
+            raise failed
+    if plan.elect:
+        # An election that is not possible now is tried again the next time.
+        await admin.partitions.elect(ElectionType.PREFERRED, [TopicPartition(name, number) for number in plan.elect])
+    described = topic if topic is not None and plan == TopicPlan((), ()) else await _describe(admin, name)
+    return {} if described is None else {one.partition: one.leader for one in described.partitions}
+
+
+async def _describe(admin: AdminClient, name: str) -> DescribedTopic | None:
+    found = (await admin.topics.describe([name]))[name]
+    if not isinstance(found, KafkaError):
+        return found
+    if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    raise found

@@ -1,0 +1,158 @@
+"""The figures of a run: as values, and as text for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ottla.monitor.latencies import Latencies, LatencySummary
+from ottla.monitor.ledger import PartitionLedger
+from ottla.monitor.probe import Probe
+
+__all__ = ["MonitorReport", "PartitionReport", "prometheus_text", "report"]
+
+QUANTILES = (0.5, 0.99, 0.999)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReport:
+    partition: int
+    leader: int
+    produced: int
+    consumed: int
+    failed: int
+    lost: int
+    duplicated: int
+    reordered: int
+    latency: LatencySummary
+    produce_latency: LatencySummary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MonitorReport:
+    seconds: float
+    produced: int
+    consumed: int
+    lost: int
+    duplicated: int
+    reordered: int
+    # Sends that ended with an error, and their share of all sends taken from 1.
+    failed: int
+    availability: float
+    # How often partitions took no records or gave none, and for how long in total.
+    outages: int
+    outage_seconds: float
+    # From the send to the read of a record.
+    latency: LatencySummary
+    produce_latency: LatencySummary
+    commit_latency: LatencySummary
+    commits_failed: int
+    partitions: tuple[PartitionReport, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every acknowledged record was read exactly once, in order."""
+        return not (self.lost or self.duplicated or self.reordered)
+
+
+def report(probe: Probe, now: float) -> MonitorReport:
+    partitions = tuple(
+        _of_partition(number, probe.leaders.get(number, -1), ledger) for number, ledger in sorted(probe.ledgers.items())
+    )
+    produced = sum(one.produced for one in partitions)
+    failed = sum(one.failed for one in partitions)
+    answered = produced + failed
+    return MonitorReport(
+        seconds=round(now - probe.began_at, 1),
+        produced=produced,
+        consumed=sum(one.consumed for one in partitions),
+        lost=sum(one.lost for one in partitions),
+        duplicated=sum(one.duplicated for one in partitions),
+        reordered=sum(one.reordered for one in partitions),
+        failed=failed,
+        availability=round(produced / answered, 6) if answered else 0.0,
+        outages=probe.outages.count,
+        outage_seconds=round(probe.outages.seconds(now), 1),
+        latency=merged(ledger.latency for ledger in probe.ledgers.values()).summary(),
+        produce_latency=merged(ledger.produce_latency for ledger in probe.ledgers.values()).summary(),
+        commit_latency=probe.commit_latency.summary(),
+        commits_failed=probe.commits_failed,
+        partitions=partitions,
+    )
+
+
+def merged(several: Iterator[Latencies]) -> Latencies:
+    total = Latencies()
+    for one in several:
+        total.include(one)
+    return total
+
+
+def _of_partition(number: int, leader: int, ledger: PartitionLedger) -> PartitionReport:
+    return PartitionReport(
+        partition=number,
+        leader=leader,
+        produced=ledger.produced,
+        consumed=ledger.consumed,
+        failed=ledger.failed,
+        lost=ledger.lost,
+        duplicated=ledger.duplicated,
+        reordered=ledger.reordered,
+        latency=ledger.latency.summary(),
+        produce_latency=ledger.produce_latency.summary(),
+    )
+
+
+_COUNTERS = (
+    ("records_produced_total", "produced", "Probes that the cluster acknowledged."),
+    ("records_consumed_total", "consumed", "Probes that were read back."),
+    ("produce_errors_total", "failed", "Probes whose send failed."),
+    ("records_duplicated_total", "duplicated", "Probes that were read more than once."),
+    ("records_reordered_total", "reordered", "Probes that were read after a later one."),
+)
+
+
+def prometheus_text(probe: Probe, now: float) -> Iterator[str]:
+    """The text format of Prometheus, metric by metric."""
+    ledgers = sorted(probe.ledgers.items())
+
+    def labels(partition: int) -> str:
+        return f'partition="{partition}",broker="{probe.leaders.get(partition, -1)}"'
+
+    for name, attribute, text in _COUNTERS:
+        yield _head(name, "counter", text)
+        yield "".join(f"ottla_monitor_{name}{{{labels(n)}}} {getattr(one, attribute)}\n" for n, one in ledgers)
+    yield _head("records_lost", "gauge", "Acknowledged probes that could not be read so far.")
+    yield "".join(f"ottla_monitor_records_lost{{{labels(n)}}} {one.lost}\n" for n, one in ledgers)
+    yield _head("partition_up", "gauge", "1 if the partition takes records and gives them back.")
+    out = {partition for partition, _ in probe.outages.ongoing}
+    yield "".join(f"ottla_monitor_partition_up{{{labels(n)}}} {int(n not in out)}\n" for n, _ in ledgers)
+    for name, attribute, text in (
+        ("latency_seconds", "latency", "From the send of a probe to its read."),
+        ("produce_latency_seconds", "produce_latency", "From the send of a probe to its acknowledgement."),
+    ):
+        yield _head(name, "summary", text)
+        yield "".join(_summary(name, getattr(one, attribute), labels(n)) for n, one in ledgers)
+    yield _head("commit_latency_seconds", "summary", "Commits of offsets.")
+    yield _summary("commit_latency_seconds", probe.commit_latency, "")
+    for name, value, text in (
+        ("commit_errors_total", probe.commits_failed, "Commits of offsets that failed."),
+        ("consume_errors_total", probe.reads_failed, "Polls that failed."),
+        ("outages_total", probe.outages.count, "Outages of partitions."),
+        ("outage_seconds_total", round(probe.outages.seconds(now), 3), "Time of all outages together."),
+    ):
+        yield _head(name, "counter", text) + f"ottla_monitor_{name} {value}\n"
+
+
+def _head(name: str, kind: str, text: str) -> str:
+    return f"# HELP ottla_monitor_{name} {text}\n# TYPE ottla_monitor_{name} {kind}\n"
+
+
+def _summary(name: str, latencies: Latencies, labels: str) -> str:
+    full = f"ottla_monitor_{name}"
+    comma = "," if labels else ""
+    braces = f"{{{labels}}}" if labels else ""
+    rows = [
+        f'{full}{{{labels}{comma}quantile="{share}"}} {latencies.quantile(share) / 1000:.6f}\n' for share in QUANTILES
+    ]
+    return f"{''.join(rows)}{full}_sum{braces} {latencies.sum_ms / 1000:.6f}\n{full}_count{braces} {latencies.count}\n"
