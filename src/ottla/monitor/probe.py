@@ -125,6 +125,8 @@ class Probe:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
             self._give_up(self._clock())
+            # The group of the monitor has no lag between two runs.
+            await self._commit(consumer)
 
     async def _wait(
         self, tasks: Sequence[asyncio.Future[None]], end: float | None, is_over: Callable[[], bool]
