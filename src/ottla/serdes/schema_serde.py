@@ -31,7 +31,8 @@ __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
 T = TypeVar("T")
 
 _TRUE = ("true", "1", "yes")
-# The key of the record whose value is converted next, for dead letters: producers convert the key first.
+# The key of the record whose value is converted next, for dead letters: producers convert the key first. Of a key with
+# an encrypted part, its bytes.
 _last_key: ContextVar[Any] = ContextVar("last_key", default=None)
 # Settings of Confluent's serializers that have no effect here, and what to do instead.
 _REFUSED = {
@@ -159,16 +160,22 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
     schema_form = ""
 
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
+        shown: Any = value
         try:
-            return None if value is None else self._serialize(topic, value, headers)
+            if value is None:
+                return None
+            data, schema = self._serialize(topic, value, headers)
+            if self.is_key and self._rules.encrypts(schema):
+                shown = data
+            return data
         except RegistryClientError as error:
             raise self._error(topic, f"the registry refused its schema: {error}") from error
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
         finally:
-            _last_key.set(value if self.is_key else None)
+            _last_key.set(shown if self.is_key else None)
 
-    def _serialize(self, topic: str, value: T, headers: list[Header] | None) -> bytes:
+    def _serialize(self, topic: str, value: T, headers: list[Header] | None) -> tuple[bytes, SchemaText]:
         schema = self._schema_of(value, topic)
         subject = self._settings.strategy(topic, self.is_key, self._record_name(value, schema))
         registered = self._registered(subject, schema)
@@ -187,8 +194,8 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
             name = header_name(is_key=self.is_key)
             headers[:] = [header for header in headers if header[0] != name]
             headers.append((name, tagged_header(registered.guid, indexes)))
-            return payload
-        return tagged_value(registered.id, payload, indexes)
+            return payload, registered.schema
+        return tagged_value(registered.id, payload, indexes), registered.schema
 
     def _registered(self, subject: str, schema: SchemaText) -> RegisteredSchema:
         settings = self._settings

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from ottla.serdes.rules import jsonata
-from ottla.serdes.rules.contracts import Rule, RuleFailed, RuleMode
+from ottla.serdes.registry_client import SchemaText
+from ottla.serdes.rules import jsonata, limits
+from ottla.serdes.rules.cel import cel_executors
+from ottla.serdes.rules.contracts import Rule, RuleCall, RuleFailed, RuleMode
 
 pytest.importorskip("jsonata")
+pytest.importorskip("celpy")
 NO_CALL: Any = None
 
 
@@ -19,9 +22,54 @@ def rule(expression: str) -> Rule:
 
 
 def test_an_endless_expression_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonata, "_SECONDS_MAX", 0.0)
+    monkeypatch.setattr(limits, "_SECONDS_MAX", 0.0)
     with pytest.raises(RuleFailed, match="takes longer than"):
         jsonata.jsonata_executor()(rule("($f := function($x){$f($x + 1)}; $f(0))"), NO_CALL, {})
+
+
+@pytest.mark.parametrize("macro", ["all(x, {} && x > -1)", "map(x, {})", "exists(x, {} && x < 0)"])
+def test_loops_within_loops_of_cel_are_stopped(macro: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_SECONDS_MAX", 0.05)
+    expression = "true"
+    for _ in range(4):
+        expression = f"message.l.{macro.replace('{}', expression)}"
+    endless = Rule("r", "CEL", RuleMode.READ, expr=expression)
+    with pytest.raises(RuleFailed, match="takes longer than"):
+        cel_executors()["CEL"](endless, NO_CALL, {"l": list(range(1_000))})
+
+
+def test_a_regular_expression_cannot_take_exponential_time() -> None:
+    apply = jsonata.jsonata_executor()
+    assert apply(rule("$contains(t, /(a+)+$/)"), NO_CALL, {"t": "a" * 10_000 + "!"}) is False
+    assert apply(rule("$replace(t, /(B+)c/i, 'x$1y')"), NO_CALL, {"t": "abbcd"}) == "axbbyd"
+    assert apply(rule("$split(t, /^-/m)"), NO_CALL, {"t": "a\n-b"}) == ["a\n", "b"]
+    with pytest.raises(RuleFailed, match=r"\(\?=b\)/ is not a regular expression of RE2"):
+        apply(rule("$contains(t, /(?=b)/)"), NO_CALL, {"t": "abc"})
+    cel = Rule("r", "CEL", RuleMode.READ, expr="message.t.matches('(a+)+$')")
+    assert cel_executors()["CEL"](cel, NO_CALL, {"t": "a" * 10_000 + "!"}) is False
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "matches"),
+    [
+        ("**.ssn", "Person.ssn", True),
+        ("**.ssn", "a.b.ssn", True),
+        ("*.ssn", "a.b.ssn", False),
+        ("*.ssn", "b.ssn", True),
+        ("Person.?sn", "Person.ssn", True),
+        ("Person?ssn", "Person.ssn", False),
+        ("Person.s*", "Person.s", True),
+        ("**", "", True),
+        ("Person", "Persons", False),
+        ("**a" * 30 + "!", "a" * 1_000, False),
+    ],
+)
+def test_patterns_of_names_take_the_time_of_their_length(pattern: str, name: str, matches: bool) -> None:
+    schema = SchemaText("{}", metadata={"tags": {pattern: ["PII"]}})
+    call = RuleCall(
+        topic="t", is_key=False, subject="s", mode=RuleMode.READ, schema=schema, headers=(), key=None, value=None
+    )
+    assert bool(call.tags_of(name)) is matches
 
 
 def test_a_record_does_not_see_the_variables_of_another() -> None:

@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 
+_PIECES = re.compile(r"\*\*|.", re.DOTALL)
+
+
 class RuleMode(enum.StrEnum):
     WRITE = "WRITE"
     READ = "READ"
@@ -147,7 +150,6 @@ class RuleCall:
     key: Any
     value: Any
     walk: FieldWalk | None = None
-    rules: Sequence[Rule] = ()
 
     def parameter(self, rule: Rule, name: str) -> str | None:
         """A parameter of the rule, else a property of the schema's metadata."""
@@ -210,13 +212,31 @@ def kept_recursion_limit() -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
+@lru_cache(maxsize=10_000)
 def _matches(name: str, pattern: str) -> bool:
-    return _pattern(pattern).fullmatch(name) is not None
+    """`?` is a letter, `*` some letters without a dot, `**` some letters.
+
+    All readings are followed at once: with a regular expression, the author of `**a**a**a` could stop a reader.
+    """
+    pieces = _PIECES.findall(pattern)
+    places = _behind_stars(pieces, {0})
+    for letter in name:
+        following: set[int] = set()
+        for place in places:
+            piece = pieces[place] if place < len(pieces) else ""
+            if piece == "**" or (piece == "*" and letter != "."):
+                following.add(place)
+            elif piece == letter or (piece == "?" and letter != "."):
+                following.add(place + 1)
+        places = _behind_stars(pieces, following)
+    return len(pieces) in places
 
 
-@lru_cache(maxsize=1_000)
-def _pattern(text: str) -> re.Pattern[str]:
-    """`?` is a letter, `*` some letters without a dot, `**` some letters."""
-    pieces = re.split(r"(\*\*|\*|\?)", text)
-    meanings = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
-    return re.compile("".join(meanings.get(piece) or re.escape(piece) for piece in pieces))
+def _behind_stars(pieces: Sequence[str], places: set[int]) -> set[int]:
+    """The places, and those that follow because a star may stand for nothing."""
+    found = set(places)
+    for place in places:
+        while place < len(pieces) and pieces[place].startswith("*"):
+            place += 1
+            found.add(place)
+    return found

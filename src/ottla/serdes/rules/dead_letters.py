@@ -2,7 +2,8 @@
 
 Serializers have no producer of their own: `dlq.sender` is a function that takes a `DeadLetter`, for example
 `lambda letter: producer.send(letter.topic, letter.value, letter.key, headers=letter.headers)` with a blocking producer.
-Fields that another rule encrypts are redacted, because a record may fail before it is encrypted.
+What a rule of the schema encrypts is redacted, because a record may fail before it is encrypted: fields by their tags,
+or the whole value for ENCRYPT_PAYLOAD.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.serdes.protocol import Header
-from ottla.serdes.rules.contracts import Field, FieldKind, Rule, RuleCall, transform_fields
+from ottla.serdes.registry_client import SchemaText
+from ottla.serdes.rules.contracts import Field, Rule, RuleCall, RuleMode, RulePhase, rules_of, transform_fields
 
 __all__ = ["RULE_NAME", "DeadLetter", "DeadLetters"]
 
 RULE_NAME = "__rule.name"
 _REDACTED = "<REDACTED>"
-_REDACTED_TYPES = "ENCRYPT,ENCRYPT_PAYLOAD"
+_WHOLE_VALUE = "ENCRYPT_PAYLOAD"
+_REDACTED_TYPES = f"ENCRYPT,{_WHOLE_VALUE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,48 +51,70 @@ class DeadLetters:
             return "it was not sent to a dead-letter topic: set dlq.topic"
         if self._sender is None:
             return f"it was not sent to {topic}: set dlq.sender"
+        encrypting = self.encrypting(call.schema)
+        # The message of an error may quote a field.
+        reason = None if error is None else rule.failure if encrypting else str(error)
         try:
-            key, value = self._bytes(call, call.key), self._bytes(call, call.value)
-            self._sender(DeadLetter(topic, key, value, _headers(rule, call, error)))
+            # The other half of the record has a schema of its own, and comes as its serializer lets others see it.
+            key = _bytes(call, call.key, encrypting if call.is_key else [])
+            value = _bytes(call, call.value, [] if call.is_key else encrypting)
+            self._sender(DeadLetter(topic, key, value, _headers(rule, call, reason)))
         except Exception as failure:  # noqa: BLE001 - a sender may raise anything, and the record is refused in any case
             return f"it could not be sent to {topic}: {failure}"
         return f"it was sent to {topic}"
 
-    def _bytes(self, call: RuleCall, content: Any) -> bytes | None:
-        if content is None or isinstance(content, bytes):
-            return content
-        if isinstance(content, bytearray | memoryview):
-            return bytes(content)
-        if isinstance(content, str | uuid.UUID):
-            return str(content).encode()
-        if isinstance(content, int) and not isinstance(content, bool) and -(2**63) <= content < 2**63:
-            return struct.pack(">q", content)
-        if isinstance(content, float):
-            return struct.pack(">d", content)
-        content = self._redacted(call, content)
-        if hasattr(content, "DESCRIPTOR"):
-            from google.protobuf import json_format
+    def encrypting(self, schema: SchemaText) -> list[Rule]:
+        """The rules of the schema that hide something, of all phases: a record may fail before any of them has run."""
+        rules = [rule for phase in (RulePhase.DOMAIN, RulePhase.ENCODING) for rule in rules_of(schema, phase)]
+        return [rule for rule in rules if rule.type in self._redacted_types]
 
-            return json_format.MessageToJson(content).encode()
-        return json.dumps(content, default=_plain).encode()
 
-    def _redacted(self, call: RuleCall, content: Any) -> Any:
-        tags = frozenset(tag for each in call.rules if each.type in self._redacted_types for tag in each.tags)
-        if not tags or call.walk is None:
-            return content
-        return transform_fields(Rule("redact", "REDACT", call.mode, tags=tags), call, content, _redact)
+def _bytes(call: RuleCall, content: Any, encrypting: list[Rule]) -> bytes | None:
+    # What was read is still encrypted.
+    if encrypting and content is not None and call.mode is RuleMode.WRITE:
+        content = _redacted(call, content, encrypting)
+    if content is None or isinstance(content, bytes):
+        return content
+    if isinstance(content, bytearray | memoryview):
+        return bytes(content)
+    if isinstance(content, str | uuid.UUID):
+        return str(content).encode()
+    if isinstance(content, int) and not isinstance(content, bool) and -(2**63) <= content < 2**63:
+        return struct.pack(">q", content)
+    if isinstance(content, float):
+        return struct.pack(">d", content)
+    if hasattr(content, "DESCRIPTOR"):
+        from google.protobuf import json_format
+
+        return json_format.MessageToJson(content).encode()
+    return json.dumps(content, default=_plain).encode()
+
+
+def _redacted(call: RuleCall, content: Any, encrypting: list[Rule]) -> Any:
+    """The value without the fields that have a tag of these rules. Nothing is left of a value that has no fields."""
+    has_fields = isinstance(content, dict | list) or hasattr(content, "DESCRIPTOR")
+    if not has_fields or call.walk is None or any(rule.type == _WHOLE_VALUE for rule in encrypting):
+        return _REDACTED
+    # A rule without tags is about all fields.
+    is_total = any(not rule.tags for rule in encrypting)
+    tags = frozenset[str]() if is_total else frozenset(tag for rule in encrypting for tag in rule.tags)
+    return transform_fields(Rule("redact", "REDACT", call.mode, tags=tags), call, content, _redact)
 
 
 def _redact(field: Field, content: Any) -> Any:
-    if content is None or field.kind not in (FieldKind.STRING, FieldKind.BYTES):
-        return content
-    return _REDACTED if field.kind is FieldKind.STRING else _REDACTED.encode()
+    del field
+    if isinstance(content, str):
+        return _REDACTED
+    if isinstance(content, bytes):
+        return _REDACTED.encode()
+    # A number cannot be encrypted, so its rule fails; the dead letter must not have it either.
+    return None if content is None else type(content)()
 
 
-def _headers(rule: Rule, call: RuleCall, error: Exception | None) -> list[Header]:
+def _headers(rule: Rule, call: RuleCall, reason: str | None) -> list[Header]:
     found = {"name": rule.name, "mode": str(call.mode), "subject": call.subject, "topic": call.topic}
-    if error is not None:
-        found["exception"] = str(error)
+    if reason is not None:
+        found["exception"] = reason
     return [*call.headers, *((f"__rule.{name}", text.encode()) for name, text in found.items())]
 
 

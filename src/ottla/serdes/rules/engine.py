@@ -7,11 +7,10 @@ is undone in the opposite order. A failed rule without another action stops the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ottla.serdes.protocol import SerializationError
-from ottla.serdes.registry_client import RegistryClient
+from ottla.serdes.registry_client import RegistryClient, SchemaText
 from ottla.serdes.rules.contracts import Rule, RuleCall, RuleFailed, RuleMode, RulePhase, kept_recursion_limit, rules_of
 from ottla.serdes.rules.dead_letters import RULE_NAME, DeadLetters
 
@@ -40,7 +39,6 @@ class RuleEngine:
         rules = self._rules(call, phase)
         if not rules or value is None:
             return value
-        call = replace(call, rules=rules)
         backwards = call.mode in (RuleMode.READ, RuleMode.DOWNGRADE)
         order = range(len(rules) - 1, -1, -1) if backwards else range(len(rules))
         replayed = _replayed_rule(call)
@@ -49,6 +47,10 @@ class RuleEngine:
             if rule.applies_to(call.mode) and rule.name != replayed and not _is_repeated(rule, rules[:index]):
                 value = self._apply(rule, client, call, value)
         return value
+
+    def encrypts(self, schema: SchemaText) -> bool:
+        """True if the schema has a rule that hides something."""
+        return bool(schema.rule_set and self._dead_letters.encrypting(schema))
 
     def _rules(self, call: RuleCall, phase: RulePhase) -> list[Rule]:
         place = (id(call.schema.rule_set), phase)

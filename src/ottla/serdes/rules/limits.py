@@ -1,0 +1,47 @@
+"""What the expression of a rule may cost. Every author of a schema can write one that hardly ever ends."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from ottla.serdes.rules.contracts import RuleFailed
+
+__all__ = ["TimeLimit", "linear_pattern"]
+
+# Far more than the expression of an honest author takes for one record.
+_SECONDS_MAX = 10.0
+
+
+class TimeLimit:
+    """The end of the time that a rule has for one record."""
+
+    __slots__ = ("_ends_at",)
+
+    def __init__(self) -> None:
+        self._ends_at = time.monotonic() + _SECONDS_MAX
+
+    def check(self) -> None:
+        """Raises RuleFailed when the time is over."""
+        if time.monotonic() > self._ends_at:
+            raise RuleFailed(f"the expression takes longer than {_SECONDS_MAX:g} s")
+
+
+def linear_pattern(pattern: str, flags: Any) -> Any:
+    """A regular expression that takes time in proportion to its text: nothing can stop a search of Python's own.
+
+    For JSONata; the library of CEL has the same. Raises RuleFailed.
+    """
+    try:
+        import re2
+    except ImportError:
+        raise RuleFailed("regular expressions need google-re2: pip install 'ottla[rules]'") from None
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = not flags.case_insensitive
+    try:
+        return re2.compile(f"(?m){pattern}" if flags.multiline else pattern, options)
+    except re2.error as error:
+        reason = error.args[0]
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise RuleFailed(f"/{pattern}/ is not a regular expression of RE2: {text}") from None
