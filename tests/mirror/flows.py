@@ -132,3 +132,8 @@ async def has_no_lag(settings: MirrorSettings) -> bool:
         finally:
             await driver.close()
     return True
+
+
+def numbers_of(records: list[tuple[object, ...]]) -> list[int]:
+    """The numbers that `produce` has written as values, sorted."""
+    return sorted(int(bytes(record[3])[1:]) for record in records if isinstance(record[3], bytes))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -15,12 +16,15 @@ from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.mirror.copying.fencing import fence_workers
+from ottla.mirror.copying.ownership import Ownership
 from ottla.mirror.copying.pairs import find_pairs
 from ottla.mirror.groups import GroupSync
 from ottla.mirror.heartbeats import Heartbeats
 from ottla.mirror.names import HEARTBEATS_TOPIC
 from ottla.mirror.offset_map import map_topic
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.state import FlowStates
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -31,6 +35,7 @@ logger = logging.getLogger("ottla.mirror.flow")
 # New topics are looked for at least this often, whatever the interval: MirrorMaker's ten minutes are long.
 _REFRESH_SECONDS_MAX = 5.0
 _TRIM_SECONDS = 600.0
+_OWNERSHIP_SECONDS = 5.0
 _COMPACTED = {"cleanup.policy": "compact"}
 
 
@@ -54,15 +59,28 @@ class FlowDriver:
         self._topics = TopicSync(flow, self._source, self._target)
         self.groups = GroupSync(flow, self._source, self._target)
         self._trim_at = 0.0
+        self.run_id = str(uuid.uuid4())
+        self._ownership = Ownership(flow, self._target, self.run_id)
         self._heartbeats = Heartbeats(flow, self._source)
 
     async def start(self) -> None:
         """Creates the internal topics and the copies. Raises MirrorError, KafkaError or ClientError."""
         await self._check_clusters()
         await self._create_internal_topics()
+        await self._take_over()
         await self._topics.refresh()
 
+    async def _take_over(self) -> None:
+        """Ends workers of an earlier run, also those whose numbers are not used any more. Raises FlowEnded."""
+        states = FlowStates(self.flow, self._target)
+        try:
+            await states.claim(self.run_id)
+        finally:
+            await states.close()
+        await fence_workers(self.flow, self._target)
+
     async def run(self) -> None:
+        """Raises FlowEnded when the flow belongs to another run or was failed over."""
         flow = self.flow
         parts: list[tuple[float, Callable[[], Awaitable[object]]]] = [
             (min(flow.refresh_topics_s, _REFRESH_SECONDS_MAX), self._topics.refresh),
@@ -79,8 +97,11 @@ class FlowDriver:
             for seconds, part in parts:
                 if seconds > 0:
                     tasks.create_task(self._repeat(part, seconds))
+            tasks.create_task(self._repeat(self._ownership.check, _OWNERSHIP_SECONDS))
 
     async def sync_groups(self) -> None:
+        # A flow that was failed over must not move groups that run at the target.
+        await self._ownership.check()
         checkpoints = await self.groups.checkpoint()
         if self.flow.sync_groups_s > 0:
             await self.groups.commit(checkpoints)
@@ -116,6 +137,7 @@ class FlowDriver:
 
     async def close(self) -> None:
         await self._heartbeats.close()
+        await self._ownership.close()
         await self.groups.close()
         await asyncio.gather(self._source.close(), self._target.close())
 
@@ -142,10 +164,7 @@ class FlowDriver:
 
     async def _create_internal_topics(self) -> None:
         flow = self.flow
-        names = [flow.policy.checkpoints_topic(flow.source)]
-        if flow.offset_mode is OffsetMode.TRANSLATED:
-            names.append(map_topic(flow.source))
-        await self._create(self._target, names)
+        await self._create(self._target, [flow.policy.checkpoints_topic(flow.source), map_topic(flow.source)])
         if flow.heartbeats_s > 0:
             try:
                 await self._create(self._source, [HEARTBEATS_TOPIC])

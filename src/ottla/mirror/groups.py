@@ -11,11 +11,10 @@ from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.pairs import is_copied
-from ottla.mirror.messages import Checkpoint, MalformedMessage
-from ottla.mirror.offset_map import OffsetMap, Run, map_topic
+from ottla.mirror.messages import Checkpoint
+from ottla.mirror.offset_map import MapReader, Run, map_topic
 from ottla.mirror.settings import FlowSettings, OffsetMode
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import KafkaError
@@ -32,43 +31,19 @@ class Translator:
     """Offsets of the source at the target. In an exact copy they are the same, as far as it has come."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
-        self._flow = flow
         self._is_exact = flow.offset_mode is OffsetMode.EXACT
         self._topics = TopicSync(flow, source, target)
         # The ends of exact copies, by the partition at the source.
         self._ends: dict[TopicPartition, int] = {}
-        self._place = TopicPartition(map_topic(flow.source), 0)
         self._target = target
-        self._maps: dict[TopicPartition, OffsetMap] = defaultdict(OffsetMap)
-        self._consumer: Consumer | None = None
+        self._map = MapReader(target, flow.source)
 
     async def refresh(self) -> None:
         """Reads what was added to the map since the last call."""
         if self._is_exact:
             await self._find_ends()
-            return
-        if self._consumer is None:
-            consumer = Consumer(
-                self._target,
-                ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, read_committed=True),
-            )
-            await consumer.assign([self._place])
-            self._consumer = consumer
-        # The last stable offset: everything below it is decided.
-        end = (await Offsets(self._target).numbers([self._place], LATEST, committed=True))[self._place]
-        while self._consumer.position(self._place) < end:
-            for record in await self._consumer.poll(1_000):
-                if record.key is None:
-                    continue
-                try:
-                    partition, run = Run.decode(record.key, record.value)
-                except MalformedMessage as error:
-                    logger.warning("%s at offset %d: %s", self._place, record.offset, error)
-                    continue
-                if run.length:
-                    self._maps[partition].add(run)
-                else:
-                    self._maps[partition].forget(run)
+        else:
+            await self._map.refresh()
 
     async def _find_ends(self) -> None:
         """A topic that is no copy any more has none: its offsets are no longer those of the source."""
@@ -88,25 +63,25 @@ class Translator:
         if self._is_exact:
             # An offset behind the end would let a group skip what is written there after a switch.
             return min(offset, self._ends[partition]) if partition in self._ends else None
-        return self._maps[partition].translate(offset) if partition in self._maps else None
+        maps = self._map.maps
+        return maps[partition].translate(offset) if partition in maps else None
 
     def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Run]]:
         """Takes away what the source has deleted, and returns it."""
         return [
             (place, run)
             for place, start in starts.items()
-            if place in self._maps
-            for run in self._maps[place].forget_before(start)
+            if place in self._map.maps
+            for run in self._map.maps[place].forget_before(start)
         ]
 
     @property
     def partitions(self) -> list[TopicPartition]:
         """Partitions of the source that have a map."""
-        return list(self._maps)
+        return list(self._map.maps)
 
     async def close(self) -> None:
-        if self._consumer is not None:
-            await self._consumer.close()
+        await self._map.close()
 
 
 class GroupSync:

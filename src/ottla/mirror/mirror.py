@@ -13,6 +13,7 @@ from ottla.client.errors import ClientError
 from ottla.mirror.copying.workers import copy_forever, run_on_spark
 from ottla.mirror.flow import FlowDriver, FlowLag
 from ottla.mirror.settings import FlowSettings, MirrorError, MirrorSettings
+from ottla.mirror.state import FlowEnded
 from ottla.model.errors import KafkaError
 
 __all__ = ["Mirror"]
@@ -48,21 +49,24 @@ class Mirror:
     async def run(self, on_ready: Callable[[], None] | None = None) -> None:
         """Copies until `stop`. Raises MirrorError if a flow cannot run."""
         try:
+            ended: list[FlowEnded] = []
+            started = []
             for driver in self.drivers:
-                await self._start(driver)
+                try:
+                    await self._start(driver)
+                    started.append(driver)
+                except FlowEnded as error:
+                    self._on_ended(driver, error, ended)
             if on_ready is not None:
                 on_ready()
             async with asyncio.TaskGroup() as tasks:
-                drivers = [tasks.create_task(driver.run()) for driver in self.drivers]
-                workers = [tasks.create_task(self._work(driver.flow)) for driver in self.drivers]
+                flows = [tasks.create_task(self._copy(driver, ended)) for driver in started]
                 while not self._stopping.is_set():
                     await asyncio.sleep(0.1)
-                for task in drivers:
-                    task.cancel()
-                while not all(task.done() for task in workers):
+                while not all(task.done() for task in flows):
                     # Repeatedly: a job may begin a moment after the stop.
                     self._cancel_jobs()
-                    await asyncio.wait(workers, timeout=_STOP_PAUSE_SECONDS)
+                    await asyncio.wait(flows, timeout=_STOP_PAUSE_SECONDS)
         except BaseExceptionGroup as group:
             raise _first(group) from None
         finally:
@@ -86,20 +90,51 @@ class Mirror:
             else:
                 return
 
-    async def _work(self, flow: FlowSettings) -> None:
+    async def _copy(self, driver: FlowDriver, ended: list[FlowEnded]) -> None:
+        """Runs driver and workers of a flow until the mirror stops or the flow belongs to another run."""
+        leading = asyncio.ensure_future(driver.run())
+        working = asyncio.ensure_future(self._work(driver))
+        try:
+            await asyncio.wait([leading, working], return_when=asyncio.FIRST_COMPLETED)
+            for task in (leading, working):
+                if task.done():
+                    task.result()
+        except BaseException as error:
+            cause = _first(error)
+            if not isinstance(cause, FlowEnded):
+                raise
+            self._on_ended(driver, cause, ended)
+        finally:
+            for task in (leading, working):
+                task.cancel()
+            await asyncio.gather(leading, working, return_exceptions=True)
+
+    def _on_ended(self, driver: FlowDriver, error: FlowEnded, ended: list[FlowEnded]) -> None:
+        """The other flows of the file go on; without any the mirror ends with the reason."""
+        logger.warning("%s", error)
+        ended.append(error)
+        if self._context is not None:
+            self._context.cancelJobGroup(_job_group(driver.flow))
+        if len(ended) == len(self.drivers):
+            raise error
+
+    async def _work(self, driver: FlowDriver) -> None:
+        flow, run_id = driver.flow, driver.run_id
         if self._runs_on == "spark":
-            jobs = [self._threads.submit(self._work_on_spark, flow, number) for number in range(flow.tasks)]
+            jobs = [self._threads.submit(self._work_on_spark, flow, number, run_id) for number in range(flow.tasks)]
             self._jobs += jobs
             await asyncio.gather(*[asyncio.wrap_future(job) for job in jobs])
             return
-        await asyncio.gather(*[copy_forever(flow, number, self._stopping.is_set) for number in range(flow.tasks)])
+        await asyncio.gather(
+            *[copy_forever(flow, number, self._stopping.is_set, run_id) for number in range(flow.tasks)]
+        )
 
     def _cancel_jobs(self) -> None:
         if self._context is not None:
             for driver in self.drivers:
                 self._context.cancelJobGroup(_job_group(driver.flow))
 
-    def _work_on_spark(self, flow: FlowSettings, number: int) -> None:
+    def _work_on_spark(self, flow: FlowSettings, number: int, run_id: str) -> None:
         from ottla.spark.sessions import session
 
         with self._starting:
@@ -110,7 +145,7 @@ class Mirror:
         if self._stopping.is_set():
             return
         try:
-            run_on_spark(self._context, flow, number, _job_group(flow))
+            run_on_spark(self._context, flow, number, _job_group(flow), run_id)
         except Exception:
             # A cancelled job ends with an exception of Spark.
             if not self._stopping.is_set():

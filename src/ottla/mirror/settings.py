@@ -68,6 +68,8 @@ class FlowSettings:
     checkpoints_s: float
     sync_groups_s: float
     """Intervals in seconds; 0 where the part is switched off."""
+    role: str = ""
+    """Names a flow of a failback, whose workers and positions are apart from those of the file's flow."""
 
     @property
     def name(self) -> str:
@@ -76,7 +78,8 @@ class FlowSettings:
     @property
     def group_id(self) -> str:
         """The group whose offsets at the target are the positions of this flow at the source."""
-        return f"mirror-{self.source}-{self.target}"
+        name = f"mirror-{self.source}-{self.target}"
+        return f"{name}-{self.role}" if self.role else name
 
 
 @dataclass(frozen=True, slots=True)

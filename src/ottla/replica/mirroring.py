@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.mirrors import MIRROR_CLIENT_ID_PREFIX
 from ottla.records.errors import CorruptRecords, InvalidRecords
 from ottla.records.header import MAGIC, stamp
 from ottla.records.iterate import Batch, iterate_batches, verify_checksum
@@ -24,24 +25,21 @@ from ottla.storage.log import AppendResult
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
 
-__all__ = ["BATCHES_MAX", "CLIENT_ID_PREFIX", "append_mirrored", "check_mirror", "is_mirror"]
-
-CLIENT_ID_PREFIX = "__mirror/"
-"""A mirror names itself with this client id and its own name behind it. No client does so by accident."""
+__all__ = ["BATCHES_MAX", "append_mirrored", "check_mirror", "is_mirror"]
 
 BATCHES_MAX = 1_000
 """Batches of one partition in a request: the loop handles them in about 5 ms."""
 
 
 def is_mirror(client_id: str | None) -> bool:
-    return client_id is not None and client_id.startswith(CLIENT_ID_PREFIX)
+    return client_id is not None and client_id.startswith(MIRROR_CLIENT_ID_PREFIX)
 
 
 def check_mirror(mirror_name: str, client_id: str | None) -> None:
     """Raises unless the client is the mirror that writes to the topic. An empty name is that of an ordinary topic."""
     if not mirror_name:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "The topic has no ottla.mirror.name: mirrors may not write to it.")
-    if client_id != CLIENT_ID_PREFIX + mirror_name:
+    if client_id != MIRROR_CLIENT_ID_PREFIX + mirror_name:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"The topic is written by the mirror {mirror_name!r} alone, until its ottla.mirror.name is removed.",

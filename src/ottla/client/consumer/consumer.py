@@ -298,11 +298,15 @@ class Consumer:
                     state.position = part_end if number == count and part_end >= 0 else position
                     self._fetcher.put_back(batch)
 
-    async def raw_batches(self, timeout_ms: int = 1_000) -> list[ConsumedBatch]:
-        """All fetched data as whole batches. The first batch may contain records before the position."""
-        return [batch for batch, _ in await self._take_batches(timeout_ms)]
+    async def raw_batches(self, timeout_ms: int = 1_000, *, with_skipped: bool = False) -> list[ConsumedBatch]:
+        """All fetched data as whole batches. The first batch may contain records before the position.
 
-    async def _take_batches(self, timeout_ms: int) -> list[tuple[ConsumedBatch, int]]:
+        `with_skipped` also returns batches that the position passes without a record for the caller, such as markers
+        and aborted records; their views are empty.
+        """
+        return [batch for batch, _ in await self._take_batches(timeout_ms, with_skipped=with_skipped)]
+
+    async def _take_batches(self, timeout_ms: int, *, with_skipped: bool = False) -> list[tuple[ConsumedBatch, int]]:
         """All fetched batches, each with the position before it."""
         end = self._cluster.deadline(timeout_ms)
         while True:
@@ -312,7 +316,7 @@ class Consumer:
                 state = self._positions.get(batch.partition)
                 position, state.position = state.position, batch.header.next_offset
                 state.leader_epoch = batch.header.leader_epoch
-                if len(batch.view):
+                if len(batch.view) or with_skipped:
                     found.append((batch, position))
             if found or not await self._wait(end):
                 self.measures.records += sum(batch.header.record_count for batch, _ in found)

@@ -19,9 +19,12 @@ from ottla.records.header import (
     PRODUCER_POSITION,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
+    read_header,
 )
+from ottla.records.iterate import DECOMPRESSED_BYTES_MAX
+from ottla.records.legacy import convert_to_batch
 
-__all__ = ["CopiedRecords", "empty_batch", "mirrored_batch", "records_to_copy"]
+__all__ = ["CopiedRecords", "empty_batch", "mirrored_batch", "modern_batch", "records_to_copy"]
 
 MIRRORED_PRODUCER_BIT = 1 << 61
 """Set in the producer ids of an exact copy. So they differ from those that the target gives to its own producers."""
@@ -82,6 +85,14 @@ def _encode(records: list[ConsumedRecord], codec: Codec) -> CopiedRecords | None
             ranges.append((record.offset, 1))
     content = bytes(payload if codec is Codec.NONE else compress(codec, payload, None))
     return CopiedRecords(EncodedRecords(content, len(records), base_timestamp, max_timestamp, codec), ranges)
+
+
+def modern_batch(batch: ConsumedBatch) -> tuple[BatchHeader, memoryview]:
+    """The batch with its offsets, in the format of today if it has an older one (before Apache Kafka 0.11)."""
+    if batch.header.magic == MAGIC:
+        return batch.header, batch.view
+    converted = memoryview(convert_to_batch(batch.view, limit=DECOMPRESSED_BYTES_MAX))
+    return read_header(converted, 0), converted
 
 
 def mirrored_batch(view: memoryview, header: BatchHeader) -> bytearray:

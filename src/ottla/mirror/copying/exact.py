@@ -14,27 +14,29 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
-from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import ConsumerSettings
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.errors import ClientError, ConnectionLost, error_of
-from ottla.mirror.copying.batches import empty_batch, mirrored_batch
-from ottla.mirror.copying.pairs import Pair, find_pairs
+from ottla.client.producer import Producer, ProducerSettings
+from ottla.mirror.copying.batches import empty_batch, mirrored_batch, modern_batch
+from ottla.mirror.copying.ownership import Ownership
+from ottla.mirror.copying.pairs import Pair
+from ottla.mirror.copying.reading import FETCH_WAIT_MS, PairReader
 from ottla.mirror.copying.throttle import Throttle
+from ottla.mirror.offset_map import MapReader, Origin, map_topic
 from ottla.mirror.settings import FlowSettings, MirrorError
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.model.mirrors import MIRROR_CLIENT_ID_PREFIX
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
-__all__ = ["MIRROR_CLIENT_ID", "ExactCopier"]
+__all__ = ["ExactCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-MIRROR_CLIENT_ID = "__mirror/"
-_IDLE_MS = 200
-_PAIRS_SECONDS = 5.0
+_IDLE_MS = 1_000
 _PRODUCE_TIMEOUT_MS = 30_000
 # The bounds of one partition in a request; the target accepts up to 1,000 batches.
 _BATCHES_MAX = 900
@@ -46,52 +48,58 @@ _ACKS_ALL = -1
 
 
 class ExactCopier:
-    """Worker `number` of a flow."""
+    """Worker `number` of a flow. `run_id` names the run of the mirror to which the flow must belong."""
 
-    def __init__(self, flow: FlowSettings, number: int) -> None:
+    def __init__(self, flow: FlowSettings, number: int, run_id: str | None = None) -> None:
         self._flow = flow
-        self._number = number
         self._source = Cluster(flow.source_client)
-        self._target = Cluster(replace(flow.target_client, client_id=f"{MIRROR_CLIENT_ID}{flow.name}"))
-        self._consumer = Consumer(
+        self._target = Cluster(replace(flow.target_client, client_id=f"{MIRROR_CLIENT_ID_PREFIX}{flow.name}"))
+        # Writes and reads of ordinary topics, under an ordinary client id.
+        self._notes = Cluster(flow.target_client)
+        self._ownership = Ownership(flow, self._notes, run_id)
+        self._reader = PairReader(
+            flow,
+            number,
             self._source,
+            self._target,
             ConsumerSettings(
-                auto_offset_reset="earliest", auto_commit=False, allow_auto_create=False, keeps_control_batches=True
+                auto_offset_reset="earliest",
+                auto_commit=False,
+                allow_auto_create=False,
+                keeps_control_batches=True,
+                fetch_max_wait_ms=FETCH_WAIT_MS,
             ),
         )
         self._topics = TopicSync(flow, self._source, self._target)
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
-        self._pairs: dict[TopicPartition, Pair] = {}
-        # The next offset, the same on both sides.
-        self._next: dict[TopicPartition, int] = {}
+        self._origins: dict[TopicPartition, Origin] | None = None
         # Copies without a batch: the first one may begin before the first record that the source still has.
         self._empty: set[TopicPartition] = set()
         self._deleted_before: dict[TopicPartition, int] = {}
-        # Topics of the target that have become ordinary ones, or never were copies.
-        self._released: set[str] = set()
-        self._pairs_at = 0.0
+        self._copies: set[str] = set()
+        # Topics of the target that are ordinary ones, with their ids: one that is made again may be a copy.
+        self._released: dict[str, str] = {}
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
         """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was."""
         try:
             while not should_stop():
+                await self._ownership.check_when_due()
                 await self._step()
         finally:
-            await self._consumer.close()
-            await asyncio.gather(self._source.close(), self._target.close())
+            await self._reader.close()
+            await self._ownership.close()
+            await asyncio.gather(self._source.close(), self._target.close(), self._notes.close())
 
     async def _step(self) -> None:
-        loop = asyncio.get_running_loop()
-        if loop.time() >= self._pairs_at:
-            await self._find_pairs()
-            self._pairs_at = loop.time() + _PAIRS_SECONDS
-        if not self._pairs:
+        await self._reader.refresh_when_due(self)
+        if not self._reader.pairs:
             await asyncio.sleep(_IDLE_MS / 1000)
             return
         waiting: dict[TopicPartition, list[bytearray]] = defaultdict(list)
-        for batch in await self._consumer.raw_batches(_IDLE_MS):
-            pair = self._pairs.get(batch.partition)
-            if pair is not None:
+        for batch in await self._reader.batches(_IDLE_MS):
+            pair = self._reader.pairs[batch.partition]
+            if pair.target.topic not in self._released:
                 waiting[pair.target].extend(self._continued(batch))
         while waiting:
             portions = {place: _portion(batches) for place, batches in waiting.items()}
@@ -110,12 +118,13 @@ class ExactCopier:
 
     def _continued(self, batch: ConsumedBatch) -> list[bytearray]:
         """The batch, behind an empty one if the source has a gap before it."""
-        place, header = batch.partition, batch.header
-        expected = self._next[place]
+        place, reader = batch.partition, self._reader
+        header, content = modern_batch(batch)
+        expected = reader.next[place]
         if place in self._empty:
             self._empty.remove(place)
             if header.base_offset < expected:
-                self._deleted_before[self._pairs[place].target] = expected
+                self._deleted_before[reader.pairs[place].target] = expected
                 expected = header.base_offset
         if header.base_offset < expected:
             raise MirrorError(
@@ -125,8 +134,8 @@ class ExactCopier:
         found = []
         if header.base_offset > expected:
             found.append(empty_batch(expected, header.base_offset))
-        found.append(mirrored_batch(batch.view, header))
-        self._next[place] = header.next_offset
+        found.append(mirrored_batch(content, header))
+        reader.advance(place, header.next_offset)
         return found
 
     async def _write(self, portions: dict[TopicPartition, bytes]) -> None:
@@ -169,8 +178,10 @@ class ExactCopier:
         """The other topics are copied on: a switch to the target may go topic by topic."""
         if topic not in self._released:
             logger.warning("%s: %s is not copied: %s", self._flow.name, topic, reason)
-            self._released.add(topic)
-            self._pairs_at = 0.0
+            known = self._target.metadata.topics.get(topic)
+            self._released[topic] = str(known.topic_id) if known is not None else ""
+            self._copies.discard(topic)
+            self._reader.refresh_soon()
 
     def _check_retriable(self, place: TopicPartition, error: KafkaError) -> None:
         if error.code is ErrorCode.INVALID_RECORD:
@@ -200,53 +211,71 @@ class ExactCopier:
             for answer in topic.partition_responses
         }
 
-    # Partitions.
+    # The rules of the reader.
 
-    async def _find_pairs(self) -> None:
-        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
-        found = find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
-        known = {pair.target.topic for pair in self._pairs.values()} - self._released
-        are_copies = await self._topics.exact_copies({pair.target.topic for pair in found} - known - self._released)
-        for topic, is_copy in are_copies.items():
-            if not is_copy:
+    async def accept(self, found: list[Pair]) -> list[Pair]:
+        """Pairs whose topic at the target is a copy of this flow."""
+        for pair in found:
+            if self._released.get(pair.target.topic, pair.target_topic_id) != pair.target_topic_id:
+                del self._released[pair.target.topic]
+        unknown = {pair.target.topic for pair in found} - self._copies - self._released.keys()
+        for topic, is_copy in (await self._topics.exact_copies(unknown)).items():
+            if is_copy:
+                self._copies.add(topic)
+            else:
                 self._release(topic, f"its ottla.mirror.name is not {self._flow.name}")
-        known |= {topic for topic, is_copy in are_copies.items() if is_copy}
-        pairs = {pair.source: pair for pair in found if pair.target.topic in known}
-        if pairs == self._pairs:
-            return
-        again = [
-            place
-            for place, pair in self._pairs.items()
-            if place in pairs and pairs[place].source_topic_id != pair.source_topic_id
-        ]
-        if again:
-            names = ", ".join(sorted({place.topic for place in again}))
-            raise MirrorError(
-                f"{self._flow.name}: {names} was deleted and made again at the source. Its offsets begin anew, so the "
-                "copy cannot continue: delete the copy, and it is made again."
-            )
-        # A copy that was deleted and made again is a new one.
-        new = [pair for place, pair in pairs.items() if self._pairs.get(place) != pair]
-        kept = {place: offset for place, offset in self._next.items() if pairs.get(place) == self._pairs.get(place)}
-        self._next = {**kept, **await self._positions(new)}
-        self._pairs = pairs
-        await self._consumer.assign(pairs)
-        for place, offset in self._next.items():
-            self._consumer.seek(place, offset)
-        logger.info("%s, worker %d: copies %d partitions", self._flow.name, self._number, len(pairs))
+        await self._note_origins([pair for pair in found if pair.target.topic in self._copies])
+        return [pair for pair in found if pair.target.topic in self._copies]
 
-    async def _positions(self, pairs: list[Pair]) -> dict[TopicPartition, int]:
+    async def before_new_pairs(self) -> None:
+        return
+
+    async def find_positions(self, new: list[Pair]) -> dict[TopicPartition, int]:
         """The ends of the copies. An empty copy begins where the source begins."""
-        if not pairs:
+        if not new:
             return {}
-        ends = await Offsets(self._target).numbers([pair.target for pair in pairs], LATEST)
-        found = {pair.source: ends[pair.target] for pair in pairs if ends[pair.target] > 0}
-        empty = [pair.source for pair in pairs if ends[pair.target] == 0]
+        ends = await Offsets(self._target).numbers([pair.target for pair in new], LATEST)
+        found = {pair.source: ends[pair.target] for pair in new if ends[pair.target] > 0}
+        empty = [pair.source for pair in new if ends[pair.target] == 0]
         self._empty.update(empty)
         if empty:
             time = EARLIEST if self._flow.starts_at == "earliest" else LATEST
             found.update(await Offsets(self._source).numbers(empty, time))
         return found
+
+    async def _note_origins(self, pairs: list[Pair]) -> None:
+        """Notes the topic ids of every pair at the target, before its first batch.
+
+        A copy of a topic that was deleted and made again cannot be continued, also if no mirror ran meanwhile: the new
+        topic has other records at the same offsets.
+        """
+        if self._origins is None:
+            reader = MapReader(self._notes, self._flow.source)
+            try:
+                await reader.refresh()
+            finally:
+                await reader.close()
+            self._origins = dict(reader.origins)
+        new: dict[TopicPartition, Origin] = {}
+        for pair in pairs:
+            known = self._origins.get(pair.source)
+            if known is not None and known.topic_ids == pair.topic_ids:
+                continue
+            if known is not None and known.topic_ids.endswith(f"/{pair.target_topic_id}"):
+                self._release(
+                    pair.target.topic,
+                    f"{pair.source.topic} was deleted and made again at the source. Its records have the offsets of "
+                    f"the deleted ones: delete {pair.target.topic}, and it is copied again.",
+                )
+            else:
+                new[pair.source] = Origin(0, pair.topic_ids)
+        if new:
+            async with Producer(self._notes, ProducerSettings(linger_ms=0)) as producer:
+                for place, origin in new.items():
+                    await producer.send(
+                        map_topic(self._flow.source), origin.value(), key=origin.key(place), partition=0
+                    )
+            self._origins.update(new)
 
 
 def _portion(batches: list[bytearray]) -> bytes:

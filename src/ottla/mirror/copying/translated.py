@@ -2,36 +2,40 @@
 
 A transaction holds the records, the runs of the offset map that describe them, and the position at the source as an
 offset of the flow's group. So a crash neither loses nor doubles a record, and the map is as exact as the data.
+
+Committed offsets expire when a mirror is stopped for long. Then a partition continues behind the last run of the map,
+whose origin (`offset_map.Origin`) names the topic ids for which it holds.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
-from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.consumer import ConsumerSettings
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.producer import Producer, ProducerSettings
-from ottla.mirror.copying.batches import records_to_copy
-from ottla.mirror.copying.pairs import Pair, find_pairs
+from ottla.mirror.copying.batches import CopiedRecords, records_to_copy
+from ottla.mirror.copying.ownership import Ownership
+from ottla.mirror.copying.pairs import Pair
+from ottla.mirror.copying.reading import FETCH_WAIT_MS, PairReader
 from ottla.mirror.copying.throttle import Throttle
-from ottla.mirror.offset_map import Run, map_topic
+from ottla.mirror.offset_map import MapReader, Origin, Run, map_topic
 from ottla.mirror.settings import FlowSettings, MirrorError
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.records.header import BatchHeader
 
-__all__ = ["TranslatedCopier"]
+__all__ = ["Leftover", "TranslatedCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-_IDLE_MS = 200
-_PAIRS_SECONDS = 5.0
+_IDLE_MS = 1_000
 # Batches keep the size that they have at the source, which may be larger than a producer's usual ones.
 _REQUEST_BYTES_MAX = 64 * 1024 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
@@ -47,18 +51,47 @@ class _Sent(NamedTuple):
     done: asyncio.Future[tuple[int, int]]
 
 
-class TranslatedCopier:
-    """Worker `number` of a flow."""
+class Leftover(NamedTuple):
+    """What an exact copy lacks after a failover."""
 
-    def __init__(self, flow: FlowSettings, number: int) -> None:
+    position: int
+    """Offsets of the source from here on."""
+    open_transactions: Mapping[int, int]
+    """Also the records of these producers before the position, from an offset on: the target has aborted them."""
+
+    def has(self, header: BatchHeader) -> bool:
+        first = self.open_transactions.get(header.producer_id)
+        return header.base_offset >= self.position or (first is not None and header.base_offset >= first)
+
+
+class TranslatedCopier:
+    """Worker `number` of a flow. `run_id` names the run of the mirror to which the flow must belong."""
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        number: int,
+        run_id: str | None = None,
+        *,
+        leftovers: Mapping[TopicPartition, Leftover] | None = None,
+    ) -> None:
         self._flow = flow
+        self._leftovers = leftovers or {}
         self._number = number
         self._source = Cluster(flow.source_client)
         self._target = Cluster(flow.target_client)
-        self._consumer = Consumer(
+        self._ownership = Ownership(flow, self._target, run_id)
+        self._reader = PairReader(
+            flow,
+            number,
             self._source,
+            self._target,
             ConsumerSettings(
-                auto_offset_reset=flow.starts_at, auto_commit=False, read_committed=True, allow_auto_create=False
+                auto_offset_reset=flow.starts_at,
+                auto_commit=False,
+                read_committed=True,
+                allow_auto_create=False,
+                fetch_max_wait_ms=FETCH_WAIT_MS,
             ),
         )
         self._producer = Producer(
@@ -72,16 +105,14 @@ class TranslatedCopier:
             ),
         )
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
-        self._pairs: dict[TopicPartition, Pair] = {}
-        # The next offset at the source, and what of it is committed.
-        self._next: dict[TopicPartition, int] = {}
-        self._committed: dict[TopicPartition, int] = {}
+        # Origins that are not in the map's topic yet.
+        self._origins: dict[TopicPartition, Origin] = {}
+        self._has_read_origins = False
         self._sent: list[_Sent] = []
         self._is_open = False
         self._begun_at = 0.0
         self._commit_at = 0.0
         self._renewal_at = 0.0
-        self._pairs_at = 0.0
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
         """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was.
@@ -89,20 +120,24 @@ class TranslatedCopier:
         Raises MirrorError if another mirror does the same work.
         """
         try:
+            # Fencing first: a state that is read afterwards cannot be older than the last failover.
             await self._producer.init_transactions()
             while not should_stop():
+                await self._ownership.check_when_due()
                 await self._step()
             await self._commit()
         except KafkaError as error:
             if error.code not in _FENCED or self._may_have_timed_out():
                 raise
+            await self._ownership.check()
             raise MirrorError(
                 f"{self._flow.name}: another mirror has taken over worker {self._number}. A flow runs once; stop one "
                 "of them."
             ) from error
         finally:
-            await self._consumer.close()
+            await self._reader.close()
             await self._producer.close()
+            await self._ownership.close()
             await asyncio.gather(self._source.close(), self._target.close())
 
     def _may_have_timed_out(self) -> bool:
@@ -112,47 +147,45 @@ class TranslatedCopier:
 
     async def _step(self) -> None:
         loop = asyncio.get_running_loop()
-        if loop.time() >= self._pairs_at:
-            await self._find_pairs()
-            self._pairs_at = loop.time() + _PAIRS_SECONDS
-        if not self._pairs:
+        reader = self._reader
+        await reader.refresh_when_due(self)
+        if not reader.pairs:
             await asyncio.sleep(_IDLE_MS / 1000)
             return
-        wait_ms = max(1, min(_IDLE_MS, int((self._commit_at - loop.time()) * 1000))) if self._is_open else _IDLE_MS
-        for batch in await self._consumer.raw_batches(wait_ms):
-            await self._copy(batch)
-        for place in self._pairs:
-            # The position also passes markers and aborted records.
-            position = self._consumer.position(place)
-            if position > self._next.get(place, -1):
-                self._next[place] = position
         if not self._is_open and loop.time() >= self._renewal_at:
-            self._committed = {}
+            reader.moved.update(reader.pairs)
             self._renewal_at = loop.time() + _RENEWAL_SECONDS
-        if not self._is_open and self._next != self._committed:
+        if not self._is_open and reader.moved:
             self._begin()
+        wait_ms = max(1, min(_IDLE_MS, int((self._commit_at - loop.time()) * 1000))) if self._is_open else _IDLE_MS
+        for batch in await reader.batches(wait_ms):
+            await self._copy(batch)
         if self._is_open and loop.time() >= self._commit_at:
             await self._commit()
 
     async def _copy(self, batch: ConsumedBatch) -> None:
-        flow, place = self._flow, batch.partition
-        pair = self._pairs.get(place)
-        if pair is None:
-            return
+        place, reader = batch.partition, self._reader
         loop = asyncio.get_running_loop()
-        if self._is_open and loop.time() + self._throttle.delay(batch.header.size) >= self._commit_at:
+        if self._is_open and loop.time() + self._throttle.delay(len(batch.view)) >= self._commit_at:
             # Before the position moves: it is committed with the records before it.
             await self._commit()
-        await self._throttle.pass_on(batch.header.size)
-        cycle = (flow.source, flow.target) if flow.cuts_cycles else None
-        copied = records_to_copy(batch, from_offset=self._next.get(place, 0), cut_cycle=cycle)
-        self._next[place] = batch.header.next_offset
-        if copied is None:
-            return
+        await self._throttle.pass_on(len(batch.view))
+        copied = self._records(batch, reader.next[place]) if len(batch.view) else None
+        reader.advance(place, batch.header.next_offset)
         if not self._is_open:
             self._begin()
-        done = await self._producer.send_encoded(pair.target, copied.records)
-        self._sent.append(_Sent(place, copied.ranges, done))
+        if copied is not None:
+            done = await self._producer.send_encoded(reader.pairs[place].target, copied.records)
+            self._sent.append(_Sent(place, copied.ranges, done))
+
+    def _records(self, batch: ConsumedBatch, from_offset: int) -> CopiedRecords | None:
+        flow, place = self._flow, batch.partition
+        kept = self._leftovers.get(place)
+        if kept is not None and not kept.has(batch.header):
+            return None
+        cuts = flow.cuts_cycles or from_offset < self._ownership.cut_until(place)
+        cycle = (flow.source, flow.target) if cuts else None
+        return records_to_copy(batch, from_offset=from_offset, cut_cycle=cycle)
 
     def _begin(self) -> None:
         self._producer.begin_transaction()
@@ -163,73 +196,102 @@ class TranslatedCopier:
     async def _commit(self) -> None:
         if not self._is_open:
             return
+        reader, topic = self._reader, map_topic(self._flow.source)
         sent, self._sent = self._sent, []
         base_offsets = [offset for offset, _ in await asyncio.gather(*[one.done for one in sent])]
+        self._check_copies({reader.pairs[one.source] for one in sent})
+        for place, origin in self._origins.items():
+            await self._producer.send(topic, origin.value(), key=origin.key(place), partition=0)
         for place, run in _runs(sent, base_offsets):
-            await self._producer.send(map_topic(self._flow.source), run.value(), key=run.key(place))
+            await self._producer.send(topic, run.value(), key=run.key(place), partition=0)
         moved = {
-            self._pairs[place].target: CommittedOffset(offset, metadata=self._pairs[place].topic_ids)
-            for place, offset in self._next.items()
-            if place in self._pairs and self._committed.get(place) != offset
+            pair.target: CommittedOffset(reader.next[place], metadata=pair.topic_ids)
+            for place in reader.moved
+            if (pair := reader.pairs.get(place)) is not None
         }
         if moved:
             await self._producer.send_offsets(self._flow.group_id, moved)
         await self._producer.commit_transaction()
-        self._committed = dict(self._next)
+        reader.moved.clear()
+        self._origins = {}
         self._is_open = False
 
-    # Partitions.
+    def _check_copies(self, pairs: set[Pair]) -> None:
+        """Raises if a copy was deleted and made again while records were sent: the new one has to begin at the start.
 
-    async def _find_pairs(self) -> None:
-        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
-        found = find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
-        pairs = {pair.source: pair for pair in found}
-        if pairs == self._pairs:
-            return
+        The transaction is aborted by the next copier.
+        """
+        topics = self._target.metadata.topics
+        for pair in pairs:
+            known = topics.get(pair.target.topic)
+            if known is not None and known.topic_id and pair.target_topic_id not in ("", str(known.topic_id)):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"{pair.target.topic} was deleted and made again")
+
+    # The rules of the reader.
+
+    async def accept(self, found: list[Pair]) -> list[Pair]:
+        return found
+
+    async def before_new_pairs(self) -> None:
         await self._commit()
-        new = [pair for place, pair in pairs.items() if self._pairs.get(place) != pair]
-        kept = {place: offset for place, offset in self._next.items() if pairs.get(place) == self._pairs.get(place)}
-        self._pairs = pairs
-        # A position that is not committed yet is committed at once: "latest" would be another offset after a crash.
-        self._next = {**kept, **await self._positions(new)}
-        self._committed = kept
-        await self._consumer.assign(pairs)
-        for place, offset in self._next.items():
-            self._consumer.seek(place, offset)
-        logger.info("%s, worker %d: copies %d partitions", self._flow.name, self._number, len(pairs))
 
-    async def _positions(self, pairs: list[Pair]) -> dict[TopicPartition, int]:
-        """Where to begin: at the committed position, or where a flow without one begins."""
-        if not pairs:
+    async def find_positions(self, new: list[Pair]) -> dict[TopicPartition, int]:
+        """The committed position, the one that the map knows, or the place where a flow without either begins."""
+        if not new:
             return {}
-        committed = await Groups(self._target).offsets(
-            self._flow.group_id, [pair.target for pair in pairs], stable=True
-        )
+        committed = await Groups(self._target).offsets(self._flow.group_id, [pair.target for pair in new], stable=True)
         found: dict[TopicPartition, int] = {}
         unknown = []
-        for pair in pairs:
+        for pair in new:
             entry = committed.get(pair.target)
-            if entry is None:
+            if entry is not None and entry.metadata in ("", pair.topic_ids):
+                found[pair.source] = entry.offset
+            else:
                 unknown.append(pair)
-            elif entry.metadata and entry.metadata != pair.topic_ids:
+        replaced = {pair.source for pair in unknown if pair.target in committed}
+        if not self._has_read_origins and len(replaced) < len(unknown):
+            by_map = await self._positions_of_map([pair for pair in unknown if pair.source not in replaced], replaced)
+            found.update(by_map)
+            unknown = [pair for pair in unknown if pair.source not in by_map]
+        self._has_read_origins = True
+        found.update(await self._starts(unknown, replaced))
+        # Origins of known positions as well: they are needed once the committed offset has expired.
+        self._origins.update({pair.source: Origin(found[pair.source], pair.topic_ids) for pair in new})
+        return found
+
+    async def _positions_of_map(self, pairs: list[Pair], replaced: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """Positions whose committed offsets have expired. Adds to `replaced` what was deleted and made again."""
+        reader = MapReader(self._target, self._flow.source)
+        try:
+            await reader.refresh()
+        finally:
+            await reader.close()
+        found = {}
+        for pair in pairs:
+            origin = reader.origins.get(pair.source)
+            if origin is None:
+                continue
+            if origin.topic_ids == pair.topic_ids:
+                found[pair.source] = max(origin.start, reader.maps[pair.source].source_end)
+            else:
+                replaced.add(pair.source)
+        return found
+
+    async def _starts(self, pairs: list[Pair], replaced: set[TopicPartition]) -> dict[TopicPartition, int]:
+        for pair in pairs:
+            if pair.source in replaced:
                 logger.warning(
                     "%s: %s or its copy was deleted and made again; it is copied from its beginning",
                     self._flow.name,
                     pair.source,
                 )
-                unknown.append(pair)
-            else:
-                found[pair.source] = entry.offset
-        if unknown:
-            again = {pair.source for pair in unknown if pair.target in committed}
-            time = {
-                pair.source: EARLIEST if pair.source in again or self._flow.starts_at == "earliest" else LATEST
-                for pair in unknown
-            }
-            for place, start in (await Offsets(self._source).find(time)).items():
-                if isinstance(start, Exception):
-                    raise start
-                found[place] = start.offset
+        is_earliest = self._flow.starts_at == "earliest"
+        times = {pair.source: EARLIEST if is_earliest or pair.source in replaced else LATEST for pair in pairs}
+        found = {}
+        for place, start in (await Offsets(self._source).find(times)).items() if times else ():
+            if isinstance(start, Exception):
+                raise start
+            found[place] = start.offset
         return found
 
 

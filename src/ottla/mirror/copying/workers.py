@@ -11,6 +11,7 @@ from ottla.client.errors import ClientError
 from ottla.mirror.copying.exact import ExactCopier
 from ottla.mirror.copying.translated import TranslatedCopier
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.state import FlowEnded
 from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -24,14 +25,18 @@ _PAUSE_SECONDS = 1.0
 _PAUSE_SECONDS_MAX = 30.0
 
 
-async def copy_forever(flow: FlowSettings, number: int, should_stop: Callable[[], bool]) -> None:
+async def copy_forever(
+    flow: FlowSettings, number: int, should_stop: Callable[[], bool], run_id: str | None = None
+) -> None:
     """A cluster that cannot be reached is waited for, for hours if need be.
 
-    Raises MirrorError if another mirror does the same work, or the settings do not fit what is there.
+    Raises MirrorError if another mirror does the same work, or the settings do not fit what is there; FlowEnded if the
+    flow was failed over.
     """
     pause = _PAUSE_SECONDS
+    made = ExactCopier if flow.offset_mode is OffsetMode.EXACT else TranslatedCopier
     while not should_stop():
-        copier = ExactCopier(flow, number) if flow.offset_mode is OffsetMode.EXACT else TranslatedCopier(flow, number)
+        copier = made(flow, number, run_id)
         begun = asyncio.get_running_loop().time()
         try:
             await copier.run(should_stop)
@@ -49,20 +54,20 @@ async def _sleep(seconds: float, should_stop: Callable[[], bool]) -> None:
         await asyncio.sleep(min(0.2, seconds))
 
 
-def run_on_spark(context: SparkContext, flow: FlowSettings, number: int, group: str) -> None:
+def run_on_spark(context: SparkContext, flow: FlowSettings, number: int, group: str, run_id: str) -> None:
     """One worker as a job of one long task. `group` is the job group by which jobs can be cancelled.
 
     Each worker is a job of its own, so that one that cannot go on is heard of at once. Raises MirrorError.
     """
     context.setJobGroup(group, f"mirror {flow.name}, worker {number}", interruptOnCancel=True)
 
-    def work(numbers: Iterable[int]) -> Iterator[str]:
+    def work(numbers: Iterable[int]) -> Iterator[tuple[str, bool]]:
         for one in numbers:
             try:
-                asyncio.run(copy_forever(flow, one, lambda: False))
+                asyncio.run(copy_forever(flow, one, lambda: False, run_id))
             except MirrorError as error:
                 # As a result: Spark would start a task that fails again, against the mirror that has taken over.
-                yield str(error)
+                yield str(error), isinstance(error, FlowEnded)
 
-    for reason in context.parallelize([number], 1).mapPartitions(work).collect():
-        raise MirrorError(reason)
+    for reason, has_ended in context.parallelize([number], 1).mapPartitions(work).collect():
+        raise FlowEnded(reason) if has_ended else MirrorError(reason)
