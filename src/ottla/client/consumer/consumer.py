@@ -301,8 +301,7 @@ class Consumer:
     async def raw_batches(self, timeout_ms: int = 1_000, *, with_skipped: bool = False) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position.
 
-        `with_skipped` also returns batches that the position passes without a record for the caller, such as markers
-        and aborted records; their views are empty.
+        `with_skipped` also returns markers and aborted batches, which the position passes, with empty views.
         """
         return [batch for batch, _ in await self._take_batches(timeout_ms, with_skipped=with_skipped)]
 
