@@ -463,6 +463,7 @@ ROWS = {
     "mirror": "mirror/test_command.py",
     "migrate": "integration/test_migrate.py",
     "monitor": "integration/test_monitor.py",
+    "reconcile": "integration/test_reconcile.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",
     "log-dirs": "test_log_directories",

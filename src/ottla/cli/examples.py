@@ -154,6 +154,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "monitor": ("ottla monitor --seconds 60", "ottla monitor lag"),
     "monitor run": ("ottla monitor --seconds 60 --json", "ottla monitor --metrics-port 9309"),
     "monitor lag": ("ottla monitor lag -g '^billing' -i 10", "ottla monitor lag -n 3 --json"),
+    "reconcile": (
+        "ottla reconcile -s source=orders -s copy=orders-copy",
+        "ottla reconcile -s a=orders -s b=primary.orders@backup:9092 --bucket 10s",
+    ),
     "transactions": ("ottla transactions list", "ottla transactions find-hanging --broker-id 1"),
     "transactions list": ("ottla transactions list", "ottla transactions list --duration-filter 60000"),
     "transactions describe": ("ottla transactions describe --transactional-id billing",),

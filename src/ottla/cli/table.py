@@ -92,6 +92,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "monitor": CommandEntry(
         "Cluster", "monitor", "Check a cluster end to end: loss, duplicates, order, latency, outages, lag.", ""
     ),
+    "reconcile": CommandEntry(
+        "Cluster", "reconcile", "Compare the stages of a pipeline: missing, doubled and late records.", ""
+    ),
     "storage": CommandEntry("Files", "storage", "Format and show data directories.", "kafka-storage"),
     "dump-log": CommandEntry("Files", "dump_log", "Print segments, indexes and snapshots.", "kafka-dump-log"),
     "certificates": CommandEntry(
