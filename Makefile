@@ -65,7 +65,7 @@ test: lint
 	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka tests/streams/oracle > /dev/null || true
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
 	@# Spark uses many threads and processes: its tests share one session and run one after another.
-	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect tests/docs tests/mirror)
+	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect tests/docs tests/mirror tests/lake)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -116,7 +116,7 @@ bench: $(READY)
 
 # Takes longer than `make test` may: FAULTS_SECONDS is the duration of each fault (tests/faults/README.md).
 faults: $(READY)
-	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect tests/mirror $(ARGS)
+	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect tests/mirror tests/lake $(ARGS)
 
 check: test compat
 

@@ -19,6 +19,7 @@ OUTER = (
     "spark",
     "connect",
     "streams",
+    "lake",
     "mirror",
     "monitor",
     "serdes",
@@ -29,7 +30,7 @@ OUTER = (
 )
 # The packages that no broker process loads; import-linter holds brokers to it.
 NOT_A_NODE = (
-    *("testing", "sim", "spark", "connect", "streams", "mirror"),
+    *("testing", "sim", "spark", "connect", "streams", "mirror", "lake"),
     *("monitor", "serdes", "registry", "console", "encryption"),
 )
 OUTSIDE_WORLD = {

@@ -34,6 +34,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "mirror": CommandEntry(
         "Run", "mirror", "Copy topics and groups to another cluster, continuously.", "connect-mirror-maker"
     ),
+    "lake": CommandEntry("Run", "lake", "Keep Iceberg and Delta tables of topics current.", ""),
     "migrate": CommandEntry(
         "Run", "migrate", "Turn a node of Apache Kafka into one of Ottla on the same files, or back.", ""
     ),

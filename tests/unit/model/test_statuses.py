@@ -124,10 +124,12 @@ def words_of_the_code() -> frozenset[str]:
 
 
 def texts_of_the_code() -> frozenset[str]:
-    """Every name of a key that a node reads by its name: those of TLS, which clients read as well."""
-    paths = [*SOURCE.glob("host/tls_*.py"), *SOURCE.glob("tls/*.py")]
+    """Every name of a key that is read by its name: those of TLS and of lake tables, which clients read as well."""
+    paths = [*SOURCE.glob("host/tls_*.py"), *SOURCE.glob("tls/*.py"), SOURCE / "lake/settings.py"]
     return frozenset(
-        text for path in paths for text in re.findall(r'"(ssl\.[a-z.]+)"', path.read_text(encoding="utf-8"))
+        text
+        for path in paths
+        for text in re.findall(r'"((?:ssl|ottla\.lake)\.[a-z.]+)"', path.read_text(encoding="utf-8"))
     )
 
 

@@ -48,6 +48,8 @@ class LogConfig:
     min_cleanable_dirty_ratio: float
     min_compaction_lag_ms: int
     min_insync_replicas: int
+    ottla_lake_mode: str
+    ottla_lake_partition_by: str
     ottla_mirror_name: str
     preallocate: bool
     remote_log_copy_disable: bool

@@ -1,0 +1,1 @@
+"""Lake tables: topics as Iceberg and Delta tables, kept current by Spark, exactly once. See README.md."""

@@ -1,0 +1,65 @@
+"""Catalogs, and the tables of topics in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ottla.lake.errors import LakeError
+from ottla.lake.partitioning import partition_spec
+from ottla.lake.position import TOPIC
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyiceberg.catalog import Catalog
+
+__all__ = ["open_catalog", "open_or_create"]
+
+_CATALOG = "ottla"
+
+
+def open_catalog(properties: Mapping[str, str]) -> Catalog:
+    """The catalog of these properties of pyiceberg. The file of a local catalog is made if necessary."""
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError:
+        raise LakeError("Lake tables need pyiceberg: run `pip install '.[lake]'` in a checkout of Ottla.") from None
+
+    file = re.fullmatch(r"sqlite:///(/.*)", properties.get("uri", ""))
+    if file is not None:
+        Path(file[1]).parent.mkdir(parents=True, exist_ok=True)
+    return load_catalog(_CATALOG, **properties)
+
+
+def open_or_create(
+    catalog: Catalog,
+    identifier: tuple[str, ...],
+    schema: pyarrow.Schema,
+    *,
+    topic: str,
+    partition_by: Sequence[str] = (),
+) -> None:
+    """Makes sure that the table of the topic exists. Raises LakeError if the name is that of another topic's table."""
+    from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
+    from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
+    from pyiceberg.schema import assign_fresh_schema_ids
+
+    try:
+        table = catalog.load_table(identifier)
+    except NoSuchTableError:
+        catalog.create_namespace_if_not_exists(identifier[:-1])
+        iceberg = assign_fresh_schema_ids(visit_pyarrow(schema, _ConvertToIcebergWithoutIDs()))
+        properties = {TOPIC: topic, "write.metadata.delete-after-commit.enabled": "true"}
+        try:
+            table = catalog.create_table(
+                identifier, iceberg, partition_spec=partition_spec(partition_by, iceberg), properties=properties
+            )
+        except TableAlreadyExistsError:
+            # Another pipeline was faster.
+            table = catalog.load_table(identifier)
+    known = table.properties.get(TOPIC)
+    if known != topic:
+        owner = f"of topic {known}" if known else "of no topic"
+        raise LakeError(f"Table {'.'.join(identifier)} is the table {owner}: set topic.{topic}.table to another name.")

@@ -1,0 +1,150 @@
+"""All tables of a properties file, kept current in one Spark session.
+
+The driver looks for topics from time to time. Each table has its turn when its commit interval has passed, or at once
+while it is behind. A table that fails for good is left out and reported; other failures (a broker, a catalog or an
+executor that is away) are retried with a growing pause.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.lake.catalogs import open_catalog
+from ottla.lake.errors import LakeError
+from ottla.lake.pipeline import TablePipeline
+from ottla.lake.settings import LakeSettings, TableSettings, TopicSetting
+from ottla.model.errors import KafkaError
+from ottla.spark.client import client_of
+from ottla.spark.options import client_settings
+from ottla.spark.source.loss import DataLost
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyspark.sql import SparkSession
+
+__all__ = ["LakeDriver", "find_tables"]
+
+log = logging.getLogger(__name__)
+
+_TOPICS_SECONDS = 30.0
+_IDLE_SECONDS = 0.2
+_PAUSE_SECONDS_MIN = 1.0
+_PAUSE_SECONDS_MAX = 30.0
+
+
+def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
+    """The tables of the topics that the file or their own configuration selects, by topic."""
+    client = client_of(client_settings(settings.client, client_id="ottla-lake"))
+
+    async def find() -> Mapping[str, Mapping[str, str]]:
+        names = [name for name in await client.admin.topics.names() if not name.startswith("__")]
+        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        keys = [TopicSetting.MODE, TopicSetting.PARTITION_BY]
+        answers = await client.admin.configs.describe(asked, keys=keys) if asked else {}
+        found: dict[str, Mapping[str, str]] = {}
+        for resource, entries in answers.items():
+            # A topic that was deleted meanwhile, or whose settings this user may not see.
+            known = () if isinstance(entries, KafkaError) else entries
+            found[resource.name] = {entry.name: entry.value for entry in known if entry.value}
+        return found
+
+    configured = client.run(find())
+    return {
+        topic: settings.table(topic, own) for topic, own in sorted(configured.items()) if settings.selects(topic, own)
+    }
+
+
+class _Turn:
+    """A table and the time of its next step."""
+
+    def __init__(self, pipeline: TablePipeline) -> None:
+        self.pipeline = pipeline
+        self.due_at = 0.0
+        self.failures = 0
+
+    def advance(self, now: float, *, is_behind: bool) -> None:
+        self.failures = 0
+        self.due_at = now if is_behind else now + self.pipeline.settings.commit_interval_ms / 1000
+
+    def postpone(self, now: float) -> None:
+        self.failures += 1
+        self.due_at = now + min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** (self.failures - 1))
+
+
+class LakeDriver:
+    def __init__(self, settings: LakeSettings, spark: SparkSession) -> None:
+        self._settings = settings
+        self._spark = spark
+        self._catalog: Catalog = open_catalog(settings.catalog)
+        self._turns: dict[str, _Turn] = {}
+        self.failed: dict[str, str] = {}
+        """Why tables are left out, by topic."""
+        self._topics_at = 0.0
+        self._stopping = threading.Event()
+
+    def stop(self) -> None:
+        """Ends `run` after the present batch. May be called from any thread and from signal handlers."""
+        self._stopping.set()
+
+    def run(self, on_ready: Callable[[list[str]], None] | None = None, *, until_current: bool = False) -> None:
+        """Keeps tables current until `stop`, or until each of them has the records that were there.
+
+        Raises LakeError if every table has failed for good.
+        """
+        self._find_topics()
+        if on_ready is not None:
+            on_ready(sorted(self._turns))
+        while not self._stopping.is_set():
+            if time.monotonic() - self._topics_at > _TOPICS_SECONDS:
+                self._find_topics()
+            due = [turn for turn in self._turns.values() if turn.due_at <= time.monotonic()]
+            for turn in sorted(due, key=lambda turn: turn.due_at):
+                if self._stopping.is_set():
+                    return
+                self._step(turn)
+            if self.failed and not self._turns:
+                raise LakeError(next(iter(self.failed.values())))
+            if until_current and all(turn.due_at > time.monotonic() for turn in self._turns.values()):
+                return
+            self._stopping.wait(_IDLE_SECONDS)
+
+    def _find_topics(self) -> None:
+        self._topics_at = time.monotonic()
+        try:
+            tables = find_tables(self._settings)
+        except Exception as error:
+            if not self._turns:
+                raise
+            log.warning("The topics are not known at the moment: %s", error)
+            return
+        for topic, table in tables.items():
+            turn = self._turns.get(topic)
+            if topic not in self.failed and (turn is None or turn.pipeline.settings != table):
+                log.info("Topic %s becomes table %s", topic, ".".join(table.identifier))
+                self._turns[topic] = _Turn(TablePipeline(self._spark, self._catalog, self._settings, table))
+        for topic in set(self._turns) - set(tables):
+            log.info("Topic %s is not selected any more, or was deleted; its table stays", topic)
+            del self._turns[topic]
+
+    def _step(self, turn: _Turn) -> None:
+        topic = turn.pipeline.settings.topic
+        try:
+            records = turn.pipeline.step()
+        except (LakeError, DataLost) as error:
+            log.error("Topic %s is left out: %s", topic, error)
+            self.failed[topic] = str(error)
+            del self._turns[topic]
+        except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise whatever they like
+            turn.postpone(time.monotonic())
+            log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), _first_line(error))
+        else:
+            turn.advance(time.monotonic(), is_behind=records > 0 and turn.pipeline.lag > 0)
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:300]}"

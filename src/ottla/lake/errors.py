@@ -1,0 +1,13 @@
+"""What can go wrong with a table, by what the pipeline does next."""
+
+from __future__ import annotations
+
+__all__ = ["LakeError", "Overtaken"]
+
+
+class LakeError(Exception):
+    """A table cannot be kept as it is configured; the message says why. A repetition would fail in the same way."""
+
+
+class Overtaken(Exception):
+    """Another pipeline has moved the table's position meanwhile: this batch is dropped, and planned again."""

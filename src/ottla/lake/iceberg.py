@@ -1,0 +1,136 @@
+"""An Iceberg table and its position.
+
+A batch is one snapshot. It asserts the snapshot that the batch was planned on, so of two pipelines that write the same
+offsets one fails. After a failure, or without an answer, the table itself says what has happened: the commit is there,
+or the position is unchanged and the commit may be repeated, or another pipeline was faster.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.position import COMMIT, OFFSETS, Position
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table
+
+__all__ = ["IcebergTable"]
+
+log = logging.getLogger(__name__)
+
+_COMMIT_ATTEMPTS = 5
+# The library repeats a failed append on the newest snapshot by itself, without a look at our offsets.
+_LIBRARY_RETRIES = "commit.retry.num-retries"
+
+
+class IcebergTable:
+    """A table of a catalog. Only `refresh` and `commit` see what other writers do."""
+
+    def __init__(self, catalog: Catalog, identifier: tuple[str, ...]) -> None:
+        self._catalog = catalog
+        self.identifier = identifier
+        self._table: Table = catalog.load_table(identifier)
+        self._disable_retries()
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.identifier)
+
+    @property
+    def table(self) -> Table:
+        return self._table
+
+    def refresh(self) -> None:
+        self._table = self._catalog.load_table(self.identifier)
+        self._disable_retries()
+
+    def position(self) -> Position | None:
+        """The position of the newest snapshot that has one. Snapshots of other tools move no offsets."""
+        for snapshot in self._ancestors():
+            found = Position.from_properties(_summary(snapshot))
+            if found is not None:
+                return found
+        # The snapshots that had offsets may have expired, behind one of a compaction by another tool.
+        found = Position.from_properties(self._table.properties)
+        if found is None and self._table.current_snapshot() is not None:
+            raise LakeError(
+                f"Table {self.name} has rows, and no property {OFFSETS}: it is not the table of a topic. "
+                "Choose another name or namespace."
+            )
+        return found
+
+    def commit(
+        self,
+        added: Sequence[DataFile],
+        expected: Position | None,
+        after: Position,
+        *,
+        commit_id: str,
+        removed: Sequence[DataFile] = (),
+    ) -> None:
+        """Adds files and moves the position, in one snapshot. Raises Overtaken, or why the outcome is not known."""
+        for attempt in range(_COMMIT_ATTEMPTS):
+            try:
+                self._try_commit(added, removed, after, commit_id)
+            except Exception as error:
+                log.info("Commit to %s failed: %s", self.name, error)
+                self.refresh()
+                if self._has_commit(commit_id):
+                    return
+                if self.position() != expected:
+                    self._delete(added)
+                    raise Overtaken(f"Another pipeline writes to table {self.name}.") from error
+                if attempt == _COMMIT_ATTEMPTS - 1 or (removed and not self._has_files(removed)):
+                    raise
+            else:
+                return
+
+    def _try_commit(
+        self, added: Sequence[DataFile], removed: Sequence[DataFile], after: Position, commit_id: str
+    ) -> None:
+        properties = after.to_properties()
+        transaction = self._table.transaction()
+        update = transaction.update_snapshot(snapshot_properties={**properties, COMMIT: commit_id})
+        with update.overwrite() if removed else update.fast_append() as snapshot:
+            for file in removed:
+                snapshot.delete_data_file(file)
+            for file in added:
+                snapshot.append_data_file(file)
+        transaction.set_properties(properties)
+        transaction.commit_transaction()
+
+    def _ancestors(self) -> Iterator[Any]:
+        snapshot = self._table.current_snapshot()
+        while snapshot is not None:
+            yield snapshot
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else self._table.snapshot_by_id(parent)
+
+    def _has_commit(self, commit_id: str) -> bool:
+        return any(_summary(snapshot).get(COMMIT) == commit_id for snapshot in self._ancestors())
+
+    def _has_files(self, files: Sequence[DataFile]) -> bool:
+        present = {task.file.file_path for task in self._table.scan().plan_files()}
+        return all(file.file_path in present for file in files)
+
+    def _delete(self, files: Sequence[DataFile]) -> None:
+        """Deletes files that no snapshot has, as far as that is possible."""
+        for file in files:
+            try:
+                self._table.io.delete(file.file_path)
+            except OSError as error:
+                log.warning("Unused file %s remains: %s", file.file_path, error)
+
+    def _disable_retries(self) -> None:
+        # In memory only: other writers of the table keep their retries.
+        self._table.metadata.properties[_LIBRARY_RETRIES] = "0"
+
+
+def _summary(snapshot: Any) -> Mapping[str, str]:
+    summary = snapshot.summary
+    return {} if summary is None else summary.additional_properties

@@ -1,0 +1,101 @@
+"""The next batch of a table: offset ranges of the topic, from the table's position on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from ottla.lake.errors import LakeError
+from ottla.lake.position import Position
+from ottla.model.ids import TopicPartition
+from ottla.spark.options import EARLIEST, LATEST, Point, SourceOptions
+from ottla.spark.source.limits import Lag, limit_offsets
+from ottla.spark.source.planner import Planner, Topics
+from ottla.spark.source.ranges import Range, ranges
+
+if TYPE_CHECKING:
+    from ottla.lake.settings import TableSettings
+
+__all__ = ["PlannedBatch", "plan_batch"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    pieces: Sequence[Range]
+    after: Position
+    lag: int
+    """Offsets that the topic has behind this batch."""
+
+    @property
+    def records(self) -> int:
+        return sum(piece.end - piece.start for piece in self.pieces)
+
+
+def plan_batch(
+    options: SourceOptions, settings: TableSettings, position: Position | None, *, tasks: int
+) -> PlannedBatch | None:
+    """The batch behind the position; None if there is no new record. Raises LakeError and DataLost."""
+    planner = Planner(options)
+    topics = planner.existing_topics()
+    topic_id = topics.ids[settings.topic]
+    if position is not None and position.topic_id and topic_id and position.topic_id != topic_id:
+        raise LakeError(
+            f"Topic {settings.topic} was deleted and made again, and table {'.'.join(settings.identifier)} has the "
+            "records of the old one. Set another table name, or drop the table."
+        )
+    return planner.patiently(lambda: _between(planner, settings, topics, position, tasks))
+
+
+def _between(
+    planner: Planner, settings: TableSettings, topics: Topics, position: Position | None, tasks: int
+) -> PlannedBatch | None:
+    known = {} if position is None else dict(position.offsets)
+    new = [partition for partition in topics.partitions if partition.partition not in known]
+    first = LATEST if settings.starts_at == "latest" and position is None else EARLIEST
+    begins = {partition: known[partition.partition] for partition in topics.partitions if partition not in set(new)}
+    begins |= planner.resolve(Point(everywhere=first), new)
+    ends = planner.latest(topics.partitions)
+    _check_ends(planner, settings, begins, ends)
+    lags = {partition: Lag(begins[partition], end) for partition, end in ends.items() if end > begins[partition]}
+    if not lags:
+        return None
+    total = sum(lag.size for lag in lags.values())
+    until = limit_offsets(lags, settings.batch_records_max)
+    limited = {partition: Lag(lag.start, until[partition]) for partition, lag in lags.items()}
+    pieces = ranges(limited, topics.ids, tasks, beginnings=_beginnings(planner, settings, limited))
+    after = {partition.partition: until.get(partition, begin) for partition, begin in begins.items()}
+    return PlannedBatch(
+        cast("Sequence[Range]", pieces),
+        Position(settings.topic, topics.ids[settings.topic], {**known, **after}),
+        total - sum(lag.size for lag in limited.values()),
+    )
+
+
+def _beginnings(
+    planner: Planner, settings: TableSettings, lags: dict[TopicPartition, Lag]
+) -> dict[TopicPartition, int]:
+    """The starts of the logs, after a check that nothing was deleted before it was read."""
+    earliest = planner.earliest(lags)
+    for partition, first in earliest.items():
+        if first > lags[partition].start and settings.on_data_loss == "fail":
+            raise LakeError(
+                f"{partition}: offsets {lags[partition].start} to {first - 1} were deleted before they were read. "
+                "Set on.data.loss = earliest to continue with the remaining records."
+            )
+    return earliest
+
+
+def _check_ends(
+    planner: Planner,
+    settings: TableSettings,
+    begins: dict[TopicPartition, int],
+    ends: dict[TopicPartition, int],
+) -> None:
+    """A log that ends before the position has lost records (unclean election): the table has rows it lacks."""
+    behind = {partition: begins[partition] for partition, end in ends.items() if end < begins[partition]}
+    for partition, end in planner.cut_off(behind).items() if behind else ():
+        raise LakeError(
+            f"{partition}: the log ends at offset {end}, and table {'.'.join(settings.identifier)} has records up to "
+            f"{begins[partition]}. The topic has lost records that the table has."
+        )

@@ -1,0 +1,51 @@
+"""`ottla lake` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ottla.testing.clusters import node_environment
+from tests.lake.lakes import Lake
+from tests.support.spark_topics import Topics, numbered
+
+COMMAND = [sys.executable, "-m", "ottla.cli.main", "lake"]
+
+
+def ottla(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=300, check=False, env=node_environment()
+    )
+
+
+@pytest.mark.spark
+def test_tables_of_the_topics_that_want_one(topics: Topics, tmp_path: Path) -> None:
+    named, own, other = topics.create(), topics.create(ottla_lake_mode="raw"), topics.create()
+    for name in (named, own, other):
+        topics.send(name, numbered(0, 5))
+    file = tmp_path / "lake.properties"
+    file.write_text(f"bootstrap.servers={topics.bootstrap}\nwarehouse={tmp_path}/warehouse\ntopics={named}\n")
+
+    result = ottla("run", str(file), "--once")
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == f"ready {', '.join(sorted([named, own]))}\n"
+    lake = Lake(topics, tmp_path / "warehouse")
+    assert [len(lake.rows(name)) for name in (named, own)] == [5, 5]
+    topics.send(own, numbered(5, 7))
+    states = json.loads(ottla("status", str(file), "--json").stdout)
+    assert {state["topic"]: (state["rows"], state["lag"]) for state in states} == {named: (5, 0), own: (5, 2)}
+    assert "lake." in ottla("status", str(file)).stdout
+
+
+def test_a_file_that_cannot_work_is_one_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "lake.properties"
+    file.write_text("bootstrap.servers = localhost:1\nwarehouse = lake\nmodes = raw\n")
+    result = ottla(str(file))
+    assert result.returncode == 1
+    assert "Did you mean mode?" in result.stderr
+    assert "Traceback" not in result.stderr

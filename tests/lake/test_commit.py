@@ -1,0 +1,151 @@
+"""Commits: the table decides which batch counts, whoever sends it and whatever is lost on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ottla.lake.catalogs import open_catalog, open_or_create
+from ottla.lake.columns import RAW_SCHEMA
+from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.files import DataFileWriter, FileTarget
+from ottla.lake.iceberg import IcebergTable
+from ottla.lake.position import OFFSETS, Position
+
+NAME = ("lake", "orders")
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Any:
+    catalog = open_catalog({"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)})
+    open_or_create(catalog, NAME, RAW_SCHEMA, topic="orders")
+    yield catalog
+    catalog.close()
+
+
+def at(offset: int) -> Position:
+    return Position("orders", "id", {0: offset})
+
+
+def written(table: IcebergTable, offsets: range) -> list[Any]:
+    writer = DataFileWriter(FileTarget.of(table.table))
+    count = len(offsets)
+    rows = {
+        "partition": [0] * count,
+        "offset": list(offsets),
+        "timestamp": [0] * count,
+        "timestamp_type": [0] * count,
+        "key": [None] * count,
+        "value": [b"%d" % offset for offset in offsets],
+        "headers": [[]] * count,
+    }
+    writer.add(pa.RecordBatch.from_pydict(rows, schema=RAW_SCHEMA))
+    writer.flush()
+    return writer.files
+
+
+def land(table: IcebergTable, start: int, end: int, commit_id: str = "") -> None:
+    before = at(start) if start else None
+    table.commit(written(table, range(start, end)), before, at(end), commit_id=commit_id or f"{start}-{end}")
+
+
+def offsets(catalog: Any) -> list[int]:
+    return sorted(catalog.load_table(NAME).scan().to_arrow()["offset"].to_pylist())
+
+
+def test_the_position_is_that_of_the_newest_snapshot(catalog: Any) -> None:
+    table = IcebergTable(catalog, NAME)
+    assert table.position() is None
+    land(table, 0, 3)
+    land(table, 3, 5)
+    assert IcebergTable(catalog, NAME).position() == at(5)
+    assert offsets(catalog) == [0, 1, 2, 3, 4]
+
+
+def test_of_two_pipelines_one_lands_a_batch_and_the_other_is_told(catalog: Any, tmp_path: Path) -> None:
+    first, second = IcebergTable(catalog, NAME), IcebergTable(catalog, NAME)
+    lost = written(second, range(5))
+    land(first, 0, 3)
+    with pytest.raises(Overtaken):
+        second.commit(lost, None, at(5), commit_id="second")
+    assert offsets(catalog) == [0, 1, 2]
+    assert second.position() == at(3)
+    assert not any(Path(file.file_path).exists() for file in lost)
+
+
+def test_a_commit_without_an_answer_is_recognised(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = IcebergTable(catalog, NAME)
+    commit = catalog.commit_table
+
+    def commit_and_break(*arguments: Any) -> Any:
+        commit(*arguments)
+        raise ConnectionError("the answer is lost")
+
+    monkeypatch.setattr(catalog, "commit_table", commit_and_break)
+    land(table, 0, 3)
+    monkeypatch.undo()
+    assert offsets(catalog) == [0, 1, 2]
+    land(table, 3, 4)
+    assert offsets(catalog) == [0, 1, 2, 3]
+
+
+def test_a_request_that_arrives_late_counts_once(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The catalog gets the first request after the second: both assert the same snapshot."""
+    table, commit = IcebergTable(catalog, NAME), catalog.commit_table
+    waiting: list[tuple[Any, ...]] = []
+
+    def commit_late(*arguments: Any) -> Any:
+        if not waiting:
+            waiting.append(arguments)
+            raise TimeoutError("no answer")
+        late, waiting[0] = waiting[0], ()
+        if late:
+            commit(*late)
+        return commit(*arguments)
+
+    monkeypatch.setattr(catalog, "commit_table", commit_late)
+    land(table, 0, 3)
+    assert offsets(catalog) == [0, 1, 2]
+    assert table.position() == at(3)
+
+
+def test_a_snapshot_of_another_tool_moves_no_offsets(catalog: Any) -> None:
+    table = IcebergTable(catalog, NAME)
+    land(table, 0, 3)
+    files = written(table, range(3, 4))
+    other = catalog.load_table(NAME)
+    with other.transaction() as transaction:
+        transaction.delete("offset = 0")
+    table.commit(files, at(3), at(4), commit_id="4")
+    assert offsets(catalog) == [1, 2, 3]
+    assert IcebergTable(catalog, NAME).position() == at(4)
+
+
+def test_the_position_outlives_its_snapshot(catalog: Any) -> None:
+    table = IcebergTable(catalog, NAME)
+    land(table, 0, 3)
+    ours = table.table.current_snapshot().snapshot_id
+    other = catalog.load_table(NAME)
+    with other.transaction() as transaction:
+        transaction.delete("offset = 0")
+    other.maintenance.expire_snapshots().by_id(ours).commit()
+    assert IcebergTable(catalog, NAME).position() == at(3)
+
+
+def test_a_table_with_rows_of_unknown_origin_is_refused(catalog: Any) -> None:
+    table = IcebergTable(catalog, NAME)
+    transaction = table.table.transaction()
+    with transaction.update_snapshot().fast_append() as snapshot:
+        for file in written(table, range(3)):
+            snapshot.append_data_file(file)
+    transaction.commit_transaction()
+    with pytest.raises(LakeError, match=OFFSETS):
+        IcebergTable(catalog, NAME).position()
+
+
+def test_the_table_of_another_topic_is_refused(catalog: Any) -> None:
+    with pytest.raises(LakeError, match=r"table of topic orders: set topic\.other\.table"):
+        open_or_create(catalog, NAME, RAW_SCHEMA, topic="other")
