@@ -105,6 +105,8 @@ docs-test: $(READY)
 
 sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)
+	@# A tenth of the seeds again, with workers of a streams application.
+	$(BIN)/python -m tests.sim.streams --seeds $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM) $(ARGS)
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants $(ARGS)

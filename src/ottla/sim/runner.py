@@ -17,37 +17,51 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import gettempdir
 
 from ottla.sim.faults.schedule import FAULTS
 from ottla.sim.plans import Plan, plan_from_json, plan_of, plan_to_json, step_plans
-from ottla.sim.scenario import Outcome, run_plan
+from ottla.sim.scenario import Additions, Outcome, run_plan
 
-__all__ = ["main"]
+__all__ = ["Runs", "main"]
 
 FINDINGS_SHOWN_MAX = 10
 
 HASH_SEED = "0"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = _parse(arguments)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """What the command runs: `program` is the module behind `python -m`."""
+
+    program: str = "ottla.sim"
+    # Changes a plan after it was drawn.
+    change: Callable[[Plan], Plan] = lambda plan: plan
+    additions: Callable[[Plan], Additions] = lambda _: Additions()
+
+
+def main(arguments: Sequence[str] | None = None, runs: Runs | None = None) -> None:
+    runs = runs or Runs()
+    options = _parse(arguments, runs.program)
+    options.runs = runs
     if os.environ.get("PYTHONHASHSEED") != HASH_SEED:
         # Metadata images are iterated in hash order, which Python randomizes for every process.
         command_arguments = sys.argv[1:] if arguments is None else list(arguments)
-        command = [sys.executable, "-m", "ottla.sim", *command_arguments]
+        command = [sys.executable, "-m", runs.program, *command_arguments]
         os.execve(sys.executable, command, {**os.environ, "PYTHONHASHSEED": HASH_SEED})
     if options.seed is not None or len(options.plan) == 1:
         sys.exit(_run_one(options))
     sys.exit(_run_many(options))
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m ottla.sim", description="Whole clusters on virtual time, replayable from a seed."
+        prog=f"python -m {program}", description="Whole clusters on virtual time, replayable from a seed."
     )
     parser.add_argument("--seed", type=int, help="run this one seed")
     parser.add_argument("--seeds", type=int, default=100, help="the number of seeds to run")
@@ -74,7 +88,9 @@ def _plan(options: argparse.Namespace, seed: int) -> Plan:
     if options.faults is not None:
         names = {"none": [], "all": list(FAULTS)}
         faults = names.get(options.faults, [name.strip() for name in options.faults.split(",")])
-    return plan_of(seed, nodes=options.nodes, controllers=options.controllers, seconds=options.seconds, faults=faults)
+    plan = plan_of(seed, nodes=options.nodes, controllers=options.controllers, seconds=options.seconds, faults=faults)
+    changed: Plan = options.runs.change(plan)
+    return changed
 
 
 def _command(options: argparse.Namespace, seed: int) -> str:
@@ -83,14 +99,14 @@ def _command(options: argparse.Namespace, seed: int) -> str:
         for name in ("nodes", "controllers", "seconds", "faults")
         if (value := getattr(options, name)) is not None
     ]
-    return " ".join(["python -m ottla.sim --seed", str(seed), *overrides])
+    return " ".join([f"python -m {options.runs.program} --seed", str(seed), *overrides])
 
 
 def _run_one(options: argparse.Namespace) -> int:
     plan = _plans(options)[0]
     print(plan)
     started = time.perf_counter()
-    outcome = run_plan(plan, on_trace=print if options.trace else None)
+    outcome = run_plan(plan, on_trace=print if options.trace else None, additions=options.runs.additions(plan))
     seconds = time.perf_counter() - started
     print(_coverage(outcome.counts))
     print(
@@ -137,11 +153,12 @@ def _run_many(options: argparse.Namespace) -> int:
 
 def _outcomes(options: argparse.Namespace) -> Iterator[tuple[Plan, Outcome]]:
     plans = _plans(options)
+    run = partial(_run, options.runs)
     if options.processes <= 1:
-        yield from map(_run, plans)
+        yield from map(run, plans)
         return
     with get_context("fork").Pool(options.processes) as pool:
-        yield from pool.imap_unordered(_run, plans)
+        yield from pool.imap_unordered(run, plans)
 
 
 def _plans(options: argparse.Namespace) -> Sequence[Plan]:
@@ -156,8 +173,8 @@ def _plans(options: argparse.Namespace) -> Sequence[Plan]:
     return [_plan(options, seed) for seed in range(options.first, options.first + options.seeds)]
 
 
-def _run(plan: Plan) -> tuple[Plan, Outcome]:
-    return plan, run_plan(plan, ends_at_finding=True)
+def _run(runs: Runs, plan: Plan) -> tuple[Plan, Outcome]:
+    return plan, run_plan(plan, ends_at_finding=True, additions=runs.additions(plan))
 
 
 def _write_plan(options: argparse.Namespace, plan: Plan) -> str:
@@ -165,7 +182,7 @@ def _write_plan(options: argparse.Namespace, plan: Plan) -> str:
     path = Path(options.plans_to) / f"ottla-sim-{plan.seed}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(plan_to_json(plan))
-    return f"python -m ottla.sim --plan {path}"
+    return f"python -m {options.runs.program} --plan {path}"
 
 
 def _print_findings(outcome: Outcome) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from random import Random
 
 from ottla.model.ids import TopicPartition
@@ -51,7 +51,7 @@ from ottla.sim.workloads.topics import ChurnTopics, CreateTopics, partitions_of
 from ottla.sim.workloads.transactions import Transact
 from ottla.sim.workloads.workload import Stage, Workload
 
-__all__ = ["CHECKERS", "Outcome", "run_plan"]
+__all__ = ["CHECKERS", "Additions", "Outcome", "run_plan"]
 
 CHECKERS: tuple[type[Checker], ...] = (
     OneLeader,
@@ -98,11 +98,23 @@ class Outcome:
         return not self.findings
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Additions:
+    """What a run has beside its plan: programs of packages that the simulator does not know, and their checkers."""
+
+    # Created with the topics of the plan; no workload of the plan uses them.
+    topics: Mapping[str, int] = field(default_factory=dict)
+    # From the stage, a random stream and the workloads of the plan.
+    workloads: Callable[[Stage, Random, Sequence[Workload]], Sequence[Workload]] = lambda *_: ()
+    checkers: Sequence[Callable[[SimCluster, History], Checker]] = ()
+
+
 def run_plan(
     plan: Plan,
     *,
     on_trace: Callable[[str], object] | None = None,
     ends_at_finding: bool = False,
+    additions: Additions | None = None,
 ) -> Outcome:
     """Runs a plan to its end, or with `ends_at_finding` until the first finding."""
     kernel = Kernel(plan.seed)
@@ -125,7 +137,7 @@ def run_plan(
     logger.setLevel(logging.ERROR if on_trace is None else logging.INFO)
     logger.propagate = False
     try:
-        _Scenario(plan, cluster, ends_at_finding=ends_at_finding).run()
+        _Scenario(plan, cluster, additions or Additions(), ends_at_finding=ends_at_finding).run()
     finally:
         logger.removeHandler(collector)
         logger.setLevel(level)
@@ -141,8 +153,9 @@ def run_plan(
 
 
 class _Scenario:
-    def __init__(self, plan: Plan, cluster: SimCluster, *, ends_at_finding: bool) -> None:
+    def __init__(self, plan: Plan, cluster: SimCluster, additions: Additions, *, ends_at_finding: bool) -> None:
         self._plan = plan
+        self._additions = additions
         self._ends_at_finding = ends_at_finding
         self._cluster = cluster
         self._kernel = cluster.kernel
@@ -150,6 +163,7 @@ class _Scenario:
         self._history = History()
         self._stage = Stage(cluster=cluster, history=self._history, partitions=partitions_of(plan.topics))
         self._checkers = [checker(cluster, self._history) for checker in CHECKERS]
+        self._checkers += [make(cluster, self._history) for make in additions.checkers]
         self._workloads: list[Workload] = []
 
     def run(self) -> None:
@@ -180,7 +194,8 @@ class _Scenario:
             return False
         if plan.intruders and not self._prepare(GiveRights(self._stage, "rights"), "rights could not be given"):
             return False
-        topics = {**plan.topics, GUARDED.topic: 1} if plan.intruders else plan.topics
+        guarded = {GUARDED.topic: 1} if plan.intruders else {}
+        topics = {**plan.topics, **guarded, **self._additions.topics}
         configs = (("min.insync.replicas", str(plan.min_insync_replicas)), *plan.topic_configs)
         create = CreateTopics(self._stage, "admin", topics, replication_factor=plan.replication_factor, configs=configs)
         return self._prepare(create, "the topics could not be created")
@@ -200,6 +215,9 @@ class _Scenario:
             self._stage, self._kernel.random_for("scenario, applications"), plan.applications
         )
         workloads = [*self._make_workloads(), *applications]
+        workloads += self._additions.workloads(
+            self._stage, self._kernel.random_for("scenario, additions"), tuple(workloads)
+        )
         self._workloads += workloads
         for workload in workloads:
             if plan.intruders and workload.network == Workload.network:

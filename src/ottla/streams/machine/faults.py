@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.streams.machine.processor import Cancellable
     from ottla.streams.machine.task import StreamTask
 
-__all__ = ["FaultHandling"]
+__all__ = ["FaultHandling", "ask_handler"]
 
 Process = Callable[[Record], None]
 
@@ -29,6 +29,8 @@ class FaultHandling:
         self._handlers = handlers = task.settings.handlers
         # Dead letters are source records.
         self.keeps_source = handlers.catches_processing or bool(handlers.production.dead_letter_topic)
+        # A handler of the user may want to know where a record came from that a broker refuses.
+        self.keeps_origin = handlers.handles_production
 
     def guarded(self, node: str, process: Process) -> Process:
         """A node that hands its exceptions to the handler for processing; the node itself if that would only fail."""
@@ -69,24 +71,28 @@ class FaultHandling:
             source_raw_key=record.key,
             source_raw_value=record.value,
         )
-        response = _ask(lambda: self._handlers.deserialization.handle_error(context, record, error), context, error)
+        response = ask_handler(
+            lambda: self._handlers.deserialization.handle_error(context, record, error), context, error
+        )
         self._apply(response, context, error, "cannot be deserialized", "deserialization.exception.handler")
 
     def on_unserializable(
         self, node: str, topic: str, record: Record, error: Exception, origin: SerializationExceptionOrigin
     ) -> None:
-        context = self._context(node)
+        context = self.context(node)
         handler = self._handlers.production
-        response = _ask(lambda: handler.handle_serialization_error(context, record, error, origin), context, error)
+        response = ask_handler(
+            lambda: handler.handle_serialization_error(context, record, error, origin), context, error
+        )
         what = f"cannot be serialized for topic {topic} (its {origin.value})"
         self._apply(response, context, error, what, "production.exception.handler")
 
     def _on_processing_error(self, node: str, record: Record | None, error: Exception) -> None:
-        context = self._context(node)
-        response = _ask(lambda: self._handlers.processing.handle_error(context, record, error), context, error)
+        context = self.context(node)
+        response = ask_handler(lambda: self._handlers.processing.handle_error(context, record, error), context, error)
         self._apply(response, context, error, "cannot be processed", "processing.exception.handler")
 
-    def _context(self, node: str) -> ErrorHandlerContext:
+    def context(self, node: str) -> ErrorHandlerContext:
         task, place, source = self._task, self._task.metadata, self._task.source_record
         if place is None:
             return ErrorHandlerContext(task_id=task.task_id, processor_node_id=node, timestamp=task.timestamp)
@@ -112,7 +118,7 @@ class FaultHandling:
         self._task.dropped[reason] = self._task.dropped.get(reason, 0) + 1
 
 
-def _ask(handle: Callable[[], Response], context: ErrorHandlerContext, error: Exception) -> Response:
+def ask_handler(handle: Callable[[], Response], context: ErrorHandlerContext, error: Exception) -> Response:
     """An exception of the handler itself is fatal."""
     try:
         response = handle()

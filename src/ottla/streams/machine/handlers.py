@@ -45,6 +45,8 @@ class OutputRecord(NamedTuple):
     headers: Headers = ()
     # None: by the hash of the key.
     partition: int | None = None
+    # Where it was written; only if a handler of the user may ask.
+    origin: ErrorHandlerContext | None = None
 
 
 class Result(Enum):
@@ -144,7 +146,7 @@ class ProductionExceptionHandler(_Handler):
     """For records that cannot be written."""
 
     def handle_error(self, context: ErrorHandlerContext, record: OutputRecord, error: Exception) -> Response:  # noqa: ARG002
-        """As in Kafka Streams. It is not called: a batch that a broker refuses makes the tasks begin again."""
+        """A broker does not take the record, for instance because it is too large."""
         return Response.fail(self.dead_letters(context, error))
 
     def handle_serialization_error(
@@ -218,7 +220,11 @@ class Handlers(NamedTuple):
     @property
     def sees_records(self) -> bool:
         """True if a handler may skip single records after they were deserialized: columns have none."""
-        return self.catches_processing or type(self.production) is not DefaultProductionExceptionHandler
+        return self.catches_processing or self.handles_production
+
+    @property
+    def handles_production(self) -> bool:
+        return type(self.production) is not DefaultProductionExceptionHandler
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Handlers:

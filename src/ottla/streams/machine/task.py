@@ -329,6 +329,7 @@ class StreamTask:
         value_serde = self.settings.resolve_value(node.value_serde)
         internal = self._topology.internal_topics
         topic_of, partitioner = node.topic, node.partitioner
+        keeps_origin = self._faults.keeps_origin
         constant = ""
         if isinstance(topic_of, str):
             constant = self.settings.internal_topic(topic_of) if topic_of in internal else topic_of
@@ -346,7 +347,8 @@ class StreamTask:
             except Exception as error:  # noqa: BLE001
                 self._faults.on_unserializable(node.name, topic, record, error, origin)
                 return
-            self.outputs.append(OutputRecord(topic, key, value, record.timestamp, record.headers, partition))
+            context = self._faults.context(node.name) if keeps_origin else None
+            self.outputs.append(OutputRecord(topic, key, value, record.timestamp, record.headers, partition, context))
 
         return self._faults.guarded(node.name, write)
 

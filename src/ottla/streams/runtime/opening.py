@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ottla.client.admin.groups import CommittedOffset, Groups
@@ -14,6 +13,7 @@ from ottla.streams.errors import StreamsError
 from ottla.streams.machine.record_cache import CacheBudget
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.assignment import task_places
+from ottla.streams.runtime.clock import wall_clock_ms
 from ottla.streams.runtime.commit_metadata import decode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.local_states import LocalStates
@@ -39,7 +39,9 @@ class TaskOpener:
         global_stores: dict[str, Store],
         local: LocalStates,
         tell: Callable[[RestoreProgress], None] = lambda _: None,
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        self._now_ms = now_ms
         self._repartition_topics = repartition_topics
         self._topology = topology
         self._config = config
@@ -88,7 +90,7 @@ class TaskOpener:
             planned.names,
             self._config.tasks,
             task_id=planned.task_id,
-            now_ms=time.time_ns() // 1_000_000,
+            now_ms=self._now_ms(),
             global_stores=self._global_stores,
             processor_metadata=remembered,
             partition_times={

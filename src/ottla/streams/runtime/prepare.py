@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
+from ottla.client.cluster import Cluster
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.streams.errors import StreamsError, TopologyError
 from ottla.streams.runtime.config import ApplicationConfig
@@ -27,8 +28,9 @@ class Prepared(NamedTuple):
     topic_ids: dict[str, str]
 
 
-async def prepare(topology: Topology, config: ApplicationConfig) -> Prepared:
-    async with AdminClient(config.client) as admin:
+async def prepare(topology: Topology, config: ApplicationConfig, cluster: Cluster | None = None) -> Prepared:
+    """`cluster` is a connection of the caller; without one there is a connection for this call."""
+    async with AdminClient(config.client if cluster is None else cluster) as admin:
         found = await admin.topics.all()
         partitions = {name: len(info.partitions) for name, info in found.items() if info.partitions}
         _resolve_patterns(topology, set(partitions))

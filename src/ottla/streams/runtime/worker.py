@@ -11,25 +11,24 @@ tasks begin again from what was committed.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ottla.client.admin.groups import Groups
-from ottla.client.admin.offsets import Offsets
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer
 from ottla.client.consumer.listeners import RebalanceListener
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.client.producer.transaction_errors import ErrorClass, error_class
+from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
+from ottla.streams.runtime.clock import wall_clock_ms
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import WorkerControl
 from ottla.streams.runtime.departed import end_transactions_of_departed
@@ -39,8 +38,10 @@ from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.purge import Purge
 from ottla.streams.runtime.query_door import QueriedStore
 from ottla.streams.runtime.query_source import find_store
+from ottla.streams.runtime.refusals import Refusals
 from ottla.streams.runtime.restore_listener import RestoreReporter
 from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.standby import Standbys
@@ -71,11 +72,17 @@ class Worker(RebalanceListener):
         plan: TaskPlan,
         identity: WorkerIdentity,
         local: LocalStates,
+        *,
+        connect: Callable[[ClientSettings], Cluster] = Cluster,
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
+        self._connect, self._now_ms = connect, now_ms
         self._topology = topology
         self._config = replace(config, tasks=replace(config.tasks, partitions=plan.partitions))
         self._plan = plan
         self._identity = identity
+        changelogs = {topic for task in plan.tasks for topic in task.changelogs.values()}
+        self._refusals = Refusals(config.tasks.handlers.production, changelogs)
         self._planned = {place: task for task in plan.tasks for place in task_places(task)}
         self._local = local
         self._assignor = TaskAssignor(plan, identity, standbys=config.standbys, held=local.held, host=config.server)
@@ -93,7 +100,6 @@ class Worker(RebalanceListener):
         self._is_closing = False
         self._is_paused = False
         self._due = 0.0
-        self._purge_due = 0.0
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
@@ -109,9 +115,10 @@ class Worker(RebalanceListener):
 
     async def run(self, control: WorkerControl) -> dict[str, Any]:
         """Works until it is stopped, or until another worker has its identity."""
-        self._cluster = Cluster(self._config.client)
+        self._cluster = self._connect(self._config.client)
         self._standbys = Standbys(self._topology, self._config.tasks, self._plan, self._cluster, self._local)
         self._copies = self._standbys.statistics
+        self._purge = Purge(self._cluster, self._plan.repartition_topics, self._config.purge_interval_ms)
         self._tell_restore = RestoreReporter(self._identity.number, control.report)
         report, is_fenced = control.report, False
         try:
@@ -146,6 +153,7 @@ class Worker(RebalanceListener):
             global_stores=self._globals.stores,
             local=self._local,
             tell=self._tell_restore,
+            now_ms=self._now_ms,
         )
         self._consumer = Consumer(
             self._cluster,
@@ -178,7 +186,9 @@ class Worker(RebalanceListener):
             for store in self._topology.stores.values()
             if store.kind is StoreKind.VERSIONED
         ]
-        self._writer = RecordWriter(self._producer, keeps_every_change=versioned)
+        self._writer = RecordWriter(
+            self._producer, keeps_every_change=versioned, generator=self._cluster.random, refusals=self._refusals
+        )
         self._is_open = False
         if config.is_exactly_once:
             await self._producer.init_transactions()
@@ -340,6 +350,9 @@ class Worker(RebalanceListener):
                 await self._begin_again()
             await self._step(report)
         except (_NotMember, KafkaError, ClientError) as error:
+            if self._writer.judge_refusals():
+                self._must_begin_again = True
+                return
             if isinstance(error, KafkaError) and error_class(error) is ErrorClass.INVALID_CONFIGURATION:
                 raise
             if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
@@ -390,7 +403,7 @@ class Worker(RebalanceListener):
             self._consumer.enforce_rebalance()
         await self._sources.look_when_due()
         was_clean, self._is_clean = self._is_clean, False
-        now_ms, begun = _now_ms(), loop.time()
+        now_ms, begun = self._now_ms(), loop.time()
         self._tasks.feed(batches, self._consumer.position, self._writer)
         if not self._is_paused or batches:
             self.measures.on_process(self._tasks.run(now_ms, self._writer), begun, loop.time())
@@ -423,7 +436,7 @@ class Worker(RebalanceListener):
         assert self._consumer is not None
         begun = asyncio.get_running_loop().time()
         self._tasks.flush(self._writer)
-        await self._writer.send_all(_now_ms())
+        await self._writer.send_all(self._now_ms())
         is_exactly_once = self._config.is_exactly_once
         commits = self._tasks.take_commits(at_least_one=is_exactly_once)
         member = self._consumer.member
@@ -451,26 +464,16 @@ class Worker(RebalanceListener):
         self._is_open = False
         self._is_clean = True
         self._trouble_since = None
+        self._refusals.on_commit()
         self._after_commit({place: commit.offset for place, commit in commits.items()})
         self.measures.on_commit(asyncio.get_running_loop().time() - begun)
-        await self._purge({place: commit.offset for place, commit in commits.items()})
+        await self._purge.run({place: commit.offset for place, commit in commits.items()})
 
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
         # The changelog of a table may be its source topic.
         sources = {place: offset for place, offset in offsets.items() if place in self._local.positions}
         self._local.on_commit({**self._writer.take_positions(), **sources}, asyncio.get_running_loop().time())
         self._local.clean_up()
-
-    async def _purge(self, ends: dict[TopicPartition, int]) -> None:
-        """Deletes records of repartition topics that were processed."""
-        now = asyncio.get_running_loop().time()
-        if now < self._purge_due:
-            return
-        self._purge_due = now + self._config.purge_interval_ms / 1000
-        before = {place: end for place, end in ends.items() if place.topic in self._plan.repartition_topics}
-        # A failure does no harm: the next purge covers the same records.
-        with contextlib.suppress(KafkaError, ClientError):
-            await Offsets(self._cluster).delete_records(before)
 
     def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
         """Tells when all assigned tasks run, and when a rebalance has taken some."""
@@ -494,7 +497,3 @@ class Worker(RebalanceListener):
             | self._copies()
             | figures_of(self._identity.number, state, self.measures, self._tasks, note, lag_of)
         )
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -14,13 +14,15 @@ import pyarrow as pa
 from ottla.client.columns.encode import EncodedBatch, TopicEncoder
 from ottla.client.columns.schema import HEADER_TYPE
 from ottla.client.producer import Producer
+from ottla.client.producer.batch import EncodedRecords
 from ottla.model.ids import TopicPartition
+from ottla.streams.machine.handlers import DefaultProductionExceptionHandler, ErrorHandlerContext
 from ottla.streams.machine.task import ChangelogColumns, ChangelogRecord, OutputRecord
 from ottla.streams.record import Headers
+from ottla.streams.runtime.refusals import Refusals, identity_of
 
 __all__ = ["RecordWriter"]
 
-_BATCH_BYTES = 256 * 1024
 _Change = tuple[bytes | None, int, Headers]
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
@@ -28,8 +30,19 @@ _MICROSECONDS = pa.timestamp("us", tz="UTC")
 class RecordWriter:
     """Collects records by topic; `send` hands them to the producer, in order within each partition."""
 
-    def __init__(self, producer: Producer, *, keeps_every_change: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        *,
+        keeps_every_change: Iterable[str] = (),
+        generator: random.Random | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
         self._producer = producer
+        self._refusals = refusals or Refusals(DefaultProductionExceptionHandler(), ())
+        # Where records were written that were not committed yet, as far as a handler may ask.
+        self._origins: dict[bytes, ErrorHandlerContext] = {}
+        self._random = generator or random.Random()
         self._encoders: dict[str, TopicEncoder] = {}
         # Records one by one, and whole columns, in the order in which they came.
         self._outputs: dict[str, list[OutputRecord | pa.RecordBatch]] = {}
@@ -38,7 +51,7 @@ class RecordWriter:
         self._versions: dict[tuple[str, int], list[tuple[bytes, _Change]]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
-        self._deliveries: list[tuple[TopicPartition, int, asyncio.Future[tuple[int, int]]]] = []
+        self._deliveries: list[tuple[TopicPartition, EncodedRecords, asyncio.Future[tuple[int, int]]]] = []
         # The offsets behind the records of changelogs that were delivered since `take_positions`.
         self._positions: dict[TopicPartition, int] = {}
 
@@ -47,7 +60,9 @@ class RecordWriter:
         return not self._outputs and not self._changes and not self._versions
 
     def add_outputs(self, outputs: Iterable[OutputRecord]) -> None:
-        for record in outputs:
+        for record in self._refusals.without_dropped(outputs):
+            if record.origin is not None:
+                self._origins[identity_of(record)] = record.origin
             found = self._outputs.get(record.topic)
             if found is None:
                 found = self._outputs[record.topic] = []
@@ -99,11 +114,24 @@ class RecordWriter:
 
     async def wait_delivered(self) -> None:
         """Raises the failure of a batch that was not acknowledged."""
+        offsets = await asyncio.gather(*(delivery for _, _, delivery in self._deliveries))
         deliveries, self._deliveries = self._deliveries, []
-        offsets = await asyncio.gather(*(delivery for _, _, delivery in deliveries))
-        for (place, count, _), (offset, _) in zip(deliveries, offsets, strict=True):
+        for (place, batch, _), (offset, _) in zip(deliveries, offsets, strict=True):
             if place.topic in self._changelogs:
-                self._positions[place] = max(self._positions.get(place, 0), offset + count)
+                self._positions[place] = max(self._positions.get(place, 0), offset + batch.record_count)
+        self._origins.clear()
+
+    def judge_refusals(self) -> bool:
+        """After a failure: True if brokers have refused batches that the next attempt avoids.
+
+        Raises FailedProcessingError if a record cannot be written and must not be left out.
+        """
+        failed = [one for one in self._deliveries if one[2].done() and not one[2].cancelled()]
+        found = [
+            self._refusals.judge(place.topic, batch, delivery.exception(), self._origins)
+            for place, batch, delivery in failed
+        ]
+        return any(found)
 
     def take_positions(self) -> dict[TopicPartition, int]:
         """The ends of changelogs that were written since the last call.
@@ -116,14 +144,17 @@ class RecordWriter:
     async def _send(self, topic: str, batch: EncodedBatch) -> None:
         place = TopicPartition(topic, batch.partition)
         delivery = await self._producer.send_encoded(place, batch.records)
-        self._deliveries.append((place, batch.records.record_count, delivery))
+        self._deliveries.append((place, batch.records, delivery))
 
     async def _encode(self, topic: str, rows: pa.RecordBatch, now_ms: int) -> None:
         encoder = self._encoders.get(topic)
         if encoder is None:
             count = await self._producer.partitions(topic)
             encoder = self._encoders[topic] = TopicEncoder(
-                partitions=count, available=range(count), batch_bytes=_BATCH_BYTES, seed=random.getrandbits(63)
+                partitions=count,
+                available=range(count),
+                batch_bytes=self._refusals.batch_bytes(topic),
+                seed=self._random.getrandbits(63),
             )
         for full in encoder.encode(rows, now_ms=now_ms):
             await self._send(topic, full)

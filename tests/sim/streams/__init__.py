@@ -1,0 +1,1 @@
+"""Workers of `ottla.streams` in the simulator: exactly once, whatever happens to nodes, network and workers."""
