@@ -36,6 +36,7 @@ ALLOW User:bob SUBJECT_READ a-one
 ALLOW User:ada KEY_READ,KEY_WRITE k-ada
 ALLOW User:eve SUBJECT_COMPATIBILITY_WRITE *
 ALLOW User:eve SUBJECT_WRITE secret
+ALLOW User:max GLOBAL_COMPATIBILITY_WRITE
 """
 TEXT = Schema('"string"', "AVRO")
 
@@ -44,7 +45,7 @@ TEXT = Schema('"string"', "AVRO")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("acls")
     (directory / "acls").write_text(ACLS)
-    (directory / "users").write_text(f"root=r\nada={hashed_password('a')}\nbob=b\neve=e\n")
+    (directory / "users").write_text(f"root=r\nada={hashed_password('a')}\nbob=b\neve=e\nmax=m\n")
     return directory
 
 
@@ -127,6 +128,18 @@ def test_settings(registry: RegistryProcess) -> None:
             )
         changed = ada.set_config(":.lab:", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE))
         assert changed["compatibility"] == "NONE"
+
+
+def test_a_recursive_deletion_needs_the_rights_for_every_subject(registry: RegistryProcess) -> None:
+    with login(registry, "root:r") as root, login(registry, "ada:a") as ada:
+        for owner in (":.lab:", ":.lab:x", "b-one"):
+            root._rest_client.put(f"mode/{owner}", body={"mode": "READONLY"})
+        assert ada._rest_client.delete("mode/:.lab:", {"recursive": "true"}) == {"mode": "READONLY"}
+        assert root._rest_client.get("mode/:.lab:x", {"defaultToGlobal": "true"}) == {"mode": "READWRITE"}
+        denied(lambda: ada._rest_client.delete("mode/:.:", {"recursive": "true"}), "WriteCompatibility on this server")
+    with login(registry, "max:m") as ops, login(registry, "root:r") as root:
+        denied(lambda: ops._rest_client.delete("mode", {"recursive": "true"}), "WriteCompatibility on Subject: b-one")
+        assert root._rest_client.delete("mode", {"recursive": "true"}) == {"mode": "READWRITE"}
 
 
 def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryProcess) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import uuid
 from pathlib import Path
 
@@ -61,3 +63,48 @@ def register(registry: RegistryProcess, config: dict[str, str], subject: str) ->
     assert client.call("POST", f"/subjects/{subject}/versions", {"schema": '"string"'})["version"] == 1
     assert subject in client.call("GET", "/subjects")
     client.close()
+
+
+def test_web_pages_of_other_addresses(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> None:
+    """What a browser asks before it sends a request with credentials, and what it looks for in the answer."""
+    (tmp_path / "users").write_text("ada=a\n")
+    topic = f"_schemas-{uuid.uuid4().hex[:8]}"
+    options = ("--users", str(tmp_path / "users"), "--topic", topic, "--group", topic)
+    origins = (
+        "--allow-origin",
+        "https://*.example.org",
+        "--allow-methods",
+        "GET,PUT",
+        "--allow-headers",
+        "Authorization",
+    )
+
+    def ask(registry: RegistryProcess, method: str, path: str, **headers: str) -> tuple[int, dict[str, str]]:
+        connection = http.client.HTTPConnection("127.0.0.1", registry.port)
+        connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+        answer = connection.getresponse()
+        answer.read()
+        connection.close()
+        return answer.status, {name: value for name, value in answer.getheaders() if name.startswith(("Acc", "All"))}
+
+    with registry_process(shared_cluster.bootstrap, *options, *origins) as registry:
+        page = "https://console.example.org"
+        seen = {"Access-Control-Allow-Origin": page, "Access-Control-Allow-Credentials": "true"}
+        status, found = ask(registry, "OPTIONS", "/config", Origin=page, Access_Control_Request_Method="PUT")
+        assert status == 200
+        assert found == seen | {
+            "Allow": "DELETE,GET,HEAD,OPTIONS,PUT",
+            "Access-Control-Allow-Methods": "GET,PUT",
+            "Access-Control-Allow-Headers": "Authorization",
+            "Access-Control-Max-Age": "1800",
+        }
+        ada = "Basic " + base64.b64encode(b"ada:a").decode()
+        assert ask(registry, "GET", "/subjects", Origin=page, Authorization=ada) == (200, seen)
+        # The page is to show the refusal.
+        assert ask(registry, "GET", "/subjects", Origin=page) == (401, seen)
+        evil = "https://example.org.evil"
+        assert ask(registry, "GET", "/subjects", Origin=evil, Authorization=ada) == (200, {})
+        allowed = {"Allow": "GET,HEAD,OPTIONS"}
+        assert ask(registry, "OPTIONS", "/subjects", Origin=evil, Access_Control_Request_Method="GET") == (200, allowed)
+        assert ask(registry, "OPTIONS", "/contexts/.x/subjects")[0] == 200
+        assert ask(registry, "OPTIONS", "/nowhere")[0] == 404

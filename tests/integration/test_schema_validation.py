@@ -76,6 +76,22 @@ def tagged(number: int, rest: bytes = b"\x06Ada") -> bytes:
     return struct.pack(">bI", 0, number) + rest
 
 
+def produce_raw(bootstrap: str, topic: str, batch: bytearray) -> Any:
+    """The broker's answer to one batch."""
+
+    async def ask() -> Any:
+        cluster = Cluster(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
+        try:
+            image = await cluster.fresh_topic(topic, create=False)
+            partition = PartitionProduceData(index=0, records=memoryview(batch))
+            data = TopicProduceData(name=topic, topic_id=image.topic_id, partition_data=[partition])
+            return await cluster.ask_any(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]))
+        finally:
+            await cluster.close()
+
+    return asyncio.run(ask()).responses[0].partition_responses[0]
+
+
 @pytest.mark.parametrize("compression", ["none", "zstd"])
 def test_only_registered_schemas_of_the_topic_are_accepted(
     bootstrap: str, registry: RegistryProcess, compression: str
@@ -135,20 +151,7 @@ def test_the_answer_names_the_records(bootstrap: str, registry: RegistryProcess)
         Record(key=None, value=b"bare"),
         Record(key=tagged(number), value=tagged(number)),
     ]
-
-    async def ask() -> Any:
-        cluster = Cluster(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
-        try:
-            image = await cluster.fresh_topic(topic, create=False)
-            batch = memoryview(build_batch(records, codec=Codec.NONE))
-            data = TopicProduceData(
-                name=topic, topic_id=image.topic_id, partition_data=[PartitionProduceData(index=0, records=batch)]
-            )
-            return await cluster.ask_any(ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=[data]))
-        finally:
-            await cluster.close()
-
-    answer = asyncio.run(ask()).responses[0].partition_responses[0]
+    answer = produce_raw(bootstrap, topic, build_batch(records, codec=Codec.NONE))
     assert answer.error_code == ErrorCode.INVALID_RECORD
     assert [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors] == [
         (1, "The schema 88888 of the value is not in the registry."),
@@ -195,6 +198,31 @@ def test_transactions_and_idempotence_stay_right(bootstrap: str, registry: Regis
     assert read_all(bootstrap, many, 500) == values
 
 
+def test_a_repeated_batch_gets_the_first_answer(bootstrap: str, registry: RegistryProcess) -> None:
+    """Although it would be refused now: the batch is in the log."""
+    topic = create(bootstrap, confluent_value_schema_validation="true")
+    number = registry.register(f"{topic}-value", PERSON)
+
+    def batch(sequence: int) -> bytearray:
+        records = [Record(key=b"bare", value=tagged(number))]
+        return build_batch(records, producer_id=4_000_000, producer_epoch=0, base_sequence=sequence)
+
+    first = produce_raw(bootstrap, topic, batch(0))
+    assert (first.error_code, first.base_offset) == (0, 0)
+    # A deleted schema would have the same effect, minutes later.
+    alter(bootstrap, topic, "confluent.key.schema.validation", "true")
+    again = produce_raw(bootstrap, topic, batch(0))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert produce_raw(bootstrap, topic, batch(1)).error_code == ErrorCode.INVALID_RECORD
+
+
+def alter(bootstrap: str, topic: str, name: str, value: str) -> None:
+    change = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(60)
+
+
 def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer = confluent_kafka.Consumer(
         {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
@@ -216,10 +244,7 @@ def test_strategies_and_switching_it_off(bootstrap: str, registry: RegistryProce
     number = registry.register(f"{topic}-x.Person", PERSON)
     assert send(bootstrap, topic, tagged(number)) == [""]
     assert send(bootstrap, topic, b"no schema") == ["INVALID_RECORD"]
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    change = ConfigEntry("confluent.value.schema.validation", "false", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
-    admin.incremental_alter_configs([resource])[resource].result(60)
+    alter(bootstrap, topic, "confluent.value.schema.validation", "false")
     assert send(bootstrap, topic, b"no schema") == [""]
     with pytest.raises(confluent_kafka.KafkaException, match="must be one of"):
         create(bootstrap, confluent_value_subject_name_strategy="Other")

@@ -37,8 +37,10 @@ _REFUSED_SECONDS = 1.0
 _PAUSE_SECONDS = 1.0
 _REMEMBERED_MAX = 100_000
 _REFUSED_MAX = 10_000
-# Of one batch; more are an attack.
-_QUESTIONS_MAX = 100
+# Of one batch, at the same time and in all. A batch with an invalid schema is refused after the first hundred, so only
+# schemas of the registry can cause more questions.
+_QUESTIONS_AT_ONCE = 100
+_QUESTIONS_MAX = 5_000
 _ERRORS_MAX = 10_000
 
 
@@ -83,8 +85,23 @@ class SchemaChecks:
                 raise RegistryDown(self._failure)
             self._refuse_invalid(topic, rules, tags)
             return None
-        waiting = [self._answer_to(tag, was_accepted=accepted) for tag, accepted in questions.items()]
-        return _all(waiting).then(lambda _: self._refuse_invalid(topic, rules, tags))
+        return self._ask_in_portions(topic, rules, tags, list(questions.items()))
+
+    def _ask_in_portions(
+        self, topic: str, rules: SchemaRules, tags: SchemaTags, questions: list[tuple[Tag, bool]]
+    ) -> Deferred[None]:
+        portion, rest = questions[:_QUESTIONS_AT_ONCE], questions[_QUESTIONS_AT_ONCE:]
+        answered = _all([self._answer_to(tag, was_accepted=accepted) for tag, accepted in portion])
+        if not rest:
+            return answered.then(lambda _: self._refuse_invalid(topic, rules, tags))
+        asked = {tag for tag, _ in portion}
+        known = {place: indexes for place, indexes in tags.items() if place[1] is None or place[1] in asked}
+
+        def proceed(_: None) -> Deferred[None]:
+            self._refuse_invalid(topic, rules, known)
+            return self._ask_in_portions(topic, rules, tags, rest)
+
+        return answered.and_then(proceed)
 
     def _answer_to(self, tag: Tag, *, was_accepted: bool) -> Deferred[None]:
         asked = self._asking.get(tag) or self._asked(tag)

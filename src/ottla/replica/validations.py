@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ports import Lane, World
+from ottla.records.validate import AppendOrigin
 from ottla.records.validate_slow import DecodingWork, decoding_work, validate_in_steps, validate_slowly
 from ottla.replica.schema_checks import SchemaChecks
 
@@ -115,7 +116,7 @@ class Validations:
         self, partition: Partition, settings: ProduceSettings, records: ValidatedRecords
     ) -> Deferred[None] | None:
         """None if the records may be appended; later if the registry is asked first. Raises KafkaError."""
-        if records.schema_tags is None or settings.schemas is None:
+        if records.schema_tags is None or settings.schemas is None or _is_repeated(partition, records):
             return None
         return self._schemas.check(partition.topic, settings.schemas, records.schema_tags)
 
@@ -241,6 +242,21 @@ class Validations:
         for turns in (self._ready, self._small.waiting, self._large.waiting):
             while turns:
                 turns.take().fail(_stopped())
+
+
+def _is_repeated(partition: Partition, records: ValidatedRecords) -> bool:
+    """True if an idempotent producer repeats a batch of the log: it gets the first answer again."""
+    log = partition.log
+    if records.headers[0].producer_id < 0:
+        return False
+    try:
+        found = log.producers.check(
+            records.headers, records.positions, records.buffer, AppendOrigin.CLIENT, log.segments
+        )
+    except (KafkaError, OSError):
+        # The append finds the same.
+        return False
+    return found is not None
 
 
 def _stopped() -> KafkaError:

@@ -22,7 +22,7 @@ from ottla.registry.core.records import Record
 from ottla.registry.core.registration import decide_register
 from ottla.registry.core.registry import Registry
 from ottla.registry.core.requests import schema_request
-from ottla.registry.core.settings import decide_config, decide_mode
+from ottla.registry.core.settings import decide_config, decide_delete_mode, decide_mode
 from ottla.registry.core.values import Reference, SchemaContent
 from ottla.registry.formats import avro_reading
 from ottla.registry.node.election import choose_writer
@@ -195,6 +195,24 @@ def test_wrong_rules_are_refused(rule_set: dict[str, Any]) -> None:
     with pytest.raises(RegistryError) as caught:
         register(Registry(), "s", schema='"int"', ruleSet=rule_set)
     assert caught.value.code == 42210
+
+
+def test_a_recursive_deletion_of_modes_stays_within_its_context() -> None:
+    registry = Registry()
+    for owner in (None, "a", "b", ":.x:", ":.x:a"):
+        registry.state.replay(decide_mode(registry.state, owner, "READONLY", is_forced=True)[0][0])
+
+    def deleted(owner: str | None) -> tuple[list[Any], Any]:
+        records, answer = decide_delete_mode(registry.state, owner, is_recursive=True)
+        return [record.key["subject"] for record in records], answer
+
+    assert deleted(None) == ([None, "a", "b"], {"mode": "READONLY"})
+    assert deleted(":.x:") == ([":.x:", ":.x:a"], {"mode": "READONLY"})
+    # A subject is no context.
+    assert deleted("a") == (["a"], {"mode": "READONLY"})
+    assert deleted("unknown") == (["unknown"], {})
+    with pytest.raises(RegistryError, match="not found"):
+        decide_delete_mode(registry.state, "unknown")
 
 
 def test_the_writer_stays_and_the_lowest_address_comes_first() -> None:

@@ -105,16 +105,32 @@ def test_what_was_accepted_stays_accepted_while_the_registry_is_down() -> None:
         registry.check()
 
 
+def test_a_batch_may_name_many_schemas_of_the_registry() -> None:
+    registry = Registry()
+    registry.subjects = {number: ["t-value"] for number in range(5_000)}
+    tags: SchemaTags = {(False, number): [number] for number in registry.subjects}
+    registry.check(tags=tags)
+    assert len(registry.asked) == 5_000
+    registry.check(tags=tags)
+    assert len(registry.asked) == 5_000
+    del registry.subjects[250]
+    registry.virtual.clock.ms += 301_000
+    with pytest.raises(InvalidRecords) as caught:
+        registry.check(tags=tags)
+    assert [each.batch_index for each in caught.value.record_errors] == [250]
+
+
 def test_what_an_attacker_can_cause() -> None:
     registry = Registry()
-    with pytest.raises(InvalidRecords, match="more than 100 schemas"):
-        registry.check(tags={(False, number): [number] for number in range(101)})
     with pytest.raises(InvalidRecords, match="do not have a schema"):
         registry.check(tags={(False, None): [0]})
     # A hundred thousand schemas are counted in one pass over them.
-    with pytest.raises(InvalidRecords, match="more than 100 schemas"):
+    with pytest.raises(InvalidRecords, match="more than 5000 schemas"):
         registry.check(tags={(False, number): [number] for number in range(100_000)})
     assert registry.asked == []
+    with pytest.raises(InvalidRecords, match="do not have a schema") as caught:
+        registry.check(tags={(False, number): [number] for number in range(5_000)})
+    assert len(registry.asked) == len(caught.value.record_errors) == 100
 
 
 def test_a_broker_without_a_registry_says_so() -> None:

@@ -83,6 +83,24 @@ _TLS_OPTIONS = ("tls_certificate", "tls_key", "tls_authorities", "tls_clients")
     metavar="FILE",
     help="Append changes and refusals to this file.",
 )
+@click.option(
+    "--allow-origin",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Web pages of this address may use the registry (access.control.allow.origin); repeatable, * is any text.",
+)
+@click.option(
+    "--allow-methods",
+    metavar="METHODS",
+    default="",
+    help="What they may ask (access.control.allow.methods).  [default: GET,POST,HEAD]",
+)
+@click.option(
+    "--allow-headers",
+    metavar="NAMES",
+    default="",
+    help="Headers that they may send (access.control.allow.headers); Authorization for logins.",
+)
 @click.option("--ready-word", default="ready", hidden=True)
 @cluster_options
 def registry(
@@ -96,10 +114,14 @@ def registry(
     follower: bool,
     ready_word: str,
     audit: Path | None,
+    allow_origin: tuple[str, ...],
+    allow_methods: str,
+    allow_headers: str,
     **security: Any,
 ) -> int:
     if missing := missing_libraries():
         raise Failure(f"The registry needs {', '.join(missing)}: run `pip install '.[registry]'` in a checkout.")
+    from ottla.registry.node.cross_origin import CrossOrigin
     from ottla.registry.node.process import RegistryInstance, run_registry
     from ottla.registry.node.service import ServiceSettings
 
@@ -120,6 +142,7 @@ def registry(
             settings=settings,
             tls=tls,
             guard=guard,
+            cross_origin=CrossOrigin(_names(",".join(allow_origin)), _names(allow_methods), _names(allow_headers)),
         )
         lifeline = sys.stdin.fileno() if os.environ.get("OTTLA_LIFELINE") == "stdin" else None
         await run_registry(instance, on_ready=lambda url: click.echo(f"{ready_word} {url}"), lifeline=lifeline)
@@ -132,6 +155,10 @@ def registry(
         reason = os.strerror(error.errno) if error.errno and error.errno < _SSL_ERRORS else str(error)
         raise Failure(f"Cannot listen on {host}:{port}: {reason}.") from error
     return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name for each in text.split(",") if (name := each.strip()))
 
 
 def _guard(

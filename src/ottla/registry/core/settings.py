@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ottla.registry.core.contexts import DEFAULT, GLOBAL, context_of, context_subject
@@ -120,16 +120,26 @@ def decide_mode(state: RegistryState, subject: str | None, mode: Any, *, is_forc
 
 
 def decide_delete_mode(
-    state: RegistryState, subject: str | None, *, is_recursive: bool = False
+    state: RegistryState,
+    subject: str | None,
+    *,
+    is_recursive: bool = False,
+    check: Callable[[str], object] | None = None,
 ) -> tuple[list[Record], Any]:
+    """Recursive: also the modes of all subjects of a context. `check` raises if one of them may not be deleted."""
     former = state.modes.get(subject)
     if former is None and subject is not None and not is_recursive:
         raise RegistryError.subject_not_found(subject)
     records = [mode_record(subject, None)]
-    if is_recursive:
-        context = context_of(subject)
-        inner = [owner for owner in state.modes if owner not in (None, subject) and context_of(owner) == context]
-        records += [mode_record(owner, None) for owner in inner]
+    context = context_of(subject)
+    if is_recursive and subject == context_subject(context):
+        for owner in sorted(owner for owner in state.modes if owner not in (None, subject)):
+            if context_of(owner) == context:
+                if check is not None:
+                    check(owner)
+                records.append(mode_record(owner, None))
+    if former is None and subject is not None:
+        return records, {}
     return records, {"mode": former or _DEFAULT_MODE}
 
 

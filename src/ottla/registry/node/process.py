@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Self
 
 from ottla.client.settings import ClientSettings
+from ottla.registry.node.cross_origin import CrossOrigin
 from ottla.registry.node.election import Identity
 from ottla.registry.node.guard import Guard
 from ottla.registry.node.security import TlsFiles
@@ -33,12 +34,13 @@ class RegistryInstance:
         settings: ServiceSettings | None = None,
         guard: Guard | None = None,
         tls: TlsFiles | None = None,
+        cross_origin: CrossOrigin | None = None,
     ) -> None:
         self._scheme = "http" if tls is None else "https"
         self._settings = settings or ServiceSettings()
         self._advertised_host = advertised_host or (socket.gethostname() if host in _WILDCARDS else host)
         self.service = RegistryService(client, self._settings)
-        self._server = RegistryServer(host, port, self.service, guard=guard, tls=tls)
+        self._server = RegistryServer(host, port, self.service, guard=guard, tls=tls, cross_origin=cross_origin)
         self.url = ""
 
     async def __aenter__(self) -> Self:

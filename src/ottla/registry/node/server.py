@@ -20,6 +20,7 @@ from ottla.registry.node.answers import CONTENT_TYPE, error_answer
 from ottla.registry.node.association_routes import association_routes
 from ottla.registry.node.compatibility_routes import compatibility_routes
 from ottla.registry.node.context_paths import in_context
+from ottla.registry.node.cross_origin import CrossOrigin
 from ottla.registry.node.guard import FORWARDED, FORWARDED_PRINCIPAL, Guard, principal_of
 from ottla.registry.node.key_routes import key_routes
 from ottla.registry.node.permissions import permitted
@@ -49,7 +50,9 @@ class RegistryServer:
         *,
         guard: Guard | None = None,
         tls: TlsFiles | None = None,
+        cross_origin: CrossOrigin | None = None,
     ) -> None:
+        self._cross_origin = cross_origin or CrossOrigin()
         self._host = host
         self._port = port
         self._service = service
@@ -98,15 +101,22 @@ class RegistryServer:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method == "OPTIONS":
+            found = self._cross_origin.options(request)
+        else:
+            found = await self._admitted(request, handler)
+            self._guard.audit(request, found.status)
+        self._cross_origin.mark(request, found)
+        return found
+
+    async def _admitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             await self._guard.admit(request)
         except RegistryError as error:
-            found: web.StreamResponse = error_answer(error)
-            found.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
-        else:
-            found = await self._handled(request, handler)
-        self._guard.audit(request, found.status)
-        return found
+            refused = error_answer(error)
+            refused.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
+            return refused
+        return await self._handled(request, handler)
 
     async def _handled(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if not self._service.is_ready:

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
+from ottla.registry.core.access import Operation
 from ottla.registry.core.settings import decide_config, decide_delete_config, decide_delete_mode, decide_mode
 from ottla.registry.node.answers import answer, body_of, flag, subject_of
+from ottla.registry.node.guard import ensure_allowed
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["settings_routes"]
@@ -61,8 +63,12 @@ class _Routes:
 
     async def delete_mode(self, request: web.Request) -> web.Response:
         owner, is_recursive = _owner(request), flag(request, "recursive")
+
+        def check(inner: str) -> None:
+            ensure_allowed(request, Operation.SUBJECT_COMPATIBILITY_WRITE, inner)
+
         decision = await self._service.write(
-            lambda: decide_delete_mode(self._registry.state, owner, is_recursive=is_recursive)
+            lambda: decide_delete_mode(self._registry.state, owner, is_recursive=is_recursive, check=check)
         )
         return answer(decision)
 
