@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.encryption.file_keys import FileKeyService, KeyFile
 from ottla.serdes.avro import AvroSerializer
 from ottla.serdes.registry_client import RegistryClient
 from ottla.spark.registry import UnsupportedSchema, from_registry, to_registry
@@ -109,6 +111,24 @@ def test_a_given_subject_has_the_data_keys_of_its_fields(spark: SparkSession, re
     read = written.select(from_registry("value", settings, subject="given").alias("person")).select("person.*")
     assert [row.name for row in read.collect()] == ["Ada"]
     assert registry.get("/dek-registry/v1/keks/spark/deks") == ["given"]
+
+
+def test_key_services_of_executors(spark: SparkSession, registry: RegistryProcess, tmp_path: Path) -> None:
+    KeyFile(str(tmp_path / "keys.json")).create("master")
+    rule = {"name": "r", "kind": "TRANSFORM", "type": "ENCRYPT", "mode": "WRITEREAD", "tags": ["PII"]}
+    rule["params"] = {"encrypt.kek.name": "spark-file", "encrypt.kms.type": "ottla", "encrypt.kms.key.id": "master"}
+    registry.register("of-a-file", OLD, metadata={"tags": {"**.name": ["PII"]}}, ruleSet={"domainRules": [rule]})
+    settings = {
+        "schema.registry.url": registry.url,
+        "key.services": {"ottla": FileKeyService(str(tmp_path / "keys.json"))},
+        "rule.executors": {"UPPER": lambda rule, call, value: value},
+    }
+    frame = spark.createDataFrame([("Ada",)], "name string").selectExpr("struct(*) as person")
+    written = frame.select(to_registry("person", settings, subject="of-a-file").alias("value"))
+    read = written.select(from_registry("value", settings, subject="of-a-file").alias("person")).select("person.*")
+    assert [row.name for row in read.collect()] == ["Ada"]
+    with pytest.raises(ValueError, match="A setting of the registry cannot be sent to executors"):
+        from_registry("value", settings | {"dlq.sender": threading.Lock()}, subject="of-a-file")
 
 
 def test_a_schema_without_a_column_type_is_refused(spark: SparkSession, registry: RegistryProcess) -> None:

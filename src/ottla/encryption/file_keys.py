@@ -151,6 +151,10 @@ class FileKeyService:
         self._keys: dict[str, Key] = {}
         self._seen: tuple[int, int, int] | None = None
 
+    def __reduce__(self) -> tuple[type[FileKeyService], tuple[str]]:
+        """A copy in another process, such as an executor of Spark, reads the file there."""
+        return FileKeyService, (self._file.path,)
+
     def wrap(self, key_name: str, data_key: bytes) -> bytes:
         key = self._key(key_name)
         nonce = os.urandom(NONCE_BYTES)

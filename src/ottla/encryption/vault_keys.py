@@ -14,6 +14,8 @@ import re
 import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Callable
+from functools import partial
 from http.client import HTTPException
 from urllib.parse import quote
 
@@ -30,6 +32,7 @@ class VaultKeyService:
     def __init__(self, url: str, token: str, *, mount: str = "transit", ca_file: str | None = None) -> None:
         if _URL.fullmatch(url) is None:
             raise KeyServiceError(f"{url!r} is not the address of a key service like https://vault:8200.")
+        self._given = (url, token, mount, ca_file)
         self._base = f"{url.rstrip('/')}/v1/{mount.strip('/')}"
         self._token = token
         context = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else None
@@ -37,6 +40,11 @@ class VaultKeyService:
         self._opener = urllib.request.build_opener(
             _NoRedirects(), *([urllib.request.HTTPSHandler(context=context)] if context else [])
         )
+
+    def __reduce__(self) -> tuple[Callable[..., VaultKeyService], tuple[str, str]]:
+        """For copies in another process, such as an executor of Spark, with the same token."""
+        url, token, mount, ca_file = self._given
+        return partial(VaultKeyService, mount=mount, ca_file=ca_file), (url, token)
 
     def wrap(self, key_name: str, data_key: bytes) -> bytes:
         answer = self._ask("encrypt", key_name, {"plaintext": base64.b64encode(data_key).decode()})

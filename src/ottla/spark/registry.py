@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,7 @@ def from_registry(
     result = spark.StructType(
         [spark.StructField("value", value_type), spark.StructField("problem", spark.StringType())]
     )
-    settings, schema, is_strict = tuple(sorted(config.items())), latest.schema, mode.upper() == "FAILFAST"
+    settings, schema, is_strict = _packed(config), latest.schema, mode.upper() == "FAILFAST"
 
     def decoded(values: pyarrow.Array) -> pyarrow.Array:
         return _decode(values, settings, schema, topic, result, is_key=is_key, is_strict=is_strict)
@@ -102,7 +103,7 @@ def to_registry(
         client.register(name, SchemaText(schema, schema_type))
         client.close()
     latest = _latest(config, name)
-    settings, is_strict = tuple(sorted(config.items())), mode.upper() == "FAILFAST"
+    settings, is_strict = _packed(config), mode.upper() == "FAILFAST"
 
     def encoded(values: pyarrow.Array) -> pyarrow.Array:
         return _encode(values, settings, latest, topic or name, is_key=is_key, is_strict=is_strict)
@@ -128,6 +129,22 @@ def _config(registry: str | Mapping[str, Any], subject: str | None = None, *, is
     if subject is not None:
         config[f"{'key' if is_key else 'value'}.subject.name.strategy"] = _GivenSubject(subject)
     return config
+
+
+def _packed(config: Mapping[str, Any]) -> bytes:
+    """The settings for executors. As bytes they are also the key under which an executor keeps what it made of them."""
+    from pyspark import cloudpickle
+
+    try:
+        packed: bytes = cloudpickle.dumps(dict(config))
+    except Exception as error:
+        raise ValueError(f"A setting of the registry cannot be sent to executors: {error}.") from error
+    return packed
+
+
+def _unpacked(settings: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = pickle.loads(settings)
+    return found
 
 
 def _subject(topic: str, subject: str | None, *, is_key: bool) -> str:
@@ -176,7 +193,7 @@ def _arrow_function(function: Any, result: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _deserializer(settings: tuple[tuple[str, Any], ...], schema: SchemaText, is_key: bool) -> Any:
+def _deserializer(settings: bytes, schema: SchemaText, is_key: bool) -> Any:
     """One for each worker process: it keeps the schemas that it has seen."""
     if schema.schema_type == "AVRO":
         from ottla.serdes.avro import AvroDeserializer
@@ -190,18 +207,18 @@ def _deserializer(settings: tuple[tuple[str, Any], ...], schema: SchemaText, is_
         from ottla.serdes.json_schema import JsonSchemaDeserializer
 
         made = JsonSchemaDeserializer()
-    made.configure(dict(settings), is_key=is_key)
+    made.configure(_unpacked(settings), is_key=is_key)
     return made
 
 
 @functools.lru_cache(maxsize=8)
-def _client(settings: tuple[tuple[str, Any], ...]) -> RegistryClient:
-    return registry_client(dict(settings))
+def _client(settings: bytes) -> RegistryClient:
+    return registry_client(_unpacked(settings))
 
 
 def _decode(
     values: pyarrow.Array,
-    settings: tuple[tuple[str, Any], ...],
+    settings: bytes,
     schema: SchemaText,
     topic: str,
     result: Any,
@@ -232,7 +249,7 @@ def _decode(
 
 def _encode(
     values: pyarrow.Array,
-    settings: tuple[tuple[str, Any], ...],
+    settings: bytes,
     latest: RegisteredSchema,
     topic: str,
     *,
@@ -260,7 +277,7 @@ def _encode(
 
 
 @functools.lru_cache(maxsize=64)
-def _writer(settings: tuple[tuple[str, Any], ...], latest: RegisteredSchema, is_key: bool) -> Any:
+def _writer(settings: bytes, latest: RegisteredSchema, is_key: bool) -> Any:
     if latest.schema.schema_type == "PROTOBUF":
         from ottla.serdes.protobuf import message_class
         from ottla.serdes.wire_format import tagged_value
@@ -273,7 +290,7 @@ def _writer(settings: tuple[tuple[str, Any], ...], latest: RegisteredSchema, is_
             return tagged_value(latest.id, fill_message(made(), value).SerializeToString(), [0])
 
         return write
-    config = {**dict(settings), "use.schema.id": latest.id}
+    config = {**_unpacked(settings), "use.schema.id": latest.id}
     if latest.schema.schema_type == "AVRO":
         from ottla.serdes.avro import AvroSerializer
 
