@@ -15,6 +15,7 @@ from ottla.client.admin.offsets import Offsets
 from ottla.client.admin.partitions import Partitions
 from ottla.client.admin.quotas import Quotas
 from ottla.client.admin.share_groups import ShareGroups
+from ottla.client.admin.streams_groups import StreamsGroups
 from ottla.client.admin.tokens import DelegationTokens
 from ottla.client.admin.topics import Topics
 from ottla.client.admin.transactions import Transactions
@@ -42,6 +43,7 @@ class AdminClient:
         self.configs = Configs(self.connections)
         self.groups = Groups(self.connections)
         self.share_groups = ShareGroups(self.connections)
+        self.streams_groups = StreamsGroups(self.connections)
         self.offsets = Offsets(self.connections)
         self.partitions = Partitions(self.connections)
         self.transactions = Transactions(self.connections)
