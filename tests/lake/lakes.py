@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,3 +46,18 @@ class Lake:
             )
             for row in rows
         )
+
+
+def duckdb_rows(table: Table, *columns: str) -> list[tuple[Any, ...]]:
+    """Rows as DuckDB reads them, with its own implementation of Iceberg, in the order of the columns."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for name in ("avro", "iceberg"):
+            folder = Path(import_module(f"duckdb_extension_{name}").__file__ or "").parent
+            (file,) = folder.glob(f"extensions/v{duckdb.__version__}/{name}.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        wanted = ", ".join(f'"{name}"' for name in columns)
+        query = f"SELECT {wanted} FROM iceberg_scan('{table.metadata_location}') ORDER BY ALL"
+        found: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+        return found

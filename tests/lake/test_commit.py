@@ -43,8 +43,7 @@ def written(table: IcebergTable, offsets: range) -> list[Any]:
         "headers": [[]] * count,
     }
     writer.add(pa.RecordBatch.from_pydict(rows, schema=RAW_SCHEMA))
-    writer.flush()
-    return writer.files
+    return writer.finish()
 
 
 def land(table: IcebergTable, start: int, end: int, commit_id: str = "") -> None:

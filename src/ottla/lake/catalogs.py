@@ -51,7 +51,12 @@ def open_or_create(
     except NoSuchTableError:
         catalog.create_namespace_if_not_exists(identifier[:-1])
         iceberg = assign_fresh_schema_ids(visit_pyarrow(schema, _ConvertToIcebergWithoutIDs()))
-        properties = {TOPIC: topic, "write.metadata.delete-after-commit.enabled": "true"}
+        properties = {
+            TOPIC: topic,
+            # A commit makes a file of metadata and a manifest; without these there would be one of each for ever.
+            "write.metadata.delete-after-commit.enabled": "true",
+            "commit.manifest-merge.enabled": "true",
+        }
         try:
             table = catalog.create_table(
                 identifier, iceberg, partition_spec=partition_spec(partition_by, iceberg), properties=properties

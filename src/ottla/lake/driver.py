@@ -35,6 +35,8 @@ _TOPICS_SECONDS = 30.0
 _IDLE_SECONDS = 0.2
 _PAUSE_SECONDS_MIN = 1.0
 _PAUSE_SECONDS_MAX = 30.0
+# Attempts of a step with `until_current`.
+_ATTEMPTS_ONCE = 5
 
 
 def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
@@ -66,12 +68,19 @@ class _Turn:
         self.pipeline = pipeline
         self.due_at = 0.0
         self.failures = 0
+        self.problem = ""
+
+    @property
+    def is_current(self) -> bool:
+        """True if the last step succeeded and the next one is not due."""
+        return self.failures == 0 and self.due_at > time.monotonic()
 
     def advance(self, now: float, *, is_behind: bool) -> None:
         self.failures = 0
         self.due_at = now if is_behind else now + self.pipeline.settings.commit_interval_ms / 1000
 
-    def postpone(self, now: float) -> None:
+    def postpone(self, now: float, problem: str) -> None:
+        self.problem = problem
         self.failures += 1
         self.due_at = now + min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** (self.failures - 1))
 
@@ -107,9 +116,11 @@ class LakeDriver:
                 if self._stopping.is_set():
                     return
                 self._step(turn)
+                if until_current and turn.failures >= _ATTEMPTS_ONCE:
+                    self._leave_out(turn.pipeline.settings.topic, turn.problem)
             if self.failed and not self._turns:
                 raise LakeError(next(iter(self.failed.values())))
-            if until_current and all(turn.due_at > time.monotonic() for turn in self._turns.values()):
+            if until_current and all(turn.is_current for turn in self._turns.values()):
                 return
             self._stopping.wait(_IDLE_SECONDS)
 
@@ -136,14 +147,17 @@ class LakeDriver:
         try:
             records = turn.pipeline.step()
         except (LakeError, DataLost) as error:
-            log.error("Topic %s is left out: %s", topic, error)
-            self.failed[topic] = str(error)
-            del self._turns[topic]
+            self._leave_out(topic, str(error))
         except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise whatever they like
-            turn.postpone(time.monotonic())
-            log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), _first_line(error))
+            turn.postpone(time.monotonic(), _first_line(error))
+            log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), turn.problem)
         else:
             turn.advance(time.monotonic(), is_behind=records > 0 and turn.pipeline.lag > 0)
+
+    def _leave_out(self, topic: str, why: str) -> None:
+        log.error("Topic %s is left out: %s", topic, why)
+        self.failed[topic] = why
+        del self._turns[topic]
 
 
 def _first_line(error: Exception) -> str:

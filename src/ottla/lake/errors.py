@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-__all__ = ["LakeError", "Overtaken"]
+__all__ = ["LakeError", "Overtaken", "SchemaMissing"]
 
 
 class LakeError(Exception):
     """A table cannot be kept as it is configured; the message says why. A repetition would fail in the same way."""
+
+
+class SchemaMissing(Exception):
+    """A typed table has no schema yet. Another attempt may find one."""
 
 
 class Overtaken(Exception):

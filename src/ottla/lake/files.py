@@ -5,15 +5,16 @@ A file is complete before the driver hears of it. Files of lost and repeated tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.metadata import TableMetadata
 
 __all__ = ["DataFileWriter", "FileTarget", "sent_files"]
@@ -33,6 +34,21 @@ class FileTarget:
     def of(cls, table: Table) -> FileTarget:
         return cls(table.metadata, dict(table.io.properties))
 
+    def read(self, task: FileScanTask, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a data file, with the present columns of the table."""
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        schema = self.metadata.schema()
+        wanted = schema if columns is None else schema.select(*columns)
+        task.file.spec_id = self.metadata.default_spec_id
+        return ArrowScan(self.metadata, self.io(), wanted, AlwaysTrue()).to_table([task])
+
+    def io(self) -> FileIO:
+        from pyiceberg.io import load_file_io
+
+        return load_file_io(dict(self.io_properties), self.metadata.location)
+
 
 class DataFileWriter:
     """Collects rows of a table and writes a file whenever there are enough of them."""
@@ -42,7 +58,7 @@ class DataFileWriter:
         self._file_bytes = file_bytes
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
-        self.files: list[DataFile] = []
+        self._files: list[DataFile] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         if rows.num_rows:
@@ -51,18 +67,19 @@ class DataFileWriter:
             if self._bytes >= self._file_bytes:
                 self.flush()
 
+    def finish(self) -> list[DataFile]:
+        """The files of all rows."""
+        self.flush()
+        return self._files
+
     def flush(self) -> None:
         if not self._batches:
             return
-        from pyiceberg.io import load_file_io
         from pyiceberg.io.pyarrow import _dataframe_to_data_files
 
         rows = pa.Table.from_batches(self._batches)
         self._batches, self._bytes = [], 0
-        metadata = self._target.metadata
-        self.files += _dataframe_to_data_files(
-            metadata, rows, load_file_io(dict(self._target.io_properties), metadata.location)
-        )
+        self._files += _dataframe_to_data_files(self._target.metadata, rows, self._target.io())
 
 
 def sent_files(files: list[DataFile], metadata: TableMetadata) -> list[DataFile]:

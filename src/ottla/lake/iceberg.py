@@ -96,7 +96,7 @@ class IcebergTable:
         properties = after.to_properties()
         transaction = self._table.transaction()
         update = transaction.update_snapshot(snapshot_properties={**properties, COMMIT: commit_id})
-        with update.overwrite() if removed else update.fast_append() as snapshot:
+        with update.overwrite() if removed else update.merge_append() as snapshot:
             for file in removed:
                 snapshot.delete_data_file(file)
             for file in added:

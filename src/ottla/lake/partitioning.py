@@ -24,6 +24,7 @@ def partition_spec(fields: Sequence[str], schema: Schema) -> PartitionSpec:
     from pyiceberg.transforms import parse_transform
 
     made = []
+    names = [field.name for field in schema.fields]
     for number, text in enumerate(fields):
         match = _FIELD.fullmatch(text)
         if match is None:
@@ -35,11 +36,14 @@ def partition_spec(fields: Sequence[str], schema: Schema) -> PartitionSpec:
             kind = f"{kind}[{count}]"
         elif kind not in (*_TIMES, "identity") or count is not None:
             raise LakeError(f"partition.by has {text!r}; its functions are {', '.join(_TIMES)}, bucket and truncate.")
+        # Typed tables have an underscore before the columns that describe the record.
+        if column not in names and f"_{column}" in names:
+            column = f"_{column}"
         try:
             field = schema.find_field(column)
         except ValueError:
-            names = ", ".join(field.name for field in schema.fields)
-            raise LakeError(f"partition.by names the column {column!r}; the table has {names}.") from None
+            known = ", ".join(names)
+            raise LakeError(f"partition.by names the column {column!r}; the table has {known}.") from None
         transform = parse_transform(kind)
         if not transform.can_transform(field.field_type):
             raise LakeError(f"partition.by has {text!r}, but {column} is a {field.field_type}.")

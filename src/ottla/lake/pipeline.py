@@ -7,12 +7,16 @@ import uuid
 from typing import TYPE_CHECKING
 
 from ottla.lake.catalogs import open_or_create
-from ottla.lake.columns import RAW_SCHEMA
-from ottla.lake.errors import Overtaken
+from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
+from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.evolution import SubjectSchema, evolve, subject_schema, typed_shape
 from ottla.lake.files import FileTarget
 from ottla.lake.iceberg import IcebergTable
-from ottla.lake.planning import plan_batch
-from ottla.lake.tasks import write_records
+from ottla.lake.planning import PlannedBatch, plan_batch
+from ottla.lake.position import Position
+from ottla.lake.shapes import RawShape, RowShape
+from ottla.lake.tasks import DeadLetters, LandingJob, WrittenBatch, write_records
+from ottla.lake.upsert import files_by_bucket, upsert_records
 from ottla.spark.options import SourceOptions, source_options
 
 if TYPE_CHECKING:
@@ -40,34 +44,90 @@ class TablePipeline:
             {**lake.client, "subscribe": settings.topic, "onDataLoss": settings.on_data_loss}, streaming=False
         )
         self._table: IcebergTable | None = None
+        self._dead: IcebergTable | None = None
 
     def step(self) -> int:
         """Lands one batch and returns the number of its records. Raises what prevented it; it may be repeated."""
-        table = self._opened()
-        table.refresh()
-        before = table.position()
+        before = self._position()
         batch = plan_batch(self._options, self.settings, before, tasks=self._spark.sparkContext.defaultParallelism)
         self.lag = 0 if batch is None else batch.lag
         if batch is None:
             return 0
-        written = write_records(self._spark, self._options, batch.pieces, FileTarget.of(table.table))
+        # Records of the batch were written before this look at the registry, which therefore knows their schemas.
+        subject = subject_schema(self._lake.registry, self.settings.subject) if self.settings.mode.is_typed else None
+        table = self._opened(subject)
+        table.refresh()
+        if table.position() != before:
+            return 0
+        shape: RowShape = RawShape()
+        if subject is not None:
+            evolve(table, subject)
+            shape = typed_shape(table, subject, topic=self.settings.topic, registry=self._lake.registry)
+        written = self._write(table, shape, batch)
         try:
-            table.commit(written.files, before, batch.after, commit_id=str(uuid.uuid4()))
+            self._commit(table, before, batch, written)
         except Overtaken as error:
             log.warning("%s A batch of %d records was dropped here.", error, written.records)
             return 0
         log.info("%s: %d records of topic %s", table.name, written.records, self.settings.topic)
         return written.records
 
-    def _opened(self) -> IcebergTable:
+    def _position(self) -> Position | None:
         if self._table is None:
-            identifier = self.settings.identifier
+            if not self._catalog.table_exists(self.settings.identifier):
+                return None
+            self._table = self._opened(None)
+        self._table.refresh()
+        return self._table.position()
+
+    def _write(self, table: IcebergTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
+        job = LandingJob(self._options, batch.pieces, shape, FileTarget.of(table.table), self._dead_letters())
+        if not self.settings.mode.is_upsert:
+            return write_records(self._spark, job)
+        existing = files_by_bucket(list(table.table.scan().plan_files()))
+        return upsert_records(self._spark, job, buckets=self.settings.upsert_buckets, existing=existing)
+
+    def _commit(self, table: IcebergTable, before: Position | None, batch: PlannedBatch, written: WrittenBatch) -> None:
+        # Each of the two tables has a position of its own. Dead letters come first: a repetition leaves out those that
+        # are there, while records behind the position of the table would never come again.
+        commit_id = str(uuid.uuid4())
+        if written.dead:
+            assert self._dead is not None
+            self._dead.commit(written.dead, self._dead.position(), batch.after, commit_id=commit_id)
+        removed = []
+        if written.removed:
+            gone = set(written.removed)
+            removed = [task.file for task in table.table.scan().plan_files() if task.file.file_path in gone]
+        table.commit(written.added, before, batch.after, commit_id=commit_id, removed=removed)
+
+    def _dead_letters(self) -> DeadLetters | None:
+        if self.settings.mode.value == "raw":
+            return None
+        if self._dead is None:
+            *namespace, name = self.settings.identifier
+            identifier = (*namespace, f"{name}_dead_letters")
+            open_or_create(self._catalog, identifier, DEAD_LETTER_SCHEMA, topic=self.settings.topic)
+            self._dead = IcebergTable(self._catalog, identifier)
+        self._dead.refresh()
+        position = self._dead.position()
+        return DeadLetters(FileTarget.of(self._dead.table), {} if position is None else position.offsets)
+
+    def _opened(self, subject: SubjectSchema | None) -> IcebergTable:
+        """The table, made if necessary, with the columns of the subject if the mode is typed."""
+        if self._table is None:
+            settings = self.settings
+            if settings.mode.is_upsert and settings.partition_by:
+                raise LakeError(
+                    "Tables with a row for each key are partitioned by upsert.buckets; remove partition.by."
+                )
+            key = "_key" if settings.mode.is_typed else "key"
+            upsert = (f"bucket({settings.upsert_buckets}, {key})",)
             open_or_create(
                 self._catalog,
-                identifier,
-                RAW_SCHEMA,
-                topic=self.settings.topic,
-                partition_by=self.settings.partition_by,
+                settings.identifier,
+                RAW_SCHEMA if subject is None else subject.columns,
+                topic=settings.topic,
+                partition_by=upsert if settings.mode.is_upsert else settings.partition_by,
             )
-            self._table = IcebergTable(self._catalog, identifier)
+            self._table = IcebergTable(self._catalog, settings.identifier)
         return self._table

@@ -1,4 +1,4 @@
-"""A batch as a Spark job: executors read offset ranges and write data files, the driver gets their names.
+"""A batch as a Spark job: executors read offset ranges and write data files, the driver gets their descriptions.
 
 Rows never pass through the JVM: the Python worker that decodes records writes them.
 """
@@ -6,12 +6,13 @@ Rows never pass through the JVM: the Python worker that decodes records writes t
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.lake.files import DataFileWriter, FileTarget, sent_files
+from ottla.lake.shapes import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.ranges import Range, read_range
 
@@ -20,42 +21,112 @@ if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
     from pyspark.sql import SparkSession
 
-__all__ = ["WrittenBatch", "write_records"]
+__all__ = [
+    "RESULT",
+    "DeadLetterWriter",
+    "DeadLetters",
+    "LandingJob",
+    "TaskResult",
+    "WrittenBatch",
+    "gathered",
+    "result_batch",
+    "write_records",
+]
 
-_RESULT = "result binary"
+RESULT = "result binary"
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """The table of dead letters, and its own position: what it has already is not written again."""
+
+    target: FileTarget
+    offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LandingJob:
+    """What the tasks of a batch have in common."""
+
+    options: SourceOptions
+    pieces: Sequence[Range]
+    shape: RowShape
+    target: FileTarget
+    dead: DeadLetters | None = None
 
 
 @dataclass(slots=True)
-class WrittenBatch:
-    files: list[DataFile]
-    records: int
+class TaskResult:
+    """What a task has written. Files are not part of the table yet."""
+
+    added: list[DataFile] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    """Paths of files that the added ones replace."""
+    dead: list[DataFile] = field(default_factory=list)
+    records: int = 0
 
 
-def write_records(
-    spark: SparkSession, options: SourceOptions, pieces: Sequence[Range], target: FileTarget
-) -> WrittenBatch:
+@dataclass(slots=True)
+class WrittenBatch(TaskResult):
+    """The results of all tasks."""
+
+
+def write_records(spark: SparkSession, job: LandingJob) -> WrittenBatch:
     """Writes the records of the ranges as rows, in one Spark task for each range."""
-    function = partial(_write_pieces, options, tuple(pieces), target)
-    frame = spark.range(0, len(pieces), 1, len(pieces)).mapInArrow(function, _RESULT)
-    results = [pickle.loads(row.result) for row in frame.collect()]
-    files = [file for files, _ in results for file in files]
-    return WrittenBatch(sent_files(files, target.metadata), sum(records for _, records in results))
+    count = len(job.pieces)
+    frame = spark.range(0, count, 1, count).mapInArrow(partial(_write_pieces, job), RESULT)
+    return gathered(frame.collect(), job)
 
 
-def _write_pieces(
-    options: SourceOptions, pieces: Sequence[Range], target: FileTarget, batches: Iterator[pyarrow.RecordBatch]
-) -> Iterator[pyarrow.RecordBatch]:
+def gathered(rows: Sequence[Any], job: LandingJob) -> WrittenBatch:
+    whole = WrittenBatch()
+    for row in rows:
+        part: TaskResult = pickle.loads(row.result)
+        whole.added += sent_files(part.added, job.target.metadata)
+        whole.removed += part.removed
+        if job.dead is not None:
+            whole.dead += sent_files(part.dead, job.dead.target.metadata)
+        whole.records += part.records
+    return whole
+
+
+def result_batch(result: TaskResult) -> pyarrow.RecordBatch:
     import pyarrow
 
-    from ottla.lake.columns import raw_rows
+    content = pyarrow.array([pickle.dumps(result)], pyarrow.binary())
+    return pyarrow.RecordBatch.from_arrays([content], names=["result"])
 
+
+def _write_pieces(job: LandingJob, batches: Iterator[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            writer = DataFileWriter(target)
-            records = 0
-            for rows in read_range(options, pieces[number]):
-                records += rows.num_rows
-                writer.add(raw_rows(rows))
-            writer.flush()
-            result = pickle.dumps((writer.files, records))
-            yield pyarrow.RecordBatch.from_arrays([pyarrow.array([result], pyarrow.binary())], names=["result"])
+            rows, dead = DataFileWriter(job.target), DeadLetterWriter(job.dead)
+            result = TaskResult()
+            for records in read_range(job.options, job.pieces[number]):
+                result.records += records.num_rows
+                good, bad = job.shape.split(records)
+                rows.add(good)
+                dead.add(bad)
+            result.added, result.dead = rows.finish(), dead.finish()
+            yield result_batch(result)
+
+
+class DeadLetterWriter:
+    def __init__(self, letters: DeadLetters | None) -> None:
+        self._letters = letters
+        self._writer = None if letters is None else DataFileWriter(letters.target)
+
+    def add(self, rows: pyarrow.RecordBatch | None) -> None:
+        if rows is None:
+            return
+        assert self._letters is not None
+        assert self._writer is not None
+        import pyarrow
+
+        # A batch that is repeated after its dead letters were committed brings them again.
+        known = self._letters.offsets
+        pairs = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+        self._writer.add(rows.filter(pyarrow.array(offset >= known.get(number, 0) for number, offset in pairs)))
+
+    def finish(self) -> list[DataFile]:
+        return [] if self._writer is None else self._writer.finish()

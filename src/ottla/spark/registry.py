@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import Column
 
-__all__ = ["UnsupportedSchema", "from_registry", "registry_type", "to_registry"]
+__all__ = ["UnsupportedSchema", "from_registry", "latest_type", "registry_type", "to_registry"]
 
 _MODES = ("FAILFAST", "PERMISSIVE", "COLUMN")
 
@@ -117,6 +117,12 @@ def registry_type(registry: str | Mapping[str, Any], subject: str) -> Any:
     """The Spark type of a subject's latest schema."""
     config = _config(registry)
     return _type_of(config, _latest(config, subject).schema)
+
+
+def latest_type(registry: Mapping[str, Any], subject: str) -> tuple[RegisteredSchema, Any]:
+    """A subject's latest schema, and its Spark type."""
+    latest = _latest(registry, subject)
+    return latest, _type_of(registry, latest.schema)
 
 
 def _check_mode(mode: str) -> None:
