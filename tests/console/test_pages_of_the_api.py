@@ -70,3 +70,4 @@ def test_the_console_ends_in_order(cluster: ottla.testing.Cluster) -> None:
     running.browser().get("/api/overview")
     assert "Traceback" not in running.stop()
     assert running.process.returncode == 0
+    running.kill()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import http.cookiejar
 import json
+import re
+import shlex
 import ssl
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,7 +17,11 @@ from contextlib import contextmanager
 from email.message import Message
 from typing import Any
 
-__all__ = ["Browser", "ConsoleProcess", "console_process"]
+import click
+
+from ottla.cli.app import root
+
+__all__ = ["Browser", "ConsoleProcess", "check_command", "console_process"]
 
 
 class ConsoleProcess:
@@ -22,23 +29,35 @@ class ConsoleProcess:
         command = [sys.executable, "-m", "ottla.cli.main", "console", "-b", bootstrap, *options]
         if "--port" not in options:
             command += ["--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # A file, because a pipe that nobody reads would stop the console.
+        self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line.startswith("ready "):
             self.process.kill()
-            _, errors = self.process.communicate()
-            raise AssertionError(f"The console did not start: {line}{errors}")
+            self.process.communicate()
+            raise AssertionError(f"The console did not start: {line}{self.log}")
         self.url = line.split()[1]
 
     def browser(self, tls: ssl.SSLContext | None = None) -> Browser:
         return Browser(self.url, tls)
 
+    @property
+    def log(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
     def stop(self) -> str:
         """Stops in order; returns what was logged."""
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=60)
-        return errors
+        self.process.communicate(timeout=60)
+        return self.log
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self._log.close()
 
 
 class Browser:
@@ -82,6 +101,9 @@ class Browser:
             self.token = self.get("/api/session")["csrf_token"]
         status, answer = self.ask(method, path, body)
         assert status == 200, answer
+        if "command" in answer:
+            check_command(answer["command"])
+            assert answer["plan"]
         return answer
 
     def failure(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
@@ -97,14 +119,37 @@ class Browser:
         return self._opener.open(self.url + path, timeout=60)
 
 
+def check_command(text: str) -> None:
+    """The equivalent command of a change is one that `ottla` accepts; nothing runs."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="|<")
+    lexer.whitespace_split = True
+    words = list(lexer)
+    words = words[words.index("ottla") + 1 :]
+    words = words[: words.index("<")] if "<" in words else words
+    # Files that the person would write first.
+    words = [__file__ if re.fullmatch(r"[\w-]+\.(avsc|proto|json|csv)", word) else word for word in words]
+
+    def parse(context: click.Context, command: click.Command, rest: list[str]) -> None:
+        if isinstance(command, click.Group):
+            command.parse_args(context, rest)
+            rest = [*context._protected_args, *context.args]
+            verb = command.commands[rest[0]]
+            parse(click.Context(verb, parent=context, info_name=rest[0]), verb, rest[1:])
+        else:
+            command.make_context(context.info_name, rest, parent=context.parent)
+
+    command = root.get_command(click.Context(root), words[0])
+    assert command is not None, text
+    parse(click.Context(command, info_name=words[0]), command, words[1:])
+
+
 @contextmanager
 def console_process(bootstrap: str, *options: str) -> Iterator[ConsoleProcess]:
     console = ConsoleProcess(bootstrap, *options)
     try:
         yield console
     finally:
-        console.process.kill()
-        console.process.communicate()
+        console.kill()
 
 
 def _parsed(data: bytes) -> Any:

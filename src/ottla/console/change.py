@@ -23,6 +23,9 @@ class Change:
     # More fields of the answer, such as offsets before and after.
     preview: Mapping[str, Any] = field(default_factory=dict)
 
+    # What the log says instead of the command, where the command has contents of records or passwords.
+    logged: str | None = None
+
     def told(self) -> dict[str, Any]:
         return {"plan": self.plan, "command": self.command, "warnings": self.warnings, **self.preview}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ottla.console.masking import MaskRule
+
 __all__ = ["OPERATOR", "READER", "Role"]
 
 
@@ -15,6 +17,8 @@ class Role:
     # Keys, values and headers of records.
     can_read_messages: bool = True
     can_write: bool = False
+    # What is hidden of records.
+    masks: tuple[MaskRule, ...] = ()
 
 
 OPERATOR = Role(name="operator", can_write=True)

@@ -17,8 +17,16 @@ from aiohttp import web
 from ottla.console.answers import ApiError, error_answer, invalid, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change
+from ottla.console.routes.brokers import BROKER_ROUTES
+from ottla.console.routes.connectors import CONNECTOR_ROUTES
+from ottla.console.routes.group_changes import GROUP_CHANGES
+from ottla.console.routes.groups import GROUP_ROUTES
+from ottla.console.routes.message_streams import MESSAGE_STREAM_ROUTES
+from ottla.console.routes.messages import MESSAGE_ROUTES
 from ottla.console.routes.overview import OVERVIEW_ROUTES
+from ottla.console.routes.schemas import SCHEMA_ROUTES
 from ottla.console.routes.session import SESSION_ROUTES
+from ottla.console.routes.topic_changes import TOPIC_CHANGES
 from ottla.console.routes.topics import TOPIC_ROUTES
 from ottla.console.services import Services
 
@@ -29,6 +37,7 @@ change_logger = logging.getLogger("ottla.console.changes")
 
 STATIC = Path(__file__).parent / "static"
 BODY_BYTES_MAX = 4 * 1024 * 1024
+LOGGED_MAX = 1_000
 _CHANGES = ("POST", "PUT", "PATCH", "DELETE")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {
@@ -40,7 +49,19 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
-ROUTES: tuple[Route, ...] = (*SESSION_ROUTES, *OVERVIEW_ROUTES, *TOPIC_ROUTES)
+ROUTES: tuple[Route, ...] = (
+    *SESSION_ROUTES,
+    *OVERVIEW_ROUTES,
+    *TOPIC_ROUTES,
+    *TOPIC_CHANGES,
+    *MESSAGE_ROUTES,
+    *MESSAGE_STREAM_ROUTES,
+    *BROKER_ROUTES,
+    *GROUP_ROUTES,
+    *GROUP_CHANGES,
+    *SCHEMA_ROUTES,
+    *CONNECTOR_ROUTES,
+)
 
 
 class ConsoleServer:
@@ -163,7 +184,11 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
         outcome = "done"
     finally:
         call.view.drop()
-        entry = {"user": call.account.user, "client": call.request.remote, "command": change.command}
+        entry = {
+            "user": call.account.user,
+            "client": call.request.remote,
+            "command": (change.logged or change.command)[:LOGGED_MAX],
+        }
         change_logger.info("%s", json.dumps({**entry, "outcome": outcome}, ensure_ascii=False))
     return {**change.told(), "result": result}
 

@@ -17,10 +17,11 @@ from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.errors import ClientError
 from ottla.client.metadata import BrokerNode, TopicInfo
+from ottla.console.lag_history import LagHistory
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Cached", "ClusterState", "ClusterView", "TopicRow", "or_none"]
+__all__ = ["Cached", "ClusterState", "ClusterView", "TopicRow", "leader_sizes", "or_none", "topic_row"]
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,8 @@ SIZES_FRESH_SECONDS = 10.0
 SIZES_USABLE_SECONDS = 120.0
 GROUPS_FRESH_SECONDS = 1.0
 GROUPS_USABLE_SECONDS = 30.0
+WATCH_SECONDS = 60.0
+WATCHED_MAX = 50
 # How long a page waits for figures that it can do without.
 FIGURES_SECONDS_MAX = 2.0
 
@@ -135,6 +138,9 @@ class ClusterView:
             self._read_state, fresh_seconds=METADATA_FRESH_SECONDS, usable_seconds=METADATA_USABLE_SECONDS
         )
         self.sizes = Cached(self._read_sizes, fresh_seconds=SIZES_FRESH_SECONDS, usable_seconds=SIZES_USABLE_SECONDS)
+        self.lags = LagHistory()
+        # Groups that somebody looks at, and until when the live figures follow them.
+        self._watched: dict[str, float] = {}
         self.groups = Cached(
             self._read_groups, fresh_seconds=GROUPS_FRESH_SECONDS, usable_seconds=GROUPS_USABLE_SECONDS
         )
@@ -142,6 +148,15 @@ class ClusterView:
     def drop(self) -> None:
         for cached in (self.state, self.sizes, self.groups):
             cached.drop()
+
+    def watch(self, group_id: str) -> None:
+        """The live figures follow this group for a while."""
+        self._watched[group_id] = asyncio.get_running_loop().time() + WATCH_SECONDS
+
+    def watched(self) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        self._watched = {group_id: until for group_id, until in self._watched.items() if until > now}
+        return list(self._watched)[-WATCHED_MAX:]
 
     async def close(self) -> None:
         for cached in (self.state, self.sizes, self.groups):
@@ -152,7 +167,10 @@ class ClusterView:
         state = await self.state.get()
         by_leader: dict[int, list[TopicPartition]] = {}
         for one in partitions:
-            leader = state.topics[one.topic].partitions[one.partition].leader
+            info = state.topics.get(one.topic)
+            leader = (
+                -1 if info is None or one.partition not in info.partitions else info.partitions[one.partition].leader
+            )
             if leader in state.brokers:
                 by_leader.setdefault(leader, []).append(one)
 
@@ -168,7 +186,7 @@ class ClusterView:
     async def _read_state(self) -> ClusterState:
         metadata = await self._admin.connections.refresh(None)
         topics = dict(metadata.topics)
-        rows = tuple(_row(info) for info in topics.values())
+        rows = tuple(topic_row(info) for info in topics.values())
         return ClusterState(metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows)
 
     async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
@@ -197,7 +215,7 @@ def leader_sizes(answer: dict[int, list[LogDirectory] | KafkaError]) -> dict[Top
     }
 
 
-def _row(info: TopicInfo) -> TopicRow:
+def topic_row(info: TopicInfo) -> TopicRow:
     partitions = info.partitions.values()
     return TopicRow(
         info.name,

@@ -6,13 +6,20 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from ottla.client.admin.configs import ConfigResource, ResourceType
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset
-from ottla.console.answers import PageRequest, invalid, page_of
+from ottla.client.metadata import PartitionInfo, TopicInfo
+from ottla.console.answers import ApiError, PageRequest, invalid, page_of
 from ottla.console.call import Call, Route
-from ottla.console.view import TopicRow, leader_sizes, or_none
+from ottla.console.view import TopicRow, leader_sizes, or_none, topic_row
+from ottla.console.words import settings_json
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["TOPIC_ROUTES"]
+__all__ = ["TOPIC_ROUTES", "offset_bounds", "topic_of"]
+
+# Partitions that the page of a topic has at once; the list of partitions has the rest.
+PARTITIONS_MAX = 1_000
 
 _SORTS: dict[str, Callable[[TopicRow], Any]] = {
     "name": lambda row: row.name,
@@ -26,48 +33,25 @@ _HEALTH: dict[str, Callable[[TopicRow], bool]] = {
     "offline": lambda row: row.offline > 0,
 }
 
-
-async def _topics(call: Call) -> dict[str, Any]:
-    query = call.query
-    page = PageRequest.of(query, sortable=(*_SORTS, "bytes"))
-    is_healthy = _HEALTH.get(query.get("health", "all"))
-    if is_healthy is None:
-        raise invalid(f"health is one of {', '.join(_HEALTH)}.")
-    with_internal = query.get("internal", "false") == "true"
-    state = await call.view.state.get()
-    rows = [
-        row
-        for row in state.rows
-        if (with_internal or not row.is_internal) and is_healthy(row) and page.matches(row.name)
-    ]
-    sort = _SORTS.get(page.sort)
-    if sort is None:
-        totals = await _all_sizes(call)
-        shown = page.cut(rows, lambda row: (totals.get(row.name, 0), row.name))
-    else:
-        shown = page.cut(rows, sort)
-    partitions = state.partitions_of(row.name for row in shown)
-    sizes, counts = await asyncio.gather(call.view.sizes_of(partitions), record_counts(call, partitions))
-    return page_of([_item(row, sizes, counts) for row in shown], len(rows), page)
+Bounds = dict[TopicPartition, tuple[int, int]]
 
 
-async def _all_sizes(call: Call) -> dict[str, int]:
-    """Topic -> bytes of its leaders."""
-    state = await call.view.state.get()
-    totals: dict[str, int] = {}
-    for broker, directories in (await call.view.sizes.get()).items():
-        for one, size in leader_sizes({broker: directories}).items():
-            info = state.topics.get(one.topic)
-            if (
-                info is not None
-                and one.partition in info.partitions
-                and info.partitions[one.partition].leader == broker
-            ):
-                totals[one.topic] = totals.get(one.topic, 0) + size
-    return totals
+async def topic_of(call: Call, name: str) -> TopicInfo:
+    """The metadata of a topic. Raises KafkaError."""
+    info = (await call.view.state.get()).topics.get(name)
+    if info is None or info.error is not None:
+        # It may be new: the cluster knows, and then the whole picture is old.
+        await call.admin.connections.fresh_topic(name)
+        call.view.state.drop()
+        info = (await call.view.state.get()).topics.get(name)
+    if info is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
+    if info.error is not None and not info.partitions:
+        raise info.error
+    return info
 
 
-async def record_counts(call: Call, partitions: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+async def offset_bounds(call: Call, partitions: list[TopicPartition]) -> Bounds:
     """Partition -> first and last offset; partitions without an answer are missing."""
     first, last = await asyncio.gather(
         or_none(call.admin.offsets.find(dict.fromkeys(partitions, EARLIEST), timeout_ms=1_000)),
@@ -81,11 +65,88 @@ async def record_counts(call: Call, partitions: list[TopicPartition]) -> dict[To
     return found
 
 
-def _item(
-    row: TopicRow, sizes: dict[TopicPartition, int], counts: dict[TopicPartition, tuple[int, int]]
-) -> dict[str, Any]:
+async def _topics(call: Call) -> dict[str, Any]:
+    query = call.query
+    page = PageRequest.of(query, sortable=(*_SORTS, "bytes"))
+    is_wanted = _HEALTH.get(query.get("health", "all"))
+    if is_wanted is None:
+        raise invalid(f"health is one of {', '.join(_HEALTH)}.")
+    with_internal = query.get("internal", "false") == "true"
+    state = await call.view.state.get()
+    rows = [
+        row
+        for row in state.rows
+        if (with_internal or not row.is_internal) and is_wanted(row) and page.matches(row.name)
+    ]
+    sort = _SORTS.get(page.sort)
+    if sort is None:
+        totals = await _all_sizes(call)
+        shown = page.cut(rows, lambda row: (totals.get(row.name, 0), row.name))
+    else:
+        shown = page.cut(rows, sort)
+    partitions = state.partitions_of(row.name for row in shown)
+    sizes, bounds = await asyncio.gather(call.view.sizes_of(partitions), offset_bounds(call, partitions))
+    return page_of([_item(row, sizes, bounds) for row in shown], len(rows), page)
+
+
+async def _topic(call: Call) -> dict[str, Any]:
+    info = await topic_of(call, call.part("name"))
+    listed = list(info.partitions.values())[:PARTITIONS_MAX]
+    partitions = [TopicPartition(info.name, one.partition) for one in listed]
+    resource = ConfigResource(ResourceType.TOPIC, info.name)
+    sizes, bounds, settings = await asyncio.gather(
+        call.view.sizes_of(partitions),
+        offset_bounds(call, partitions),
+        or_none(call.admin.configs.describe([resource], synonyms=True, documentation=True)),
+    )
+    entries = (settings or {}).get(resource)
+    return {
+        **_item(topic_row(info), sizes, bounds),
+        "partition_list": [_partition(info.name, one, sizes, bounds) for one in listed],
+        "settings": settings_json(entries) if isinstance(entries, list) else None,
+        "link_schema": await _subject(call, info.name),
+    }
+
+
+async def _partitions(call: Call) -> dict[str, Any]:
+    info = await topic_of(call, call.part("name"))
+    page = PageRequest.of(call.query, sort="partition", sortable=("partition", "leader"))
+    rows = [one for one in info.partitions.values() if page.matches(str(one.partition))]
+    by_leader = page.sort == "leader"
+    shown = page.cut(rows, lambda one: (one.leader, one.partition) if by_leader else one.partition)
+    partitions = [TopicPartition(info.name, one.partition) for one in shown]
+    sizes, bounds = await asyncio.gather(call.view.sizes_of(partitions), offset_bounds(call, partitions))
+    return page_of([_partition(info.name, one, sizes, bounds) for one in shown], len(rows), page)
+
+
+async def _subject(call: Call, topic: str) -> str | None:
+    registry = call.services.registry
+    if registry is None:
+        return None
+    name = f"{topic}-value"
+    try:
+        return name if await registry.ask("GET", "subjects", name, "versions", accept=404) else None
+    except ApiError:
+        # The page of a topic is there without a registry, too.
+        return None
+
+
+async def _all_sizes(call: Call) -> dict[str, int]:
+    """Topic -> bytes of its leaders."""
+    state = await call.view.state.get()
+    totals: dict[str, int] = {}
+    for broker, directories in (await call.view.sizes.get()).items():
+        for one, size in leader_sizes({broker: directories}).items():
+            info = state.topics.get(one.topic)
+            known = None if info is None else info.partitions.get(one.partition)
+            if known is not None and known.leader == broker:
+                totals[one.topic] = totals.get(one.topic, 0) + size
+    return totals
+
+
+def _item(row: TopicRow, sizes: dict[TopicPartition, int], bounds: Bounds) -> dict[str, Any]:
     partitions = [TopicPartition(row.name, number) for number in range(row.partitions)]
-    told_counts = [counts[one] for one in partitions if one in counts]
+    told_bounds = [bounds[one] for one in partitions if one in bounds]
     told_sizes = [sizes[one] for one in partitions if one in sizes]
     return {
         "name": row.name,
@@ -95,9 +156,29 @@ def _item(
         "under_replicated": row.under_replicated,
         "offline": row.offline,
         "is_internal": row.is_internal,
-        "records": sum(last - first for first, last in told_counts) if told_counts else None,
+        "records": sum(last - first for first, last in told_bounds) if told_bounds else None,
         "bytes": sum(told_sizes) if told_sizes else None,
     }
 
 
-TOPIC_ROUTES = (Route("GET", "/api/topics", _topics),)
+def _partition(topic: str, info: PartitionInfo, sizes: dict[TopicPartition, int], bounds: Bounds) -> dict[str, Any]:
+    key = TopicPartition(topic, info.partition)
+    first, last = bounds.get(key, (None, None))
+    return {
+        "partition": info.partition,
+        "leader": info.leader,
+        "leader_epoch": info.leader_epoch,
+        "replicas": list(info.replicas),
+        "isr": list(info.isr),
+        "offline": list(info.offline_replicas),
+        "first_offset": first,
+        "last_offset": last,
+        "bytes": sizes.get(key),
+    }
+
+
+TOPIC_ROUTES = (
+    Route("GET", "/api/topics", _topics),
+    Route("GET", "/api/topics/{name}", _topic),
+    Route("GET", "/api/topics/{name}/partitions", _partitions),
+)

@@ -1,0 +1,196 @@
+"""Keys, values and headers of records for people: by a registry, as JSON, as text or as hexadecimal digits.
+
+A record value is data: it leaves the server as JSON only, with a content type that no browser runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ottla.client.consumer import ConsumedRecord
+from ottla.console.answers import invalid
+from ottla.console.masking import Masker
+
+__all__ = ["DECODINGS", "Field", "FieldReader", "text_of"]
+
+DECODINGS = ("auto", "json", "avro", "text", "hex")
+# What is longer is cut; the download of a value has all of it.
+SHOWN_BYTES_MAX = 64 * 1024
+# JSON that is longer is shown as text: parsing it would stop all other requests.
+JSON_BYTES_MAX = 1024 * 1024
+_MAGIC = 0
+_TAG_BYTES = 5
+_TYPES = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json-schema"}
+
+Field = dict[str, Any]
+Header = tuple[str, bytes | None]
+
+
+class FieldReader:
+    """Reads the records of one topic for one role."""
+
+    def __init__(self, topic: str, decoding: str, masker: Masker, registry_url: str | None) -> None:
+        if decoding not in DECODINGS:
+            raise invalid(f"decode is one of {', '.join(DECODINGS)}.")
+        self._topic = topic
+        self._decoding = decoding
+        self._masker = masker
+        self._registry_url = registry_url
+        self._client: Any = None
+        self._deserializers: dict[tuple[str, bool], Any] = {}
+
+    async def message(self, record: ConsumedRecord) -> dict[str, Any]:
+        """A record as the API tells it."""
+        key = await self._field("key", record.key, record.headers)
+        value = await self._field("value", record.value, record.headers)
+        headers: list[dict[str, Any]] = [
+            {"name": name, "value": await self._field("headers", content, ())} for name, content in record.headers
+        ]
+        size = len(record.key or b"") + len(record.value or b"")
+        parts = [key, value, *[header["value"] for header in headers]]
+        return {
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+            "timestamp_type": "append" if record.timestamp_type == 1 else "create",
+            "key": key,
+            "value": value,
+            "headers": headers,
+            "size": size + sum(len(name) + len(content or b"") for name, content in record.headers),
+            "masked": any(part.pop("masked", False) for part in parts),
+        }
+
+    async def _field(self, part: str, data: bytes | None, headers: Sequence[Header]) -> Field:
+        field = await self._decoded(part, data, headers)
+        if self._masker.hides(part):
+            is_structured = field["type"] not in ("text", "hex")
+            if field["type"] == "hex":
+                # Digits would tell what the text hides.
+                field["value"], field["masked"] = "", True
+            else:
+                field["value"], field["masked"] = self._masker.masked(part, field["value"], is_structured=is_structured)
+        return _cut(field)
+
+    async def _decoded(self, part: str, data: bytes | None, headers: Sequence[Header]) -> Field:
+        if data is None:
+            return {"type": "null", "value": None, "schema_id": None, "error": None}
+        error = None
+        # A mask looks at fields, so a masked part is read as fields whatever was asked for.
+        is_hidden = self._masker.hides(part)
+        wants_schema = self._decoding in ("auto", "avro") or is_hidden
+        if wants_schema and part != "headers" and self._registry_url is not None and _has_tag(data):
+            try:
+                return await asyncio.to_thread(self._by_schema, part, data, headers)
+            except Exception as failure:  # noqa: BLE001
+                # Whatever a library says of foreign bytes, the record is shown as they are.
+                error = str(failure)
+        if self._decoding in ("auto", "json", "avro") or is_hidden:
+            parsed = _json(data)
+            if parsed is not None:
+                return {"type": "json", "value": parsed[0], "schema_id": None, "error": error}
+        text = _text(data) if self._decoding != "hex" or is_hidden else None
+        if text is not None and (self._decoding != "auto" or _is_readable(text)):
+            return {"type": "text", "value": text, "schema_id": None, "error": error}
+        return {"type": "hex", "value": data.hex(), "schema_id": None, "error": error}
+
+    def _by_schema(self, part: str, data: bytes, headers: Sequence[Header]) -> Field:
+        from ottla.serdes.registry_client import RegistryClient
+
+        if self._client is None:
+            assert self._registry_url is not None
+            self._client = RegistryClient(self._registry_url)
+        schema_id = int.from_bytes(data[1:_TAG_BYTES], "big")
+        schema = self._client.schema_by_id(schema_id)
+        is_key = part == "key"
+        value = self._deserializer(schema.schema_type, is_key=is_key).deserialize(self._topic, data, headers)
+        return {
+            "type": _TYPES[schema.schema_type],
+            "value": json.loads(json.dumps(_plain(value), default=str)),
+            "schema_id": schema_id,
+            "error": None,
+        }
+
+    def _deserializer(self, schema_type: str, *, is_key: bool) -> Any:
+        made = self._deserializers.get((schema_type, is_key))
+        if made is None:
+            made = _new_deserializer(schema_type, self._client)
+            made.configure({}, is_key=is_key)
+            self._deserializers[schema_type, is_key] = made
+        return made
+
+
+def _new_deserializer(schema_type: str, client: Any) -> Any:
+    if schema_type == "AVRO":
+        from ottla.serdes.avro import AvroDeserializer
+
+        return AvroDeserializer(client=client)
+    if schema_type == "PROTOBUF":
+        from ottla.serdes.protobuf import ProtobufDeserializer
+
+        return ProtobufDeserializer(client=client)
+    from ottla.serdes.json_schema import JsonSchemaDeserializer
+
+    return JsonSchemaDeserializer(client=client)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can say: messages of Protobuf as objects, bytes as text or digits."""
+    if hasattr(value, "DESCRIPTOR"):
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(value, preserving_proto_field_name=True)
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, bytes):
+        return _text(value) or value.hex()
+    return value
+
+
+def _has_tag(data: bytes) -> bool:
+    return len(data) >= _TAG_BYTES and data[0] == _MAGIC
+
+
+def _json(data: bytes) -> tuple[Any] | None:
+    """A number alone is text: most programs mean one."""
+    if not data or len(data) > JSON_BYTES_MAX or data[:1] not in b'{["tfn -0123456789\t\r\n':
+        return None
+    try:
+        return (json.loads(data, parse_constant=str),)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_readable(text: str) -> bool:
+    return all(letter.isprintable() or letter in "\t\r\n" for letter in text[:1024])
+
+
+def _cut(field: Field) -> Field:
+    value = field["value"]
+    if isinstance(value, str):
+        if len(value) > SHOWN_BYTES_MAX:
+            return {**field, "value": value[:SHOWN_BYTES_MAX], "truncated": True}
+    elif isinstance(value, dict | list):
+        text = json.dumps(value, ensure_ascii=False)
+        if len(text) > SHOWN_BYTES_MAX:
+            return {**field, "type": "text", "value": text[:SHOWN_BYTES_MAX], "truncated": True}
+    return field
+
+
+def text_of(field: Field) -> str:
+    """The text in which a plain filter looks."""
+    value = field["value"]
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

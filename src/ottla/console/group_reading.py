@@ -1,0 +1,168 @@
+"""Groups of every kind in one shape: members, and progress in each partition."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.groups import DescribedGroup, ListedGroup
+from ottla.client.admin.offsets import LATEST, FoundOffset
+from ottla.client.admin.share_groups import DescribedShareGroup
+from ottla.client.errors import check
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+from ottla.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+
+__all__ = ["GroupDetail", "GroupProgress", "MemberDetail", "kind_of", "progress_of_groups", "read_group", "total_lag"]
+
+KINDS = ("classic", "consumer", "share", "streams")
+# Offsets of groups that are asked for at the same time.
+_PARALLEL_MAX = 50
+
+
+class MemberDetail(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class GroupDetail(NamedTuple):
+    state: str
+    assignor: str
+    epoch: int | None
+    coordinator: int
+    members: tuple[MemberDetail, ...]
+
+
+class GroupProgress(NamedTuple):
+    partition: TopicPartition
+    committed: int | None
+    last_offset: int | None
+    # None if it is not known.
+    lag: int | None
+
+
+def kind_of(group: ListedGroup) -> str:
+    """The kind of a group. Clusters before KIP-848 know classic groups only."""
+    kind = group.type.lower()
+    if kind in KINDS:
+        return kind
+    return group.protocol_type if group.protocol_type in ("share", "streams") else "classic"
+
+
+async def read_group(admin: AdminClient, group_id: str, kind: str) -> GroupDetail:
+    """Raises KafkaError."""
+    if kind == "share":
+        share = (await admin.share_groups.describe([group_id]))[group_id]
+        if isinstance(share, KafkaError):
+            raise share
+        return _from_share(share)
+    if kind == "streams":
+        return await _read_streams(admin, group_id)
+    described = (await admin.groups.describe([group_id]))[group_id]
+    if isinstance(described, KafkaError):
+        raise described
+    return _from_consumers(described)
+
+
+async def progress_of_groups(admin: AdminClient, kinds: dict[str, str]) -> dict[str, list[GroupProgress] | KafkaError]:
+    """Group -> its progress, for groups of any kind. The ends of all partitions are asked for together."""
+    turns = asyncio.Semaphore(_PARALLEL_MAX)
+
+    async def read(group_id: str, kind: str) -> dict[TopicPartition, tuple[int, int | None]] | KafkaError:
+        async with turns:
+            try:
+                return await _committed(admin, group_id, kind)
+            except KafkaError as error:
+                return error
+
+    committed = dict(zip(kinds, await asyncio.gather(*[read(*one) for one in kinds.items()]), strict=True))
+    wanted: dict[TopicPartition, int] = {}
+    for offsets in committed.values():
+        if not isinstance(offsets, KafkaError):
+            wanted |= dict.fromkeys(offsets, LATEST)
+    ends = await admin.offsets.find(wanted, timeout_ms=1_000) if wanted else {}
+    found: dict[str, list[GroupProgress] | KafkaError] = {}
+    for group_id, offsets in committed.items():
+        if isinstance(offsets, KafkaError):
+            found[group_id] = offsets
+        else:
+            found[group_id] = [_progress(one, *offsets[one], ends.get(one)) for one in sorted(offsets)]
+    return found
+
+
+def total_lag(progress: Iterable[GroupProgress] | KafkaError | None) -> int | None:
+    """None if no lag is known."""
+    if progress is None or isinstance(progress, KafkaError):
+        return None
+    lags = [one.lag for one in progress if one.lag is not None]
+    return sum(lags) if lags else None
+
+
+async def _committed(admin: AdminClient, group_id: str, kind: str) -> dict[TopicPartition, tuple[int, int | None]]:
+    """Partition -> committed offset, and the lag where the cluster tells it itself."""
+    if kind == "share":
+        shares = await admin.share_groups.offsets(group_id)
+        return {one: (told.offset, told.lag) for one, told in shares.items() if not isinstance(told, KafkaError)}
+    return {one: (told.offset, None) for one, told in (await admin.groups.offsets(group_id)).items()}
+
+
+def _progress(
+    partition: TopicPartition, committed: int, lag: int | None, end: FoundOffset | KafkaError | None
+) -> GroupProgress:
+    last = end.offset if isinstance(end, FoundOffset) else None
+    if lag is None and last is not None and committed >= 0:
+        lag = max(last - committed, 0)
+    return GroupProgress(partition, committed if committed >= 0 else None, last, lag)
+
+
+def _from_consumers(group: DescribedGroup) -> GroupDetail:
+    members = tuple(
+        MemberDetail(one.member_id, one.instance_id, one.client_id, one.host.lstrip("/"), one.assignment)
+        for one in group.members
+    )
+    return GroupDetail(group.state, group.assignor, group.epoch, group.coordinator, members)
+
+
+def _from_share(group: DescribedShareGroup) -> GroupDetail:
+    members = tuple(
+        MemberDetail(one.member_id, None, one.client_id, one.host.lstrip("/"), one.assignment) for one in group.members
+    )
+    return GroupDetail(group.state, group.assignor, group.epoch, group.coordinator, members)
+
+
+async def _read_streams(admin: AdminClient, group_id: str) -> GroupDetail:
+    cluster = admin.connections
+    response: StreamsGroupDescribeResponse = await cluster.ask_coordinator(
+        cluster.GROUP,
+        group_id,
+        StreamsGroupDescribeRequest(group_ids=[group_id]),
+        lambda answer: [group.error_code for group in answer.groups],
+    )
+    group = response.groups[0]
+    check(group.error_code, group.error_message)
+    sources = {
+        one.subtopology_id: one.source_topics
+        for one in (group.topology.subtopologies if group.topology else None) or ()
+    }
+    members = tuple(
+        MemberDetail(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host.lstrip("/"),
+            tuple(
+                TopicPartition(topic, number)
+                for task in member.assignment.active_tasks
+                for topic in sources.get(task.subtopology_id, ())
+                for number in task.partitions
+            ),
+        )
+        for member in group.members
+    )
+    coordinator = await cluster.coordinator(cluster.GROUP, group_id)
+    return GroupDetail(group.group_state, "", group.group_epoch, coordinator, members)

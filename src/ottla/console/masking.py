@@ -1,0 +1,141 @@
+"""Masking: what a role must not see of records is replaced before anything else looks at them.
+
+A rule applies to topics whose whole name matches its pattern. A rule with a path hides fields of JSON, Avro, Protobuf
+and JSON Schema alike: `customer.card`, `items[*].price`, `*` for any name. A rule with a regular expression replaces
+matches in all texts. Filters see masked records, so a search cannot guess what is hidden. What cannot be read as fields
+is hidden as a whole if a rule with a path applies to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["MASK", "MaskRule", "Masker", "parse_mask_rules"]
+
+MASK = "•••"
+_PARTS = ("key", "value", "headers")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\*)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    topics: re.Pattern[str]
+    # Steps to a field; empty for a rule with an expression.
+    path: tuple[str, ...]
+    expression: re.Pattern[str] | None
+    parts: tuple[str, ...]
+    replacement: str
+
+
+def parse_mask_rules(rules: object) -> tuple[MaskRule, ...]:
+    """Raises ValueError with a sentence."""
+    if not isinstance(rules, list):
+        raise ValueError("'mask' must be a list of rules.")
+    return tuple(_rule(rule) for rule in rules)
+
+
+def _rule(rule: object) -> MaskRule:
+    if not isinstance(rule, dict):
+        raise ValueError('A rule of \'mask\' must be an object like {"topics": "orders", "path": "card"}.')
+    unknown = set(rule) - {"topics", "path", "regex", "in", "with"}
+    if unknown:
+        raise ValueError(f"A rule of 'mask' has the unknown field {min(unknown)!r}.")
+    if ("path" in rule) == ("regex" in rule):
+        raise ValueError("A rule of 'mask' needs either 'path' or 'regex'.")
+    parts = rule.get("in", ["value"])
+    if not isinstance(parts, list) or not parts or any(part not in _PARTS for part in parts):
+        raise ValueError(f"'in' of a rule of 'mask' must be a list of {', '.join(_PARTS)}.")
+    try:
+        topics = re.compile(str(rule.get("topics", ".*")))
+        expression = re.compile(str(rule["regex"])) if "regex" in rule else None
+    except re.error as error:
+        raise ValueError(f"A rule of 'mask' has an expression that makes no sense: {error}.") from None
+    path = _path(str(rule["path"])) if "path" in rule else ()
+    return MaskRule(topics, path, expression, tuple(parts), str(rule.get("with", MASK)))
+
+
+def _path(text: str) -> tuple[str, ...]:
+    steps, position = [], 0
+    body = text.removeprefix("$").removeprefix(".")
+    while position < len(body):
+        match = _STEP.match(body, position)
+        if match is None:
+            raise ValueError(f"The path {text!r} makes no sense; it looks like customer.card or items[*].price.")
+        steps.append(match[1] or f"[{match[2]}]")
+        position = match.end()
+    if not steps:
+        raise ValueError("A path must name a field.")
+    return tuple(steps)
+
+
+class Masker:
+    """The rules of a role for one topic."""
+
+    def __init__(self, rules: Sequence[MaskRule], topic: str) -> None:
+        own = [rule for rule in rules if rule.topics.fullmatch(topic)]
+        self._rules = {part: [rule for rule in own if part in rule.parts] for part in _PARTS}
+
+    @property
+    def is_idle(self) -> bool:
+        return not any(self._rules.values())
+
+    def hides(self, part: str) -> bool:
+        return bool(self._rules[part])
+
+    def masked(self, part: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
+        """The value for the eyes of the role, and whether something was hidden."""
+        shown, hidden = value, False
+        for rule in self._rules[part]:
+            if rule.expression is not None:
+                shown, found = _replaced(shown, rule.expression, rule.replacement)
+            elif is_structured and isinstance(shown, dict | list):
+                shown, found = _without(shown, rule.path, rule.replacement)
+            else:
+                # Whether the field is in there cannot be told.
+                shown, found = (rule.replacement, True) if shown is not None else (None, False)
+            hidden |= found
+        return shown, hidden
+
+
+def _replaced(value: Any, expression: re.Pattern[str], replacement: str) -> tuple[Any, bool]:
+    if isinstance(value, str):
+        shown, count = expression.subn(lambda _: replacement, value)
+        return shown, count > 0
+    if isinstance(value, dict):
+        pairs = {name: _replaced(one, expression, replacement) for name, one in value.items()}
+        return {name: shown for name, (shown, _) in pairs.items()}, any(found for _, found in pairs.values())
+    if isinstance(value, list):
+        items = [_replaced(one, expression, replacement) for one in value]
+        return [shown for shown, _ in items], any(found for _, found in items)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        shown, found = _replaced(str(value), expression, replacement)
+        return (shown, True) if found else (value, False)
+    return value, False
+
+
+def _without(value: Any, path: tuple[str, ...], replacement: str) -> tuple[Any, bool]:
+    if not path:
+        return (replacement, True) if value is not None else (None, False)
+    step, rest = path[0], path[1:]
+    if isinstance(value, dict) and not step.startswith("["):
+        pairs = {
+            name: _without(one, rest, replacement) if step in ("*", name) else (one, False)
+            for name, one in value.items()
+        }
+        return {name: shown for name, (shown, _) in pairs.items()}, any(found for _, found in pairs.values())
+    if isinstance(value, list):
+        # A path without an index goes through every element.
+        is_index = step.startswith("[")
+        items = [
+            (
+                _without(one, rest if is_index else path, replacement)
+                if step in ("[*]", f"[{number}]") or not is_index
+                else (one, False)
+            )
+            for number, one in enumerate(value)
+        ]
+        return [shown for shown, _ in items], any(found for _, found in items)
+    return value, False

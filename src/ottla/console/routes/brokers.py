@@ -1,0 +1,147 @@
+"""Brokers and the quorum of controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.nodes import ClusterNode, Quorum, QuorumReplica
+from ottla.client.admin.partitions import LogDirectory
+from ottla.console.answers import ApiError, PageRequest, page_of
+from ottla.console.call import Call, Need, Route
+from ottla.console.change import Change
+from ottla.console.routes.topic_changes import settings_change
+from ottla.console.view import ClusterState, or_none
+from ottla.console.words import settings_json
+
+__all__ = ["BROKER_ROUTES", "broker_items"]
+
+_SORTS = ("id", "host", "leaders", "replicas", "bytes", "out_of_sync")
+
+
+async def broker_items(call: Call) -> list[dict[str, Any]]:
+    state = await call.view.state.get()
+    description, sizes = await asyncio.gather(
+        or_none(call.admin.cluster.describe(fenced=True)), or_none(call.view.sizes.get(), 1.0)
+    )
+    if description is not None:
+        nodes = list(description.brokers)
+    else:
+        nodes = [ClusterNode(one.node_id, one.host, one.port, one.rack, False) for one in state.brokers.values()]
+    leaders, replicas, behind = _counts(state)
+    found = []
+    for node in nodes:
+        directories = (sizes or {}).get(node.node_id)
+        found.append(
+            {
+                "id": node.node_id,
+                "host": node.host,
+                "port": node.port,
+                "rack": node.rack,
+                "is_controller": node.node_id == state.controller_id,
+                "is_alive": node.node_id in state.brokers and not node.is_fenced,
+                "leaders": leaders[node.node_id],
+                "replicas": replicas[node.node_id],
+                "out_of_sync": behind[node.node_id],
+                "bytes": sum(map(_bytes, directories)) if isinstance(directories, list) else None,
+            }
+        )
+    return found
+
+
+def _counts(state: ClusterState) -> tuple[Counter[int], Counter[int], Counter[int]]:
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    behind: Counter[int] = Counter()
+    for info in state.topics.values():
+        for one in info.partitions.values():
+            leaders[one.leader] += 1
+            replicas.update(one.replicas)
+            if len(one.isr) < len(one.replicas):
+                behind.update(set(one.replicas).difference(one.isr))
+    return leaders, replicas, behind
+
+
+def _bytes(directory: LogDirectory) -> int:
+    return sum(replica.size_bytes for replica in directory.replicas.values())
+
+
+async def _brokers(call: Call) -> dict[str, Any]:
+    page = PageRequest.of(call.query, sort="id", sortable=_SORTS)
+    rows = [one for one in await broker_items(call) if page.matches(f"{one['id']} {one['host']} {one['rack'] or ''}")]
+    shown = page.cut(rows, lambda one: (one[page.sort] is not None, one[page.sort], one["id"]))
+    return page_of(shown, len(rows), page)
+
+
+async def _broker(call: Call) -> dict[str, Any]:
+    item = next((one for one in await broker_items(call) if str(one["id"]) == call.part("id")), None)
+    if item is None:
+        raise ApiError(404, "NOT_FOUND", f"There is no broker {call.part('id')}.")
+    resource = ConfigResource(ResourceType.BROKER, call.part("id"))
+    directories, settings = await asyncio.gather(
+        or_none(call.admin.partitions.log_directories([item["id"]])),
+        or_none(call.admin.configs.describe([resource], synonyms=True, documentation=True)),
+    )
+    told = (directories or {}).get(item["id"])
+    entries = (settings or {}).get(resource)
+    return {
+        **item,
+        "log_dirs": [_directory(one) for one in told] if isinstance(told, list) else None,
+        "settings": settings_json(entries) if isinstance(entries, list) else None,
+    }
+
+
+def _directory(directory: LogDirectory) -> dict[str, Any]:
+    return {
+        "path": directory.path,
+        "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
+        "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
+        "replicas": len(directory.replicas),
+        "bytes": _bytes(directory),
+        "error": None if directory.error is None else directory.error.message,
+    }
+
+
+async def _settings(call: Call) -> Change:
+    broker = call.part("id")
+    if broker == "default":
+        resource = ConfigResource(ResourceType.BROKER, "")
+        return await settings_change(call, resource, owner="all brokers", option=("--broker-defaults", True))
+    if not broker.isdecimal():
+        raise ApiError(404, "NOT_FOUND", f"There is no broker {broker!r}.")
+    resource = ConfigResource(ResourceType.BROKER, broker)
+    return await settings_change(call, resource, owner=f"broker {broker}", option=("--broker", broker))
+
+
+async def _quorum(call: Call) -> dict[str, Any]:
+    quorum = await call.admin.cluster.quorum()
+    return {
+        "leader": quorum.leader_id,
+        "epoch": quorum.leader_epoch,
+        "high_watermark": quorum.high_watermark,
+        "voters": [_replica(quorum, one) for one in quorum.voters],
+        "observers": [_replica(quorum, one) for one in quorum.observers],
+    }
+
+
+def _replica(quorum: Quorum, replica: QuorumReplica) -> dict[str, Any]:
+    leader = next((one for one in quorum.voters if one.node_id == quorum.leader_id), None)
+    end = quorum.high_watermark if leader is None else leader.log_end_offset
+    return {
+        "id": replica.node_id,
+        "log_end_offset": replica.log_end_offset,
+        "lag": max(end - replica.log_end_offset, 0),
+        "last_fetch": replica.last_fetch_timestamp if replica.last_fetch_timestamp > 0 else None,
+        "last_caught_up": replica.last_caught_up_timestamp if replica.last_caught_up_timestamp > 0 else None,
+        "endpoints": list(quorum.endpoints.get(replica.node_id, ())),
+    }
+
+
+BROKER_ROUTES = (
+    Route("GET", "/api/brokers", _brokers),
+    Route("GET", "/api/brokers/{id}", _broker),
+    Route("PUT", "/api/brokers/{id}/settings", _settings, Need.WRITE),
+    Route("GET", "/api/quorum", _quorum),
+)

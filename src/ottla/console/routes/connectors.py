@@ -1,0 +1,215 @@
+"""Connectors: their tasks with their last errors; pause, resume, stop and restart."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+from ottla.console.answers import ApiError, PageRequest, invalid, page_of
+from ottla.console.call import Call, Need, Route
+from ottla.console.change import Change, command_line
+from ottla.console.upstream import Upstream
+
+__all__ = ["CONNECTOR_ROUTES"]
+
+# Values of keys like these are passwords: the API does not tell them.
+_SECRET = re.compile(r"password|secret|token|credential|api\.?key|private", re.IGNORECASE)
+HIDDEN = "[hidden]"
+
+
+def connect_of(call: Call) -> Upstream:
+    connect = call.services.connect
+    if connect is None:
+        raise ApiError(404, "NOT_AVAILABLE", "The console knows no Connect worker.", "Start it with --connect URL.")
+    return connect
+
+
+async def _all(connect: Upstream) -> dict[str, Any]:
+    found = await connect.ask("GET", "connectors", query={"expand": "status"})
+    return found if isinstance(found, dict) else {}
+
+
+async def _connectors(call: Call) -> dict[str, Any]:
+    connect = connect_of(call)
+    page = PageRequest.of(call.query, sortable=("name", "state", "type"))
+    both: dict[str, Any] = await connect.ask("GET", "connectors", query={"expand": "info"})
+    statuses = await _all(connect)
+    items = [
+        _item(name, one.get("info") or {}, statuses.get(name, {}).get("status") or {}) for name, one in both.items()
+    ]
+    state = call.query.get("state", "").upper()
+    rows = [one for one in items if page.matches(f"{one['name']} {one['class']}") and state in ("", one["state"])]
+    shown = page.cut(rows, lambda one: (str(one[page.sort]), one["name"]))
+    return page_of(shown, len(rows), page)
+
+
+def _item(name: str, info: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    tasks = status.get("tasks") or []
+    connector = status.get("connector") or {}
+    return {
+        "name": name,
+        "type": status.get("type") or info.get("type"),
+        "class": (info.get("config") or {}).get("connector.class", ""),
+        "state": connector.get("state", "UNASSIGNED"),
+        "tasks": len(tasks),
+        "failed_tasks": sum(1 for one in tasks if one.get("state") == "FAILED"),
+        "worker": connector.get("worker_id"),
+    }
+
+
+async def _connector(call: Call) -> dict[str, Any]:
+    connect, name = connect_of(call), call.part("name")
+    info, status, topics, offsets = await asyncio.gather(
+        connect.ask("GET", "connectors", name),
+        connect.ask("GET", "connectors", name, "status", accept=404),
+        connect.ask("GET", "connectors", name, "topics", accept=404),
+        _offsets(connect, name),
+    )
+    status = status or {}
+    return {
+        **_item(name, info, status),
+        "config": {key: HIDDEN if _is_secret(key, value) else value for key, value in info["config"].items()},
+        "trace": (status.get("connector") or {}).get("trace"),
+        "task_list": [
+            {
+                "id": one.get("id"),
+                "state": one.get("state"),
+                "worker": one.get("worker_id"),
+                "trace": one.get("trace"),
+            }
+            for one in status.get("tasks") or ()
+        ],
+        "topics": ((topics or {}).get(name) or {}).get("topics", []),
+        "offsets": offsets,
+    }
+
+
+async def _offsets(connect: Upstream, name: str) -> list[Any]:
+    try:
+        told = await connect.ask("GET", "connectors", name, "offsets", accept=404)
+    except ApiError:
+        # Older workers do not know it, and a worker that rebalances refuses.
+        return []
+    return (told or {}).get("offsets", [])
+
+
+def _is_secret(key: str, value: object) -> bool:
+    # A reference to a secret is no secret.
+    return _SECRET.search(key) is not None and not str(value).startswith("${")
+
+
+def _state_change(verb: str, method: str, sentence: str) -> Route:
+    async def change(call: Call) -> Change:
+        connect, name = connect_of(call), call.part("name")
+        query = {"includeTasks": "true", "onlyFailed": "false"} if verb == "restart" else None
+
+        async def apply() -> Any:
+            await connect.ask(method, "connectors", name, verb, query=query)
+            return {"name": name, "verb": verb}
+
+        return Change(plan=[sentence.format(name=name)], command=command_line("connect", verb, name), apply=apply)
+
+    return Route("POST", f"/api/connectors/{{name}}/{verb}", change, Need.WRITE)
+
+
+async def _restart_task(call: Call) -> Change:
+    connect, name, task = connect_of(call), call.part("name"), call.part("task")
+
+    async def apply() -> Any:
+        await connect.ask("POST", "connectors", name, "tasks", task, "restart")
+        return {"name": name, "task": task}
+
+    return Change(
+        plan=[f"Restarts task {task} of connector {name}."],
+        command=command_line("connect", "restart", name, options=[("--task", task)]),
+        apply=apply,
+    )
+
+
+def _config(call: Call) -> dict[str, str]:
+    config = call.texts("config")
+    if not config.get("connector.class"):
+        raise invalid("The configuration needs connector.class.")
+    return config
+
+
+async def _put(call: Call) -> Change:
+    connect, name, config = connect_of(call), call.part("name"), _config(call)
+    known = await connect.ask("GET", "connectors", name, "config", accept=404)
+    # What the API has hidden comes back hidden: then the value stays.
+    config = {key: (known or {}).get(key, value) if value == HIDDEN else value for key, value in config.items()}
+    return _saved(connect, name, config, known)
+
+
+async def _create(call: Call) -> Change:
+    connect, name, config = connect_of(call), call.text("name"), _config(call)
+    if await connect.ask("GET", "connectors", name, "config", accept=404) is not None:
+        raise ApiError(409, "UPSTREAM", f"Connector {name} exists.", "Change its configuration instead.")
+    return _saved(connect, name, config, None)
+
+
+def _saved(connect: Upstream, name: str, config: dict[str, str], known: dict[str, str] | None) -> Change:
+    async def apply() -> Any:
+        return {"name": (await connect.ask("PUT", "connectors", name, "config", body=config))["name"]}
+
+    async def validate() -> Any:
+        plugin = config["connector.class"].rpartition(".")[2]
+        told = await connect.ask(
+            "PUT", "connector-plugins", plugin, "config", "validate", body={"name": name, **config}
+        )
+        errors = [
+            f"{one['value']['name']}: {error}"
+            for one in told.get("configs", ())
+            for error in one["value"].get("errors", ())
+        ]
+        if errors:
+            raise invalid("; ".join(errors[:5]))
+
+    if known is None:
+        plan = [f"Creates connector {name} of class {config['connector.class']}."]
+    else:
+        changed = [key for key in {**known, **config} if known.get(key) != config.get(key) and key != "name"]
+        plan = [f"Changes {', '.join(sorted(changed)) or 'nothing'} of connector {name}, and restarts its tasks."]
+    options: list[tuple[str, object]] = [("--name", name)]
+    options += [("--set", f"{key}={'...' if _is_secret(key, value) else value}") for key, value in config.items()]
+    return Change(
+        plan=plan,
+        command=command_line("connect", "create", options=[*options, ("--replace", known is not None)]),
+        apply=apply,
+        validate=validate,
+    )
+
+
+async def _delete(call: Call) -> Change:
+    connect, name = connect_of(call), call.part("name")
+
+    async def apply() -> Any:
+        await connect.ask("DELETE", "connectors", name)
+        return {"deleted": name}
+
+    return Change(
+        plan=[f"Deletes connector {name} and stops its tasks."],
+        command=command_line("connect", "delete", name, "--yes"),
+        apply=apply,
+    )
+
+
+async def _plugins(call: Call) -> dict[str, Any]:
+    found = await connect_of(call).ask("GET", "connector-plugins")
+    return {"items": found, "total": len(found), "page": 1, "size": len(found)}
+
+
+CONNECTOR_ROUTES = (
+    Route("GET", "/api/connectors", _connectors),
+    Route("GET", "/api/connectors/{name}", _connector),
+    Route("GET", "/api/connector-plugins", _plugins),
+    Route("POST", "/api/connectors", _create, Need.WRITE),
+    Route("PUT", "/api/connectors/{name}", _put, Need.WRITE),
+    Route("DELETE", "/api/connectors/{name}", _delete, Need.WRITE),
+    _state_change("pause", "PUT", "Pauses connector {name}; its tasks stay."),
+    _state_change("resume", "PUT", "Resumes connector {name}."),
+    _state_change("stop", "PUT", "Stops connector {name} and its tasks; its offsets stay."),
+    _state_change("restart", "POST", "Restarts connector {name} and its tasks."),
+    Route("POST", "/api/connectors/{name}/tasks/{task}/restart", _restart_task, Need.WRITE),
+)

@@ -1,0 +1,161 @@
+"""Records as they are found or arrive: search with progress as NDJSON, and the live tail as server-sent events.
+
+Both end when the browser closes the connection. They hold no more than a fetch in memory: while the browser does not
+read, nothing is read from the cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from aiohttp import web
+
+from ottla.client.consumer import Consumer
+from ottla.client.errors import ClientError
+from ottla.console.answers import error_body, to_json
+from ottla.console.call import Call, Need, Route
+from ottla.console.record_scan import Scan, ScanRequest, opened_consumer, range_of, scan_request
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["MESSAGE_STREAM_ROUTES"]
+
+logger = logging.getLogger(__name__)
+
+SEARCH_LIMIT_MAX = 10_000
+SEARCH_SECONDS_MAX = 3600.0
+PROGRESS_SECONDS = 0.5
+TAIL_RECORDS_PER_SECOND = 200
+# A browser that has fallen this far behind continues at the end.
+TAIL_LAG_MAX = 2_000
+ALIVE_SECONDS = 10.0
+
+
+async def _search(call: Call) -> web.StreamResponse:
+    request = await scan_request(call, limit_max=SEARCH_LIMIT_MAX)
+    async with call.services.scans.turn():
+        scan = Scan(request, await range_of(call, request))
+        answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
+        await answer.prepare(call.request)
+        try:
+            async with opened_consumer(call, is_committed=request.is_committed) as consumer:
+                await _run_search(call, scan, consumer, answer)
+        except (KafkaError, ClientError) as error:
+            await answer.write(to_json({"error": error_body(error)[1]}) + b"\n")
+        except ConnectionResetError:
+            logger.debug("A search of %s was cancelled", request.topic)
+        return answer
+
+
+async def _run_search(call: Call, scan: Scan, consumer: Consumer, answer: web.StreamResponse) -> None:
+    loop = asyncio.get_running_loop()
+    deadline, told_at = loop.time() + SEARCH_SECONDS_MAX, loop.time()
+    await answer.write(_progress(scan))
+    async for message in scan.run(consumer, deadline=deadline):
+        if _is_gone(call):
+            raise ConnectionResetError
+        if message is not None:
+            await answer.write(to_json({"message": message}) + b"\n")
+            if scan.matched >= scan.request.limit:
+                scan.is_complete = False
+                break
+        if loop.time() - told_at >= PROGRESS_SECONDS:
+            told_at = loop.time()
+            await answer.write(_progress(scan))
+    done = {
+        "scanned": scan.scanned,
+        "matched": scan.matched,
+        "reason": "end" if scan.is_complete else "limit",
+        "next": {str(one.partition): offset for one, offset in sorted(scan.next.items())},
+    }
+    await answer.write(_progress(scan))
+    await answer.write(to_json({"done": done}) + b"\n")
+
+
+def _progress(scan: Scan) -> bytes:
+    passed = sum(max(offset - scan.range.begins[one], 0) for one, offset in scan.next.items())
+    told = {"scanned": passed if scan.next else 0, "total": scan.range.total, "matched": scan.matched}
+    return to_json({"progress": told}) + b"\n"
+
+
+def _is_gone(call: Call) -> bool:
+    transport = call.request.transport
+    return transport is None or transport.is_closing()
+
+
+async def _tail(call: Call) -> web.StreamResponse:
+    request = await scan_request(call)
+    async with call.services.scans.turn():
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        await answer.prepare(call.request)
+        try:
+            async with opened_consumer(call, is_committed=request.is_committed) as consumer:
+                await consumer.assign(request.partitions)
+                await consumer.seek_to_end()
+                await answer.write(b"event: ready\ndata: {}\n\n")
+                await _Tail(call, request, consumer, answer).run()
+        except (KafkaError, ClientError) as error:
+            await answer.write(_event("error", error_body(error)[1]))
+        except ConnectionResetError:
+            logger.debug("A tail of %s was closed", request.topic)
+        return answer
+
+
+class _Tail:
+    def __init__(self, call: Call, request: ScanRequest, consumer: Consumer, answer: web.StreamResponse) -> None:
+        self._call = call
+        self._request = request
+        self._consumer = consumer
+        self._answer = answer
+
+    async def run(self) -> None:
+        loop = asyncio.get_running_loop()
+        written_at, window_began, window_count = loop.time(), loop.time(), 0
+        while not _is_gone(self._call):
+            records = await self._consumer.poll(500, max_records=TAIL_RECORDS_PER_SECOND)
+            now = loop.time()
+            if now - window_began >= 1.0:
+                window_began, window_count = now, 0
+            messages, dropped = [], 0
+            for record in records:
+                if window_count >= TAIL_RECORDS_PER_SECOND:
+                    dropped += 1
+                    continue
+                message = await self._request.reader.message(record)
+                if self._request.filter is None or self._request.filter(message):
+                    messages.append(message)
+                    window_count += 1
+            dropped += await self._skip()
+            if messages:
+                await self._answer.write(_event("message", messages))
+            if dropped:
+                await self._answer.write(_event("dropped", {"count": dropped}))
+            if messages or dropped:
+                written_at = loop.time()
+            elif now - written_at > ALIVE_SECONDS:
+                # A line that means nothing finds out whether the browser is still there.
+                await self._answer.write(b": alive\n\n")
+                written_at = now
+
+    async def _skip(self) -> int:
+        """Continues at the end where too many records wait; returns how many are left out."""
+        behind: dict[TopicPartition, int] = {
+            one: lag
+            for one in self._consumer.assignment
+            if (lag := self._consumer.lag(one)) is not None and lag > TAIL_LAG_MAX
+        }
+        if behind:
+            await self._consumer.seek_to_end(*behind)
+        return sum(behind.values())
+
+
+def _event(name: str, value: Any) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + to_json(value) + b"\n\n"
+
+
+MESSAGE_STREAM_ROUTES = (
+    Route("GET", "/api/topics/{name}/search", _search, Need.MESSAGES),
+    Route("GET", "/api/topics/{name}/tail", _tail, Need.MESSAGES),
+)

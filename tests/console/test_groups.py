@@ -1,0 +1,139 @@
+"""Groups through the API: lists, progress, lag over time, and resets with a preview."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla.testing
+from tests.support.consoles import Browser
+
+
+@pytest.fixture(scope="module")
+def numbers(cluster: ottla.testing.Cluster) -> str:
+    """20 records in each of 2 partitions."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.create_topics([NewTopic("numbers", 2)])["numbers"].result(60)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    for number in range(40):
+        producer.produce("numbers", value=str(number), partition=number % 2, timestamp=1_700_000_000_000 + number)
+    producer.flush(60)
+    return "numbers"
+
+
+def consumer_of(cluster: ottla.testing.Cluster, group: str) -> Consumer:
+    return Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+
+
+@pytest.fixture
+def group(cluster: ottla.testing.Cluster, numbers: str) -> str:
+    """A group without members, at offset 5 of both partitions."""
+    name = f"g-{uuid.uuid4().hex[:8]}"
+    consumer = consumer_of(cluster, name)
+    consumer.commit(offsets=[TopicPartition(numbers, one, 5) for one in (0, 1)], asynchronous=False)
+    consumer.close()
+    return name
+
+
+@pytest.fixture
+def busy(cluster: ottla.testing.Cluster, numbers: str) -> Iterator[str]:
+    """A group with a member."""
+    name = f"b-{uuid.uuid4().hex[:8]}"
+    consumer = consumer_of(cluster, name)
+    consumer.subscribe([numbers])
+    assert consumer.poll(60) is not None
+    consumer.commit(asynchronous=False)
+    yield name
+    consumer.close()
+
+
+def after(answer: dict[str, list[dict[str, int]]]) -> list[tuple[int, int]]:
+    return [(one["before"], one["after"]) for one in answer["offsets"]]
+
+
+def test_groups_are_listed_with_their_lag(browser: Browser, group: str) -> None:
+    (item,) = browser.get(f"/api/groups?filter={group}")["items"]
+    assert item | {"coordinator": 1} == {
+        "id": group,
+        "kind": "classic",
+        "protocol_type": "",
+        "state": "Empty",
+        "members": 0,
+        "lag": 30,
+        "coordinator": 1,
+    }
+    assert browser.get(f"/api/groups?filter={group}&kind=share")["total"] == 0
+    assert browser.get(f"/api/groups?filter={group}&state=empty")["total"] == 1
+    assert browser.failure("GET", "/api/groups?kind=secret") == (400, "INVALID_REQUEST")
+
+
+def test_a_group_tells_its_progress(browser: Browser, group: str, numbers: str) -> None:
+    found = browser.get(f"/api/groups/{group}")
+    assert [(one["partition"], one["committed"], one["last_offset"], one["lag"]) for one in found["offsets"]] == [
+        (0, 5, 20, 15),
+        (1, 5, 20, 15),
+    ]
+    assert (found["can_reset"], found["why_not"]) == (True, None)
+    assert found["lag_history"][-1][1] == 30
+    assert group in {one["id"] for one in browser.get(f"/api/topics/{numbers}/groups")["items"]}
+
+
+def test_a_group_with_members(browser: Browser, busy: str) -> None:
+    found = browser.get(f"/api/groups/{busy}")
+    (member,) = found["member_list"]
+    assert len(member["partitions"]) == 2
+    assert {one["member"] for one in found["offsets"]} == {member["id"]}
+    assert not found["can_reset"]
+    assert found["why_not"] == "The group is Stable and has an active member; stop its consumers first."
+    body = {"to": "earliest", "dry_run": True}
+    assert browser.failure("POST", f"/api/groups/{busy}/reset", body) == (409, "NON_EMPTY_GROUP")
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ({"to": "earliest"}, [(5, 0), (5, 0)]),
+        ({"to": "latest", "topics": ["numbers"]}, [(5, 20), (5, 20)]),
+        ({"to": "offset", "offset": 99}, [(5, 20), (5, 20)]),
+        ({"to": "shift", "shift": -2}, [(5, 3), (5, 3)]),
+        ({"to": "timestamp", "timestamp": 1_700_000_000_010}, [(5, 5), (5, 5)]),
+        ({"to": "offset", "offset": 7, "partitions": [{"topic": "numbers", "partition": 1}]}, [(5, 7)]),
+    ],
+)
+def test_every_way_to_reset(browser: Browser, group: str, body: dict[str, object], wanted: list[object]) -> None:
+    told = browser.change("POST", f"/api/groups/{group}/reset", {**body, "dry_run": True})
+    assert after(told) == wanted
+    assert {one["committed"] for one in browser.get(f"/api/groups/{group}")["offsets"]} == {5}
+    browser.change("POST", f"/api/groups/{group}/reset", body)
+    now = {one["partition"]: one["committed"] for one in browser.get(f"/api/groups/{group}")["offsets"]}
+    assert [now[one["partition"]] for one in told["offsets"]] == [offset for _, offset in wanted]
+
+
+def test_offsets_of_another_group(browser: Browser, group: str, busy: str) -> None:
+    other = {one["partition"]: one["committed"] for one in browser.get(f"/api/groups/{busy}")["offsets"]}
+    told = browser.change("POST", f"/api/groups/{group}/reset", {"to": "group", "group": busy})
+    assert {one["partition"]: one["after"] for one in told["offsets"]} == {
+        number: offset for number, offset in other.items() if offset is not None
+    }
+
+
+def test_a_reset_warns_of_what_is_skipped(browser: Browser, group: str) -> None:
+    told = browser.change("POST", f"/api/groups/{group}/reset", {"to": "latest", "dry_run": True})
+    assert told["warnings"] == ["The group will never read 30 records."]
+
+
+def test_offsets_and_groups_are_deleted(browser: Browser, group: str, numbers: str) -> None:
+    browser.change("POST", f"/api/groups/{group}/delete-offsets", {"topics": [numbers]})
+    # A group without offsets and members is gone, or is empty for a while.
+    status, body = browser.ask("GET", f"/api/groups/{group}")
+    assert status == 404 or body["offsets"] == []
+
+
+def test_a_group_is_deleted(browser: Browser, group: str) -> None:
+    browser.change("DELETE", f"/api/groups/{group}", {})
+    assert browser.failure("GET", f"/api/groups/{group}") == (404, "GROUP_ID_NOT_FOUND")
+    assert browser.failure("DELETE", f"/api/groups/{group}", {}) == (404, "GROUP_ID_NOT_FOUND")
