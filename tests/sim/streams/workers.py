@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -178,6 +179,11 @@ class Ending(Application):
             except FAILURES:
                 await self.pause(0.5)
         await cluster.close()
+
+    def close(self) -> None:
+        super().close()
+        if self._shared.directory is not None:
+            shutil.rmtree(self._shared.directory, ignore_errors=True)
 
     async def _is_processed(self, cluster: Cluster) -> bool:
         """True if the group has no lag. Repartition topics are read after what is written into them."""

@@ -6,13 +6,15 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import Future
 from enum import Enum
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.control import ControlServer, error_of_report
+from ottla.streams.runtime.control import ControlAddress, ControlServer, error_of_report
+from ottla.streams.runtime.epochs import EpochSettings, start_epochs
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
 from ottla.streams.runtime.metrics import MetricHistory, StreamsMetric, exposition
 from ottla.streams.runtime.metrics_server import MetricsServer
@@ -24,6 +26,10 @@ from ottla.streams.runtime.restore_listener import StateRestoreListener, call_li
 from ottla.streams.runtime.shutdown import announce_shutdown
 from ottla.streams.runtime.spark_job import run_on_spark, run_worker
 from ottla.streams.topology.topology import Topology
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["Application", "State", "UncaughtExceptionResponse"]
 
@@ -95,6 +101,8 @@ class Application:
         self._queries: Queries | None = None
         self._control: ControlServer | None = None
         self._context: Any = None
+        self._query: Any = None
+        self._query_server: QueryServer | None = None
         self._thread: threading.Thread | None = None
         self._instance: Instance | None = None
         self._handler: UncaughtExceptionHandler = lambda _: UncaughtExceptionResponse.SHUTDOWN_CLIENT
@@ -137,13 +145,34 @@ class Application:
         self._restore_listener = listener
 
     def start(self) -> None:
+        self._begin(self._run)
+
+    def start_query(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        epoch_seconds: float = 10.0,
+        checkpoint: str | None = None,
+        name: str | None = None,
+    ) -> StreamingQuery:
+        """Starts the application as a streaming query of Spark, whose batches are epochs, and returns the query.
+
+        Without `spark` there is a session as with `start`. The session needs a core for every worker. `checkpoint`
+        has the number of the epoch only: what was processed is in the offsets of the application's group.
+        """
+        settings = EpochSettings(seconds=epoch_seconds, checkpoint=checkpoint, name=name)
+        started: Future[StreamingQuery] = Future()
+        self._begin(lambda: self._guarded(lambda: self._run_query(spark, settings, started)))
+        return started.result()
+
+    def _begin(self, run: Callable[[], None]) -> None:
         if self._state is not State.CREATED:
             raise StreamsError(f"The application is {self._state.value}; an application starts once.")
         host, port = self._metrics_address
         if port is not None:
             self._metrics_server = MetricsServer(self.metrics_text, host, port)
         self._set_state(State.REBALANCING)
-        self._thread = threading.Thread(target=self._run, name=f"streams-{self.config.application_id}", daemon=True)
+        self._thread = threading.Thread(target=run, name=f"streams-{self.config.application_id}", daemon=True)
         self._thread.start()
 
     def statistics(self) -> dict[int, dict[str, Any]]:
@@ -225,6 +254,8 @@ class Application:
         if self._control is not None:
             self._control.stop_workers(leave_group=leave_group)
         assert self._thread is not None
+        if self._query is not None:
+            self._stop_query(timeout)
         self._thread.join(timeout)
         stopped = not self._thread.is_alive()
         if not stopped and self._context is not None:
@@ -240,52 +271,81 @@ class Application:
 
     # Internals.
 
+    def _stop_query(self, timeout: float | None) -> None:
+        """Workers of the running epoch commit first; the query would begin another one."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._state in _ENDED or all(one["state"] == "stopped" for one in self._reports.values()),
+                timeout,
+            )
+        self._query.stop()
+
     @property
     def _group(self) -> str:
         return f"streams-{self.config.application_id}"
 
     def _run(self) -> None:
-        server: QueryServer | None = None
-        try:
-            prepared = asyncio.run(prepare(self._topology, self.config))
-            self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
-            asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
-            self._control = ControlServer(self._on_report, self._control_host)
-            self._queries = Queries(
-                self._topology,
-                prepared.plan,
-                self.config.tasks,
-                self._control.address.token,
-                self.statistics,
-                self.config.server,
+        self._guarded(self._run_workers)
+
+    def _run_workers(self) -> None:
+        prepared = self._open()
+        if self._state is State.PENDING_SHUTDOWN:
+            return
+        results = self._on_threads(prepared) if self._runs_on == "threads" else self._on_spark(prepared)
+        if any(result["state"] == "fenced" for result in results):
+            raise StreamsError(
+                f"Another instance of {self.config.application_id} has the same group.instance.id, or a copy of "
+                "the same state directory; every instance needs its own."
             )
-            if self.config.server:
-                host, _, port = self.config.server.rpartition(":")
-                server = QueryServer(self._queries, host, int(port))
-            if self._is_paused:
-                self._control.pause_workers()
-            if self._state is State.PENDING_SHUTDOWN:
-                return
-            results = self._on_threads(prepared) if self._runs_on == "threads" else self._on_spark(prepared)
-            if any(result["state"] == "fenced" for result in results):
-                raise StreamsError(
-                    f"Another instance of {self.config.application_id} has the same group.instance.id, or a copy of "
-                    "the same state directory; every instance needs its own."
-                )
-            if self._asks_shutdown:
-                asyncio.run(announce_shutdown(self.config, prepared.plan, self._identities()[0]))
+        if self._asks_shutdown:
+            asyncio.run(announce_shutdown(self.config, prepared.plan, self._identities()[0]))
+
+    def _run_query(self, spark: Any, settings: EpochSettings, started: Future[Any]) -> None:
+        try:
+            prepared = self._open()
+            spark = spark or self._session(4)
+            query = start_epochs(spark, prepared, self.config, self._address, self._identities(), settings)
+        except BaseException as error:
+            started.set_exception(error)
+            raise
+        self._query = query
+        started.set_result(query)
+        query.awaitTermination()
+        if self._asks_shutdown:
+            asyncio.run(announce_shutdown(self.config, prepared.plan, self._identities()[0]))
+
+    def _open(self) -> Prepared:
+        """Creates topics, takes a place in the state directory, and opens the doors of the application."""
+        prepared = asyncio.run(prepare(self._topology, self.config))
+        self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
+        asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
+        self._control = ControlServer(self._on_report, self._control_host)
+        self._queries = Queries(
+            self._topology,
+            prepared.plan,
+            self.config.tasks,
+            self._control.address.token,
+            self.statistics,
+            self.config.server,
+        )
+        if self.config.server:
+            host, _, port = self.config.server.rpartition(":")
+            self._query_server = QueryServer(self._queries, host, int(port))
+        if self._is_paused:
+            self._control.pause_workers()
+        return prepared
+
+    def _guarded(self, run: Callable[[], None]) -> None:
+        """Runs the application to its end, and closes what it has opened."""
+        try:
+            run()
         except BaseException as error:  # noqa: BLE001
             if self._state is not State.PENDING_SHUTDOWN and self._failure is None:
                 self._failure = error
         finally:
-            if server is not None:
-                server.close()
-            if self._control is not None:
-                self._control.close()
-            if self._instance is not None:
-                self._instance.close()
-            if self._metrics_server is not None:
-                self._metrics_server.close()
+            for door in (self._query_server, self._control, self._instance, self._metrics_server):
+                if door is not None:
+                    door.close()
             self._set_state(State.NOT_RUNNING if self._failure is None else State.ERROR)
 
     def _identities(self) -> list[WorkerIdentity]:
@@ -302,16 +362,21 @@ class Application:
         ]
 
     def _on_spark(self, prepared: Prepared) -> list[dict[str, Any]]:
+        # Failures of tasks add up over a long job.
+        self._context = self._session(1000).sparkContext
+        return run_on_spark(self._context, prepared, self.config, self._address, self._identities(), group=self._group)
+
+    def _session(self, attempts: int) -> Any:
         from ottla.spark.sessions import session
 
-        # Failures of tasks add up over a long job, and every worker needs a core of its own.
-        master = self._master or f"local[{self.config.workers},1000]"
-        spark = session(self.config.application_id, master=master)
-        self._context = spark.sparkContext
+        # Every worker needs a core of its own.
+        master = self._master or f"local[{self.config.workers},{attempts}]"
+        return session(self.config.application_id, master=master)
+
+    @property
+    def _address(self) -> ControlAddress:
         assert self._control is not None
-        return run_on_spark(
-            self._context, prepared, self.config, self._control.address, self._identities(), group=self._group
-        )
+        return self._control.address
 
     def _on_threads(self, prepared: Prepared) -> list[dict[str, Any]]:
         assert self._control is not None
@@ -343,6 +408,7 @@ class Application:
             return self._on_failure(report)
         with self._changed:
             self._reports[report["worker"]] = report
+            self._changed.notify_all()
             self._history.add(report)
             all_run = len(self._reports) == self.config.workers and all(
                 one["state"] == "running" for one in self._reports.values()
@@ -369,7 +435,7 @@ class Application:
             self._asks_shutdown = self._asks_shutdown or response is UncaughtExceptionResponse.SHUTDOWN_APPLICATION
             self._set_state(State.PENDING_ERROR, unless=(State.PENDING_SHUTDOWN, *_ENDED))
         assert self._control is not None
-        self._control.stop_workers()
+        self._control.end_failed(repr(error))
         return "end"
 
     def _set_state(self, state: State, *, unless: Collection[State] = ()) -> bool:

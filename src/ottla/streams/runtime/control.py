@@ -43,7 +43,7 @@ class ControlServer:
         self._socket = socket.create_server((host, 0))
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        # What workers that connect later are told: "stop" or "stay", "pause".
+        # What workers that connect later are told: "stop" or "stay", "pause", "failed".
         self._orders: list[str] = []
         self.address = ControlAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         threading.Thread(target=self._accept, name="streams-control", daemon=True).start()
@@ -51,6 +51,11 @@ class ControlServer:
     def stop_workers(self, *, leave_group: bool = True) -> None:
         """Workers commit and end. Those that do not leave the group keep their tasks until their session ends."""
         self._tell("stop" if leave_group else "stay", replaces=())
+
+    def end_failed(self, reason: str) -> None:
+        """Workers commit and end, because the application has failed."""
+        self._tell(f"failed {json.dumps(reason)}", replaces=())
+        self.stop_workers()
 
     def pause_workers(self) -> None:
         self._tell("pause", replaces=("resume",))
@@ -131,6 +136,9 @@ class Control:
         self.is_paused = False
         # False if the worker is to stay a member of its group when it stops, because it is started again soon.
         self.leaves_group = True
+        # Why the application has failed; None if it has not.
+        self.failure: str | None = None
+        self._closed = asyncio.Event()
 
     async def open(self) -> None:
         self._reader, self._writer = await asyncio.open_connection(self._address.host, self._address.port)
@@ -163,7 +171,12 @@ class Control:
             while line := await self._reader.readline():
                 self._obey(line.strip().decode())
         self.is_stopped = True
+        self._closed.set()
         self._decisions.put_nowait("end")
+
+    async def wait_closed(self) -> None:
+        """Returns when the application is gone."""
+        await self._closed.wait()
 
     def _obey(self, order: str) -> None:
         if order in ("pause", "resume"):
@@ -171,6 +184,8 @@ class Control:
         elif order in ("stop", "stay"):
             self.is_stopped = True
             self.leaves_group = order == "stop"
+        elif order.startswith("failed "):
+            self.failure = json.loads(order.removeprefix("failed "))
         else:
             self._decisions.put_nowait(order)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.disk import is_available
 from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.control import Control, ControlAddress
+from ottla.streams.runtime.control import Control, ControlAddress, WorkerControl
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.prepare import Prepared
@@ -21,7 +21,7 @@ from ottla.streams.runtime.worker import Worker
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-__all__ = ["run_on_spark", "run_worker"]
+__all__ = ["run_in_loop", "run_on_spark", "run_worker", "work"]
 
 _log = logging.getLogger(__name__)
 
@@ -31,27 +31,43 @@ def run_worker(
 ) -> dict[str, Any]:
     """Runs one worker to its end, in an event loop of its own."""
 
-    async def work() -> dict[str, Any]:
+    async def run() -> dict[str, Any]:
         control = Control(address)
         await control.open()
         try:
-            while True:
-                states = local_states(prepared, config, identity)
-                worker = Worker(prepared.topology, config, prepared.plan, identity, states)
-                door = QueryDoor(worker, _own_host(address.host), address.token)
-                try:
-                    worker.facts["queries"] = await door.open()
-                    return await worker.run(control)
-                except Exception as error:  # noqa: BLE001
-                    if not await control.is_to_begin_again(identity.number, error):
-                        return {**worker.statistics, "state": "failed"}
-                finally:
-                    await door.close()
+            return await work(prepared, config, address, identity, control, control)
         finally:
             await control.close()
 
+    return run_in_loop(run())
+
+
+async def work(
+    prepared: Prepared,
+    config: ApplicationConfig,
+    address: ControlAddress,
+    identity: WorkerIdentity,
+    control: Control,
+    orders: WorkerControl,
+) -> dict[str, Any]:
+    """Runs a worker until its `orders` end it. After a failure the application decides over the line of `control`."""
+    while True:
+        states = local_states(prepared, config, identity)
+        worker = Worker(prepared.topology, config, prepared.plan, identity, states)
+        door = QueryDoor(worker, _own_host(address.host), address.token)
+        try:
+            worker.facts["queries"] = await door.open()
+            return await worker.run(orders)
+        except Exception as error:  # noqa: BLE001
+            if not await control.is_to_begin_again(identity.number, error):
+                return {**worker.statistics, "state": "failed"}
+        finally:
+            await door.close()
+
+
+def run_in_loop(coroutine: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(work())
+        return runner.run(coroutine)
 
 
 def _own_host(control_host: str) -> str:
@@ -86,11 +102,11 @@ def run_on_spark(
     """Returns when all workers have ended. `group` is the job group by which the job can be cancelled."""
     context.setJobGroup(group, f"streams application {config.application_id}", interruptOnCancel=True)
 
-    def work(index: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
+    def run(index: int, _: Iterable[int]) -> Iterator[dict[str, Any]]:
         yield run_worker(prepared, config, address, identities[index])
 
     numbers = context.parallelize(range(len(identities)), len(identities))
-    results: list[dict[str, Any]] = numbers.mapPartitionsWithIndex(work).collect()
+    results: list[dict[str, Any]] = numbers.mapPartitionsWithIndex(run).collect()
     return results
 
 

@@ -1,0 +1,156 @@
+"""An application as a streaming query of Spark: a micro-batch is an epoch, in which every worker runs for some seconds.
+
+The query has the driver's part: it plans epochs, restarts tasks, shows progress, and can be listened to and stopped.
+Exactly-once does not depend on it. Offsets, changelogs and results are in Kafka's transactions, as always, so an epoch
+that Spark repeats continues from the last commit. Between two epochs workers stay members of the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.streams.errors import StreamsError
+from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.control import Control, ControlAddress
+from ottla.streams.runtime.identity import WorkerIdentity
+from ottla.streams.runtime.prepare import Prepared
+from ottla.streams.runtime.spark_job import run_in_loop, work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+__all__ = ["EpochSettings", "start_epochs"]
+
+_SCHEMA = "epoch bigint, worker int, records bigint, commits bigint, restored bigint, tasks int"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSettings:
+    seconds: float
+    # Spark's checkpoint has the number of the epoch only; None: a temporary directory.
+    checkpoint: str | None
+    name: str | None
+
+
+class _Epoch:
+    """A `WorkerControl` with an end. A worker whose epoch is over stays in its group: it is back soon."""
+
+    def __init__(self, control: Control, seconds: float) -> None:
+        self._control = control
+        self._end = asyncio.get_running_loop().time() + seconds
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._control.is_stopped or asyncio.get_running_loop().time() >= self._end
+
+    @property
+    def is_paused(self) -> bool:
+        return self._control.is_paused
+
+    @property
+    def leaves_group(self) -> bool:
+        return self._control.is_stopped and self._control.leaves_group
+
+    def report(self, content: dict[str, Any]) -> None:
+        if content.get("state") != "stopped" or self._control.is_stopped:
+            self._control.report(content)
+
+
+def run_epoch(
+    prepared: Prepared,
+    config: ApplicationConfig,
+    address: ControlAddress,
+    identity: WorkerIdentity,
+    seconds: float,
+) -> dict[str, Any]:
+    """One worker, for one epoch. Raises StreamsError if it or its application has failed."""
+
+    async def run() -> dict[str, Any]:
+        control = Control(address)
+        await control.open()
+        try:
+            found = await work(prepared, config, address, identity, control, _Epoch(control, seconds))
+            if found["state"] == "fenced":
+                raise StreamsError(f"Another instance of {config.application_id} has the identity of this one.")
+            if found["state"] == "failed" or control.failure is not None:
+                raise StreamsError(f"{config.application_id} has failed: {control.failure}")
+            if control.is_stopped:
+                # The application stops the query, or is gone.
+                await control.wait_closed()
+            return found
+        finally:
+            await control.close()
+
+    return run_in_loop(run())
+
+
+def start_epochs(
+    spark: SparkSession,
+    prepared: Prepared,
+    config: ApplicationConfig,
+    address: ControlAddress,
+    identities: list[WorkerIdentity],
+    settings: EpochSettings,
+) -> StreamingQuery:
+    from pyspark.sql import functions
+
+    from ottla.spark.sessions import start
+
+    source = _source(prepared, config, address, identities, settings.seconds)
+    spark.dataSource.register(source)
+    rows = spark.readStream.format(source.name()).load()
+    figures = ("records", "commits", "restored")
+    observed = rows.observe("streams", *(functions.sum(name).alias(name) for name in figures))
+    writer = observed.writeStream.format("noop").queryName(settings.name or config.application_id)
+    checkpoint = settings.checkpoint or tempfile.mkdtemp(prefix="ottla-streams-epochs-")
+    return start(writer.option("checkpointLocation", checkpoint))
+
+
+def _source(
+    prepared: Prepared,
+    config: ApplicationConfig,
+    address: ControlAddress,
+    identities: list[WorkerIdentity],
+    seconds: float,
+) -> Any:
+    """A data source with a partition for every worker. Spark sends the class, with what it holds, to its workers."""
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+    class Reader(DataSourceStreamReader):
+        def __init__(self) -> None:
+            self._epoch = 0
+
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802
+            return {"epoch": 0}
+
+        def latestOffset(self, start: dict[str, int], limit: Any) -> dict[str, int]:  # noqa: N802, ARG002
+            return {"epoch": start["epoch"] + 1}
+
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:  # noqa: ARG002
+            return [InputPartition((end["epoch"], number)) for number in range(len(identities))]
+
+        def read(self, partition: InputPartition) -> Iterator[tuple[int, ...]]:
+            epoch, number = partition.value
+            found = run_epoch(prepared, config, address, identities[number], seconds)
+            yield epoch, number, found["records"], found["commits"], found["restored"], len(found["tasks"])
+
+        def commit(self, end: dict[str, int]) -> None:
+            pass
+
+    class Epochs(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return f"ottla-streams-{config.application_id}"
+
+        def schema(self) -> str:
+            return _SCHEMA
+
+        def streamReader(self, schema: Any) -> Reader:  # noqa: N802, ARG002
+            return Reader()
+
+    return Epochs
