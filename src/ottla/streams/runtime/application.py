@@ -327,10 +327,11 @@ class Application:
             self._control.address.token,
             self.statistics,
             self.config.server,
+            self.config.access,
         )
         if self.config.server:
             host, _, port = self.config.server.rpartition(":")
-            self._query_server = QueryServer(self._queries, host, int(port))
+            self._query_server = QueryServer(self._queries, host, int(port), self.config.access)
         if self._is_paused:
             self._control.pause_workers()
         return prepared

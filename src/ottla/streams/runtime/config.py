@@ -17,6 +17,7 @@ from ottla.client.settings import ClientSettings
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.runtime.keys import sort_keys
+from ottla.streams.runtime.query_access import QueryAccess
 from ottla.streams.state.specification import StoreType
 
 __all__ = ["ApplicationConfig"]
@@ -61,6 +62,8 @@ class ApplicationConfig:
     cache_bytes: int
     # application.server, host:port: where interactive queries are answered; empty: only in this process.
     server: str
+    # Login and TLS of interactive queries.
+    access: QueryAccess
     # Copies of the state of every task in other instances.
     standbys: int
     # True if stores may start empty after a change of the topology.
@@ -73,6 +76,7 @@ class ApplicationConfig:
             if not properties.get(key):
                 raise StreamsError(f"{key} is missing; every streams application needs it.")
         clients = sort_keys(properties)
+        server = _server(str(properties.get("application.server") or ""))
         guarantee = str(properties.get("processing.guarantee", "at_least_once"))
         if guarantee not in (*_EXACTLY_ONCE, "at_least_once"):
             raise StreamsError(f"processing.guarantee={guarantee!r} is not at_least_once or exactly_once_v2.")
@@ -113,7 +117,8 @@ class ApplicationConfig:
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),
             accepts_change=_change(str(properties.get("topology.change", "refuse"))),
             standbys=_number(properties, "num.standby.replicas", 0),
-            server=_server(str(properties.get("application.server") or "")),
+            server=server,
+            access=QueryAccess.from_properties(properties, server),
             cache_bytes=_number(properties, "statestore.cache.max.bytes", 0),
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),

@@ -13,6 +13,7 @@ from typing import Any
 from ottla.client.config.consumer import CONSUMER_KEYS
 from ottla.client.config.producer import PRODUCER_KEYS
 from ottla.streams.errors import StreamsError
+from ottla.streams.runtime.query_access import PREFIX
 
 __all__ = ["HONOURED", "INERT", "ClientProperties", "sort_keys"]
 
@@ -21,6 +22,8 @@ HONOURED = frozenset(
     {
         "application.id",
         "application.server",
+        "application.server.basic.auth.user.info",
+        "application.server.insecure",
         "auto.offset.reset",
         "bootstrap.servers",
         "client.id",
@@ -106,6 +109,9 @@ INERT: Mapping[str, tuple[str, str]] = {
     "windowed.inner.class.serde": ("", _SERDES),
 }
 
+# Of the server of interactive queries, beside those that clients have.
+SERVER_TLS_KEYS = frozenset({"ssl.client.auth"})
+
 # The application sets these itself.
 _OWN_CONSUMER_KEYS = frozenset(
     {
@@ -169,6 +175,9 @@ def sort_keys(properties: Mapping[str, Any]) -> ClientProperties:
             found.topic[key.removeprefix("topic.")] = str(value)
         elif key in INERT:
             _check_inert(key, value)
+        elif key.startswith(f"{PREFIX}ssl.") and key.removeprefix(PREFIX) in {*CONSUMER_KEYS, *SERVER_TLS_KEYS}:
+            # Read by `QueryAccess`.
+            continue
         elif key in HONOURED or key in CONSUMER_KEYS or key in PRODUCER_KEYS:
             _add_plain(found, key, value)
         else:

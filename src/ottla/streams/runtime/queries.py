@@ -19,6 +19,7 @@ from ottla.client.fast import partition_of_key
 from ottla.streams.errors import StoreNotFoundError, StreamsError
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.runtime.plan import TaskPlan
+from ottla.streams.runtime.query_access import QueryAccess
 from ottla.streams.runtime.query_door import encode_arguments
 from ottla.streams.serdes import Serde
 from ottla.streams.state.reading import StoredRow
@@ -82,7 +83,10 @@ class Queries:
         token: str,
         reports: Callable[[], Mapping[int, Mapping[str, Any]]],
         host: str,
+        access: QueryAccess | None = None,
     ) -> None:
+        self._access = access or QueryAccess()
+        self._context = self._access.client_context()
         self._topology = topology
         self._settings = settings
         self._token = token
@@ -163,7 +167,7 @@ class Queries:
         if forwards and partition != GLOBAL:
             hosts = [host for host in self.hosts(store, partition) if host and host != self._host]
             for host in hosts if request.get("stale") else hosts[:1]:
-                answer = _ask_instance(host, request)
+                answer = self._ask_instance(host, request)
                 if "error" not in answer:
                     return answer
                 if answer["error"] != "unavailable":
@@ -225,27 +229,27 @@ class Queries:
             return {"error": "unavailable", "message": f"the worker at {address} does not answer ({error})"}
         return answer or {"error": "unavailable", "message": f"the worker at {address} has ended"}
 
+    def _ask_instance(self, host: str, request: dict[str, Any]) -> dict[str, Any]:
+        content = json.dumps(request).encode()
+        headers = {"content-type": "application/json", **self._access.headers}
+        http = urllib.request.Request(f"{self._access.scheme}://{host}/query", content, headers)
+        try:
+            with urllib.request.urlopen(http, timeout=_TIMEOUT_S, context=self._context) as response:
+                found: dict[str, Any] = json.loads(response.read())
+                return found
+        except urllib.error.HTTPError as error:
+            try:
+                found = json.loads(error.read())
+            except ValueError:
+                found = {"error": "unavailable", "message": f"instance {host} answers {error.code}"}
+            return found
+        except (OSError, ValueError) as error:
+            return {"error": "unavailable", "message": f"instance {host} does not answer ({error})"}
+
 
 def _row(key: str, value: str, timestamp: int | None, window: list[int] | None) -> StoredRow:
     times = None if window is None else (window[0], window[1])
     return StoredRow(base64.b64decode(key), base64.b64decode(value), timestamp, times)
-
-
-def _ask_instance(host: str, request: dict[str, Any]) -> dict[str, Any]:
-    content = json.dumps(request).encode()
-    http = urllib.request.Request(f"http://{host}/query", content, {"content-type": "application/json"})
-    try:
-        with urllib.request.urlopen(http, timeout=_TIMEOUT_S) as response:
-            found: dict[str, Any] = json.loads(response.read())
-            return found
-    except urllib.error.HTTPError as error:
-        try:
-            found = json.loads(error.read())
-        except ValueError:
-            found = {"error": "unavailable", "message": f"instance {host} answers {error.code}"}
-        return found
-    except (OSError, ValueError) as error:
-        return {"error": "unavailable", "message": f"instance {host} does not answer ({error})"}
 
 
 def _raise(answer: dict[str, Any]) -> None:

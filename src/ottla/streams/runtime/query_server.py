@@ -10,7 +10,8 @@
     POST /query                             what instances ask each other
 
 Keys are JSON, or plain text if the store's keys are text; `key64` takes their bytes in Base64. Everywhere: stale=true,
-partition=N, bound=JSON, forward=false (then 421 names the owner), format=raw (the bytes of the value of `get`).
+partition=N, bound=JSON, forward=false (then 421 names the owner), format=raw (the bytes of the value of `get`). Login
+and TLS: `query_access`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from ottla.streams.errors import StoreNotFoundError, StreamsError
 from ottla.streams.runtime.queries import GLOBAL, NotUpToBoundError, Queries, StoreUnavailableError
+from ottla.streams.runtime.query_access import QueryAccess
 from ottla.streams.runtime.query_door import encode_arguments
 
 __all__ = ["QueryServer"]
@@ -34,12 +36,19 @@ _OF_KEY = ("get", "fetch", "sessions")
 
 
 class QueryServer:
-    def __init__(self, queries: Queries, host: str, port: int) -> None:
-        handler = type("Handler", (_Handler,), {"queries": queries})
+    def __init__(self, queries: Queries, host: str, port: int, access: QueryAccess | None = None) -> None:
+        access = access or QueryAccess()
+        handler = type("Handler", (_Handler,), {"queries": queries, "access": access})
+        context = access.server_context()
         try:
-            self._server = ThreadingHTTPServer((host, port), handler)
+            self._server = ThreadingHTTPServer((host.strip("[]"), port), handler)
         except OSError as error:
             raise StreamsError(f"application.server={host}:{port} cannot be opened: {error.strerror}.") from error
+        if context is not None:
+            # Handshakes happen in the thread of their connection, with its first read.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
         threading.Thread(target=self._server.serve_forever, name="streams-queries", daemon=True).start()
 
     def close(self) -> None:
@@ -49,6 +58,7 @@ class QueryServer:
 
 class _Handler(BaseHTTPRequestHandler):
     queries: Queries
+    access: QueryAccess
     protocol_version = "HTTP/1.1"
     # A connection that sends nothing is closed.
     timeout = _IDLE_SECONDS
@@ -56,7 +66,16 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Queries are not logged."""
 
+    def handle(self) -> None:
+        try:
+            super().handle()
+        except OSError:
+            # A client that is gone, or does not speak TLS.
+            self.close_connection = True
+
     def do_GET(self) -> None:
+        if not self._is_admitted():
+            return
         url = urlsplit(self.path)
         parts = [unquote(part) for part in url.path.strip("/").split("/")]
         options = {name: values[-1] for name, values in parse_qs(url.query, keep_blank_values=True).items()}
@@ -67,7 +86,18 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, {"error": "unknown", "message": "Use /stores, or /stores/NAME/get?key=..."})
 
+    def _is_admitted(self) -> bool:
+        if self.access.admits(self.headers.get("authorization")):
+            return True
+        # A body is not read: it must not be taken for the next request.
+        self.close_connection = True
+        message = "This application needs a login: application.server.basic.auth.user.info has it."
+        self._send(401, {"error": "refused", "message": message})
+        return False
+
     def do_POST(self) -> None:
+        if not self._is_admitted():
+            return
         length = self.headers.get("content-length", "")
         if self.path != "/query" or not length.isdecimal() or int(length) > _BODY_BYTES_MAX:
             # The body is not read: it must not be taken for the next request.
@@ -180,6 +210,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self, status: int, kind: str, content: bytes) -> None:
         self.send_response(status)
+        if status == 401:
+            self.send_header("www-authenticate", 'Basic realm="streams"')
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(content)))
         self.end_headers()
