@@ -34,8 +34,9 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 class Pipeline:
     """A driver and what it starts; a context manager that leaves no process behind."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, *, program: str = "tests.support.spark_pipeline", **settings: str) -> None:
         self.directory = directory
+        self._program = program
         self.settings = {"checkpoint": str(directory / "checkpoint"), "master": "local[2,4]", **settings}
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,7 +66,7 @@ class Pipeline:
             self._process.wait()
         self.starts += 1
         log = (self.directory / f"driver-{self.starts}.log").open("wb")
-        command = [sys.executable, "-m", "tests.support.spark_pipeline", json.dumps(self.settings)]
+        command = [sys.executable, "-m", self._program, json.dumps(self.settings)]
         self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
         self._sessions.append(self._process.pid)
         log.close()
