@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from ottla.testing.clusters import Cluster, cluster, node_environment
-from tests.mirror.flows import create, produce, properties_of, read_all, without_offsets
+from tests.mirror.flows import (
+    create,
+    has_no_lag,
+    mirroring,
+    produce,
+    properties_of,
+    read_all,
+    until,
+    without_offsets,
+)
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "mirror"]
 
@@ -64,3 +73,42 @@ def test_a_file_that_cannot_work_is_one_sentence(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "a->b.enabled = true" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_clients_are_switched_and_brought_back(tmp_path: Path) -> None:
+    with cluster() as source, cluster() as target:
+        asyncio.run(create(source, "t", partitions=1))
+        asyncio.run(produce(source.bootstrap, "t", range(10)))
+        file = properties_file(tmp_path, source, target)
+        asyncio.run(copy_all(source, target))
+        asyncio.run(produce(source.bootstrap, "t", range(10, 13)))
+        looked = ottla("failover", file, "--dry-run", "--flow", "a->b")
+        assert looked.returncode == 0, looked.stderr
+        assert "Written at a and not copied:" in looked.stdout
+        assert ["t", "0", "10", "13", "3"] in [line.split() for line in looked.stdout.splitlines()]
+        refused = ottla("failover", file)
+        assert refused.returncode == 1
+        assert "add --yes to confirm" in refused.stderr
+        switched = ottla("failover", file, "--yes")
+        assert switched.returncode == 0, switched.stderr
+        assert "a->b is failed over." in switched.stdout
+        assert f"bootstrap.servers = {target.bootstrap}" in switched.stdout
+        (flow,) = json.loads(ottla("status", file, "--json").stdout)
+        assert flow["state"] == "failed over"
+        started = ottla(file, "--threads")
+        assert started.returncode == 1
+        assert "it was failed over" in started.stderr
+        back = ottla("failback", file, "--yes", "--json")
+        assert back.returncode == 0, back.stderr
+        report = json.loads(back.stdout)
+        assert report["phase"] == "running"
+        assert [one["endOffset"] for one in report["notCopied"]] == [13]
+        assert len(asyncio.run(read_all(target.bootstrap, "a.t", 13))) == 13
+        assert ottla("failback", file, "--yes").returncode == 1
+        unknown = ottla("failover", file, "--flow", "b->a")
+        assert "has no flow b->a; it has a->b" in unknown.stderr
+
+
+async def copy_all(source: Cluster, target: Cluster) -> None:
+    async with mirroring(source, target) as mirror:
+        await until(lambda: has_no_lag(mirror.settings))

@@ -149,6 +149,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "migrate check": ("ottla migrate check -c server.properties -b localhost:9092",),
     "migrate node": ("ottla migrate node -c kafka.properties --stop ./stop --start ./start",),
     "mirror": ("ottla mirror mm2.properties", "ottla mirror status mm2.properties"),
+    "mirror failback": ("ottla mirror failback mm2.properties --flow 'primary->backup'",),
+    "mirror failover": (
+        "ottla mirror failover mm2.properties --dry-run",
+        "ottla mirror failover mm2.properties --flow 'primary->backup' --yes",
+    ),
     "mirror run": ("ottla mirror mm2.properties --threads", "ottla mirror mm2.properties --clusters backup"),
     "mirror status": ("ottla mirror status mm2.properties --json",),
     "monitor": ("ottla monitor --seconds 60", "ottla monitor lag"),

@@ -11,20 +11,18 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from ottla.client.admin.groups import Groups
-from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.mirror.copying.fencing import fence_workers
 from ottla.mirror.copying.ownership import Ownership
-from ottla.mirror.copying.pairs import find_pairs
 from ottla.mirror.groups import GroupSync
 from ottla.mirror.heartbeats import Heartbeats
 from ottla.mirror.names import HEARTBEATS_TOPIC
 from ottla.mirror.offset_map import map_topic
+from ottla.mirror.progress import find_progress
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
-from ottla.mirror.state import FlowStates
+from ottla.mirror.state import FlowState, FlowStates
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -70,6 +68,13 @@ class FlowDriver:
         await self._take_over()
         await self._topics.refresh()
 
+    async def state(self) -> FlowState:
+        states = FlowStates(self.flow, self._target)
+        try:
+            return await states.read()
+        finally:
+            await states.close()
+
     async def _take_over(self) -> None:
         """Ends workers of an earlier run, also those whose numbers are not used any more. Raises FlowEnded."""
         states = FlowStates(self.flow, self._target)
@@ -112,28 +117,14 @@ class FlowDriver:
 
     async def lag(self) -> FlowLag:
         """Records at the source that are not at the target yet."""
-        flow = self.flow
-        source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
-        pairs = find_pairs(flow, source, target, worker=0, workers=1)
-        copies = [pair.target for pair in pairs]
-        # What a consumer can read: records of open transactions are not copied before they are committed.
-        is_exact = flow.offset_mode is OffsetMode.EXACT
-        ends = await Offsets(self._source).find(
-            dict.fromkeys([p.source for p in pairs], LATEST), committed=not is_exact
+        behind = await find_progress(self.flow, self._source, self._target)
+        worst = max(behind, key=lambda one: one.missing, default=None)
+        return FlowLag(
+            len(behind),
+            sum(one.missing for one in behind),
+            str(worst.pair.source) if worst else "",
+            worst.missing if worst else 0,
         )
-        if is_exact:
-            found = await Offsets(self._target).find(dict.fromkeys(copies, LATEST))
-            positions = {place: one.offset for place, one in found.items() if not isinstance(one, KafkaError)}
-        else:
-            committed = await Groups(self._target).offsets(flow.group_id, copies)
-            positions = {place: entry.offset for place, entry in committed.items()}
-        behind: dict[str, int] = {}
-        for pair in pairs:
-            end = ends[pair.source]
-            if not isinstance(end, KafkaError):
-                behind[str(pair.source)] = max(0, end.offset - positions.get(pair.target, 0))
-        worst = max(behind, key=lambda name: behind[name], default="")
-        return FlowLag(len(pairs), sum(behind.values()), worst, behind.get(worst, 0))
 
     async def close(self) -> None:
         await self._heartbeats.close()

@@ -11,20 +11,22 @@ from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
+from ottla.client.consumer import Consumer, ConsumerSettings
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.pairs import is_copied
-from ottla.mirror.messages import Checkpoint
+from ottla.mirror.messages import Checkpoint, MalformedMessage
 from ottla.mirror.offset_map import MapReader, Run, map_topic
 from ottla.mirror.settings import FlowSettings, OffsetMode
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["GroupSync", "Translator"]
+__all__ = ["IDLE_GROUP_STATES", "GroupSync", "Translator", "read_checkpoints"]
 
 logger = logging.getLogger("ottla.mirror.groups")
 
-_IDLE_STATES = frozenset({"Empty", "Dead"})
+_READ_WAIT_MS = 1_000
+IDLE_GROUP_STATES = frozenset({"Empty", "Dead"})
 
 
 class Translator:
@@ -34,16 +36,22 @@ class Translator:
         self._is_exact = flow.offset_mode is OffsetMode.EXACT
         self._topics = TopicSync(flow, source, target)
         # The ends of exact copies, by the partition at the source.
-        self._ends: dict[TopicPartition, int] = {}
+        self._ends: Mapping[TopicPartition, int] = {}
+        self._has_fixed_ends = False
         self._target = target
         self._map = MapReader(target, flow.source)
 
     async def refresh(self) -> None:
         """Reads what was added to the map since the last call."""
-        if self._is_exact:
-            await self._find_ends()
-        else:
+        if not self._is_exact:
             await self._map.refresh()
+        elif not self._has_fixed_ends:
+            await self._find_ends()
+
+    def fix_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Sets the ends of exact copies that were released, by the partition at the source."""
+        self._ends = ends
+        self._has_fixed_ends = True
 
     async def _find_ends(self) -> None:
         """A topic that is no copy any more has none: its offsets are no longer those of the source."""
@@ -52,11 +60,11 @@ class Translator:
         found = await Offsets(self._target).find(
             {pair.target: LATEST for pair in pairs if are_copies.get(pair.target.topic)}
         )
-        self._ends = {}
-        for pair in pairs:
-            end = found.get(pair.target)
-            if end is not None and not isinstance(end, KafkaError):
-                self._ends[pair.source] = end.offset
+        self._ends = {
+            pair.source: end.offset
+            for pair in pairs
+            if (end := found.get(pair.target)) is not None and not isinstance(end, KafkaError)
+        }
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
         """None if nothing of the partition was copied."""
@@ -123,6 +131,24 @@ class GroupSync:
         self._last.update({(one.group_id, one.partition): one for one in changed})
         return found
 
+    async def last_checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints at the target, translated again: for a source that cannot be reached.
+
+        The map may have grown since they were written, so the offsets at the target may be later ones.
+        """
+        await self.translator.refresh()
+        found: list[Checkpoint] = []
+        for one in await read_checkpoints(self._target, self._flow.policy.checkpoints_topic(self._flow.source)):
+            topic = self._flow.policy.source_name(self._flow.source, one.partition.topic)
+            offset = (
+                self.translator.translate(TopicPartition(topic, one.partition.partition), one.source_offset)
+                if topic is not None
+                else None
+            )
+            if offset is not None and self._flow.groups.matches(one.group_id):
+                found.append(one._replace(target_offset=offset))
+        return found
+
     async def _offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         try:
             return await Groups(self._source).offsets(group_id)
@@ -158,7 +184,7 @@ class GroupSync:
         moved: dict[str, int] = {}
         for group_id, some in by_group.items():
             group = described[group_id]
-            if not isinstance(group, KafkaError) and group.state not in _IDLE_STATES:
+            if not isinstance(group, KafkaError) and group.state not in IDLE_GROUP_STATES:
                 continue
             present = await Groups(self._target).offsets(group_id, [one.partition for one in some])
             ahead = {
@@ -180,6 +206,24 @@ class GroupSync:
     async def close(self) -> None:
         await self._producer.close()
         await self.translator.close()
+
+
+async def read_checkpoints(target: Cluster, topic: str) -> list[Checkpoint]:
+    """The last checkpoint of every group and partition."""
+    place = TopicPartition(topic, 0)
+    end = (await Offsets(target).numbers([place], LATEST, committed=True))[place]
+    found: dict[bytes, Checkpoint] = {}
+    settings = ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, read_committed=True)
+    async with Consumer(target, settings) as consumer:
+        await consumer.assign([place])
+        while consumer.position(place) < end:
+            for record in await consumer.poll(_READ_WAIT_MS):
+                if record.key is not None and record.value is not None:
+                    try:
+                        found[record.key] = Checkpoint.decode(record.key, record.value)
+                    except MalformedMessage as error:
+                        logger.warning("%s at offset %d: %s", place, record.offset, error)
+    return list(found.values())
 
 
 async def _delivered(delivery: object) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "NameFilter",
     "PrefixPolicy",
     "ReplicationPolicy",
+    "ReturnPolicy",
 ]
 
 # The defaults of MirrorMaker 2.
@@ -32,6 +33,9 @@ class ReplicationPolicy(Protocol):
     """How a topic of the source is named at the target."""
 
     def target_name(self, source: str, topic: str) -> str: ...
+
+    def source_name(self, source: str, topic: str) -> str | None:
+        """The name at the source of a topic of the target; None if it is no copy, as far as the name tells."""
 
     def came_from(self, topic: str) -> str | None:
         """The cluster from which the topic was copied, by its name; None for a topic of its own."""
@@ -54,6 +58,10 @@ class PrefixPolicy:
 
     def target_name(self, source: str, topic: str) -> str:
         return f"{source}{self.separator}{topic}"
+
+    def source_name(self, source: str, topic: str) -> str | None:
+        prefix = f"{source}{self.separator}"
+        return topic.removeprefix(prefix) if topic.startswith(prefix) else None
 
     def came_from(self, topic: str) -> str | None:
         source, found, _ = topic.partition(self.separator)
@@ -78,9 +86,29 @@ class IdentityPolicy(PrefixPolicy):
     def target_name(self, source: str, topic: str) -> str:
         return f"{source}{self.separator}{topic}" if topic == HEARTBEATS_TOPIC else topic
 
+    def source_name(self, source: str, topic: str) -> str | None:
+        return HEARTBEATS_TOPIC if topic == f"{source}{self.separator}{HEARTBEATS_TOPIC}" else topic
+
     def came_from(self, topic: str) -> str | None:
         source, found, name = topic.partition(self.separator)
         return source if found and name == HEARTBEATS_TOPIC else None
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnPolicy(PrefixPolicy):
+    """Copies go back to the topics that they came from: the naming of a failback."""
+
+    originals: Mapping[str, str] = field(default_factory=dict)
+    """By the name of the copy."""
+
+    def target_name(self, source: str, topic: str) -> str:  # noqa: ARG002 (the policy of any source)
+        return self.originals[topic]
+
+    def source_name(self, source: str, topic: str) -> str | None:  # noqa: ARG002 (the policy of any source)
+        return next((copy for copy, original in self.originals.items() if original == topic), None)
+
+    def came_from(self, topic: str) -> str | None:  # noqa: ARG002 (copies are what goes back)
+        return None
 
 
 class NameFilter:

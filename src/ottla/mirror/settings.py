@@ -76,6 +76,11 @@ class FlowSettings:
         return f"{self.source}->{self.target}"
 
     @property
+    def state_name(self) -> str:
+        """Under which the state of this flow is kept at the target."""
+        return f"{self.name} ({self.role})" if self.role else self.name
+
+    @property
     def group_id(self) -> str:
         """The group whose offsets at the target are the positions of this flow at the source."""
         name = f"mirror-{self.source}-{self.target}"

@@ -54,7 +54,9 @@ class Parting:
     target_end: int
     """Records of the target from this offset on were written by clients there."""
     open_transactions: Mapping[int, int] = field(default_factory=dict)
-    """Producer id at the source and first offset of transactions that were cut off (exact copies only)."""
+    """Producer ids at the target and first offsets of transactions that were cut off (exact copies only)."""
+    source_end: int = 0
+    """The end of the source when a failback began: records from `source_position` to here were left behind."""
     cut_until: int = 0
     """Source offsets below this one may hold records that came back from the target in a failback."""
 
@@ -68,6 +70,8 @@ class FlowState:
     since_ms: int = 0
     partings: Mapping[str, Mapping[int, Parting]] = field(default_factory=dict)
     """By topic of the source and partition."""
+    return_mode: str = ""
+    """How a failback that has begun copies back: an `OffsetMode`."""
 
     def enter(self, phase: Phase, run_id: str) -> FlowState:
         return replace(self, phase=phase, run_id=run_id, since_ms=time.time_ns() // 1_000_000)
@@ -142,7 +146,7 @@ class FlowStates:
                 before = await self.read()
                 after = decide(before)
                 producer.begin_transaction()
-                for key, value in _records(self._flow.name, before, after):
+                for key, value in _records(self._flow.state_name, before, after):
                     await producer.send(self._place.topic, value, key=key, partition=0)
                 await producer.commit_transaction()
             except KafkaError as error:
@@ -191,13 +195,13 @@ class FlowStates:
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
         name, _, topic = key.decode(errors="replace").partition("\0")
-        if name != self._flow.name:
+        if name != self._flow.state_name:
             return
         if not topic:
             self._head = json.loads(value) if value else {}
         elif value:
             self._partings[topic] = {
-                int(number): Parting(one[0], one[1], {int(pid): first for pid, first in one[2].items()}, one[3])
+                int(number): Parting(one[0], one[1], {int(pid): first for pid, first in one[2].items()}, *one[3:])
                 for number, one in json.loads(value).items()
             }
         else:
@@ -211,6 +215,7 @@ class FlowStates:
             str(self._head["run"]),
             int(str(self._head["since_ms"])),
             dict(self._partings),
+            str(self._head["return"]),
         )
 
 
@@ -222,14 +227,25 @@ def _records(name: str, before: FlowState, after: FlowState) -> list[tuple[bytes
         if partings != before.partings.get(topic):
             value = None if partings is None else _encode(partings)
             found.append((f"{name}\0{topic}".encode(), value))
-    head = {"phase": after.phase.value, "run": after.run_id, "since_ms": after.since_ms}
+    head = {
+        "phase": after.phase.value,
+        "run": after.run_id,
+        "since_ms": after.since_ms,
+        "return": after.return_mode,
+    }
     found.append((name.encode(), json.dumps(head).encode()))
     return found
 
 
 def _encode(partings: Mapping[int, Parting]) -> bytes:
     numbers = {
-        str(number): [one.source_position, one.target_end, dict(one.open_transactions), one.cut_until]
+        str(number): [
+            one.source_position,
+            one.target_end,
+            dict(one.open_transactions),
+            one.source_end,
+            one.cut_until,
+        ]
         for number, one in partings.items()
     }
     return json.dumps(numbers).encode()

@@ -140,10 +140,14 @@ class TopicSync:
 
         A topic that the target says nothing about is left out.
         """
-        found: dict[str, bool] = {}
+        return {name: owner == self._flow.name for name, owner in (await self.mirror_names(topics)).items()}
+
+    async def mirror_names(self, topics: Iterable[str]) -> dict[str, str]:
+        """The mirrors that write topics of the target; an empty name stands for an ordinary topic."""
+        found: dict[str, str] = {}
         for names in _portions(topics):
             for name, own in (await self._configs(self._target, names)).items():
-                found[name] = own.get(MIRROR_NAME) == self._flow.name
+                found[name] = own.get(MIRROR_NAME) or ""
         return found
 
     # Internals.

@@ -1,4 +1,4 @@
-"""`ottla mirror`: copies topics and groups between clusters, by a properties file of MirrorMaker 2."""
+"""`ottla mirror`: copies topics and groups between clusters, by a properties file of MirrorMaker 2, and switches."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ottla.cli.failures import Failure
 from ottla.cli.output import Output, json_fields
-from ottla.cli.session import json_option, read_properties, run_async, stop_signals, without_references
+from ottla.cli.session import (
+    confirm,
+    json_option,
+    read_properties,
+    run_async,
+    stop_signals,
+    without_references,
+    yes_option,
+)
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
     from ottla.mirror.settings import FlowSettings, MirrorSettings
+    from ottla.mirror.switching.report import SwitchReport
 
 __all__ = ["mirror"]
 
@@ -83,28 +93,156 @@ def status(file: Path, as_json: bool) -> int:
 
     settings = _settings(file)
 
-    async def look() -> list[tuple[FlowSettings, FlowLag]]:
+    async def look() -> list[tuple[FlowSettings, str, FlowLag]]:
         found = []
         for flow in settings.flows:
             driver = FlowDriver(flow)
             try:
-                found.append((flow, await driver.lag()))
+                found.append((flow, (await driver.state()).phase.value, await driver.lag()))
             finally:
                 await driver.close()
         return found
 
     output = Output(as_json=as_json)
     found = run_async(look())
-    output.emit([{"flow": flow.name, "offsets": flow.offset_mode.value, **json_fields(lag)} for flow, lag in found])
-    output.table(
-        ("FLOW", "OFFSETS", "PARTITIONS", "LAG", "WORST PARTITION", "ITS LAG"),
+    output.emit(
         [
-            (flow.name, flow.offset_mode.value, lag.partitions, lag.records, lag.worst_partition, lag.worst_records)
-            for flow, lag in found
+            {"flow": flow.name, "state": state, "offsets": flow.offset_mode.value, **json_fields(lag)}
+            for flow, state, lag in found
+        ]
+    )
+    output.table(
+        ("FLOW", "STATE", "OFFSETS", "PARTITIONS", "LAG", "WORST PARTITION", "ITS LAG"),
+        [
+            (
+                flow.name,
+                state,
+                flow.offset_mode.value,
+                lag.partitions,
+                lag.records,
+                lag.worst_partition,
+                lag.worst_records,
+            )
+            for flow, state, lag in found
         ],
-        right=(2, 3, 5),
+        right=(3, 4, 6),
     )
     return 0
+
+
+def _flow_options(function: Any) -> Any:
+    function = yes_option(json_option(function))
+    function = click.option("--dry-run", is_flag=True, help="Only verify, and list what is not copied.")(function)
+    function = click.option("--flow", "name", metavar="A->B", help="The flow.  [default: the only one of FILE]")(
+        function
+    )
+    return click.argument("file", type=_FILE)(function)
+
+
+@mirror.command(
+    help="Switch the clients of a flow to its target: verify what is copied, stop the copying for good, commit the "
+    "offsets of groups at the target, and say what clients have to do. The source may be lost. A command that was "
+    "interrupted is repeated."
+)
+@_flow_options
+def failover(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bool) -> int:
+    from ottla.mirror.switching.failover import Failover
+
+    flow = _flow(file, name)
+    output = Output(as_json=as_json)
+
+    async def work() -> None:
+        command = Failover(flow, lambda step: output.say(f"{step} ..."))
+        try:
+            if dry_run or not (yes or as_json):
+                _show_switch(output, await command.verify(), flow.source)
+            if not dry_run:
+                confirm(f"Stop {flow.name} and let clients use {flow.target}?", yes=yes)
+                _show_switch(output, await command.run(), flow.source, is_done=True)
+        finally:
+            await command.close()
+
+    _run_switch(work())
+    return 0
+
+
+@mirror.command(
+    help="Bring the clients of a flow back to its source: copy there what was written at the target, and to the target "
+    "what was left behind at the source; commit the offsets of groups at the source; let the mirror run again. A "
+    "command that was interrupted is repeated."
+)
+@_flow_options
+def failback(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bool) -> int:
+    from ottla.mirror.switching.failback import Failback
+
+    flow = _flow(file, name)
+    output = Output(as_json=as_json)
+
+    async def before_stop() -> None:
+        output.say(f"{flow.source} has what {flow.target} has. Stop the clients of {flow.target} now.")
+        question = f"Have all clients of {flow.target} stopped?"
+        try:
+            # In a thread: the answer may take long, and connections have to be kept up.
+            await asyncio.to_thread(confirm, question, yes=yes)
+        except Failure as error:
+            raise Failure(
+                f"{question} The clients were not switched. Stop them, and repeat the command with --yes: it continues "
+                "from here."
+            ) from error
+
+    async def work() -> None:
+        command = Failback(flow, lambda step: output.say(f"{step} ..."), before_stop)
+        try:
+            if dry_run:
+                _show_switch(output, await command.verify(), flow.source)
+            else:
+                _show_switch(output, await command.run(), flow.source, is_done=True)
+        finally:
+            await command.close()
+
+    _run_switch(work())
+    return 0
+
+
+def _run_switch(work: Coroutine[Any, Any, None]) -> None:
+    from ottla.mirror.settings import MirrorError
+
+    try:
+        run_async(work)
+    except MirrorError as error:
+        raise Failure(str(error)) from error
+
+
+def _show_switch(output: Output, report: SwitchReport, old_side: str, *, is_done: bool = False) -> None:
+    output.emit(json_fields(report))
+    if not report.source_answers:
+        output.say(f"{old_side} does not answer.")
+    elif report.not_copied:
+        output.say(f"Written at {old_side} and not copied:")
+        output.table(
+            ("TOPIC", "PARTITION", "FIRST OFFSET", "END OFFSET", "OFFSETS"),
+            [(one.topic, one.partition, one.first_offset, one.end_offset, one.offsets) for one in report.not_copied],
+            right=(1, 2, 3, 4),
+        )
+    else:
+        output.say(f"Everything that was written at {old_side} is copied.")
+    if is_done:
+        if report.groups:
+            output.table(("GROUP", "PARTITIONS"), sorted(report.groups.items()), right=(1,))
+        output.say(f"{report.flow} is {report.phase}.")
+        for sentence in report.what_to_do:
+            output.say(sentence)
+
+
+def _flow(file: Path, name: str | None) -> FlowSettings:
+    flows = _settings(file).flows
+    names = ", ".join(flow.name for flow in flows)
+    if name is None and len(flows) > 1:
+        raise Failure(f"{file} has several flows: choose one with --flow ({names}).")
+    for flow in flows:
+        if name is None or flow.name == name.replace(" ", ""):
+            return flow
+    raise Failure(f"{file} has no flow {name}; it has {names}.")
 
 
 def _settings(file: Path) -> MirrorSettings:

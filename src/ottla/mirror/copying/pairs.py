@@ -38,6 +38,8 @@ def is_copied(flow: FlowSettings, topic: str, *, is_internal: bool) -> bool:
     if flow.policy.came_from(topic) == flow.target:
         # A topic that came from the target would go in circles.
         return False
+    if flow.role:
+        return flow.topics.matches(topic)
     return topic == HEARTBEATS_TOPIC or topic.endswith(f".{HEARTBEATS_TOPIC}") or flow.topics.matches(topic)
 
 

@@ -20,7 +20,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumerSettings
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.producer import Producer, ProducerSettings
-from ottla.mirror.copying.batches import CopiedRecords, records_to_copy
+from ottla.mirror.copying.batches import MIRRORED_PRODUCER_BIT, CopiedRecords, records_to_copy
 from ottla.mirror.copying.ownership import Ownership
 from ottla.mirror.copying.pairs import Pair
 from ottla.mirror.copying.reading import FETCH_WAIT_MS, PairReader
@@ -57,10 +57,13 @@ class Leftover(NamedTuple):
     position: int
     """Offsets of the source from here on."""
     open_transactions: Mapping[int, int]
-    """Also the records of these producers before the position, from an offset on: the target has aborted them."""
+    """Also the records of these producers before the position, from an offset on: the target has aborted them.
+
+    The producer ids are those of the copy.
+    """
 
     def has(self, header: BatchHeader) -> bool:
-        first = self.open_transactions.get(header.producer_id)
+        first = self.open_transactions.get(header.producer_id | MIRRORED_PRODUCER_BIT)
         return header.base_offset >= self.position or (first is not None and header.base_offset >= first)
 
 

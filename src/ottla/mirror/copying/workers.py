@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import ClientError
 from ottla.mirror.copying.exact import ExactCopier
-from ottla.mirror.copying.translated import TranslatedCopier
+from ottla.mirror.copying.translated import Leftover, TranslatedCopier
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
 from ottla.mirror.state import FlowEnded
 from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -26,7 +27,11 @@ _PAUSE_SECONDS_MAX = 30.0
 
 
 async def copy_forever(
-    flow: FlowSettings, number: int, should_stop: Callable[[], bool], run_id: str | None = None
+    flow: FlowSettings,
+    number: int,
+    should_stop: Callable[[], bool],
+    run_id: str | None = None,
+    leftovers: Mapping[TopicPartition, Leftover] | None = None,
 ) -> None:
     """A cluster that cannot be reached is waited for, for hours if need be.
 
@@ -34,9 +39,12 @@ async def copy_forever(
     flow was failed over.
     """
     pause = _PAUSE_SECONDS
-    made = ExactCopier if flow.offset_mode is OffsetMode.EXACT else TranslatedCopier
     while not should_stop():
-        copier = made(flow, number, run_id)
+        copier = (
+            ExactCopier(flow, number, run_id)
+            if flow.offset_mode is OffsetMode.EXACT
+            else TranslatedCopier(flow, number, run_id, leftovers=leftovers)
+        )
         begun = asyncio.get_running_loop().time()
         try:
             await copier.run(should_stop)

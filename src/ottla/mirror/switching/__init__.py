@@ -1,0 +1,1 @@
+"""Failover and failback: clients switch between the two clusters of a flow."""

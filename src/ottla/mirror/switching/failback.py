@@ -1,0 +1,291 @@
+"""Failback: clients that were switched to the target return to the source.
+
+    verify     records that were written at the source meanwhile, and what has to be copied back
+    leftovers  the records that the target does not have go there, since its consumers have to read them
+    return     what was written at the target goes back, until the source has it all
+    stop       no more records at the target; the last ones go back; the flow that brought them is ended
+    translate  commit the offsets of groups at the source
+    switch     the flow may run again as before the failover; say what clients have to do
+
+An exact copy returns with its offsets if the source has written nothing meanwhile and is a cluster of Ottla. Otherwise
+its records get new offsets at the source.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+
+from ottla.client.admin.offsets import LATEST, Offsets
+from ottla.client.cluster import Cluster
+from ottla.mirror.copying.fencing import fence_workers
+from ottla.mirror.progress import find_progress
+from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.state import FlowState, FlowStates, Parting, Phase
+from ottla.mirror.switching.failover import addresses, find_missing
+from ottla.mirror.switching.release import open_transactions, release, set_mirror_name
+from ottla.mirror.switching.report import RecordRange, SwitchReport
+from ottla.mirror.switching.returning_groups import ReturningGroups
+from ottla.mirror.switching.ways_back import (
+    copy_until,
+    leftover_flow,
+    leftovers_of,
+    prepare,
+    return_flow,
+    set_positions,
+)
+from ottla.mirror.topics import TopicSync
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Failback"]
+
+_TRANSACTION_SECONDS = 90.0
+_PAUSE_SECONDS = 0.2
+
+
+async def _nothing() -> None:
+    return
+
+
+class Failback:
+    """One run of the command.
+
+    `on_step` is called with the name of every step before it. `before_stop` is awaited when the source has caught up
+    with the target: clients of the target have to stop then.
+    """
+
+    def __init__(
+        self,
+        flow: FlowSettings,
+        on_step: Callable[[str], None] = lambda _: None,
+        before_stop: Callable[[], Awaitable[None]] = _nothing,
+    ) -> None:
+        self.flow = flow
+        self._on_step = on_step
+        self._before_stop = before_stop
+        self._source = Cluster(flow.source_client)
+        self._target = Cluster(flow.target_client)
+        self._states = FlowStates(flow, self._target)
+        self._run_id = str(uuid.uuid4())
+
+    async def verify(self) -> SwitchReport:
+        """What was written at the source meanwhile. Changes nothing."""
+        state = await self._states.read()
+        if state.phase not in (Phase.FAILED_OVER, Phase.FAILING_BACK):
+            raise MirrorError(
+                f"{self.flow.name} is {state.phase.value}: there is nothing to bring back before a failover is done."
+            )
+        if state.phase is Phase.FAILING_BACK:
+            # What is behind these records may have come back already.
+            missing = _left_behind(state)
+        else:
+            missing = await find_missing(self.flow, self._source, state.partings)
+        return SwitchReport(self.flow.name, state.phase.value, not_copied=missing)
+
+    async def run(self) -> SwitchReport:
+        """All steps. Those that a killed command has done find nothing to do. Raises MirrorError and the like."""
+        self._on_step("verify")
+        report = await self.verify()
+        state = await self._begin(report)
+        back = return_flow(self.flow, state, OffsetMode(state.return_mode))
+        if back.offset_mode is OffsetMode.TRANSLATED:
+            self._on_step("leftovers")
+            await self._copy_leftovers(state, report)
+        self._on_step("return")
+        await self._begin_return(state, back)
+        await copy_until(back, self._run_id, lambda: self._has_returned(back))
+        await self._before_stop()
+        self._on_step("stop")
+        await self._stop(back)
+        self._on_step("translate")
+        groups = ReturningGroups(self.flow, back, self._source, self._target)
+        try:
+            await groups.commit(state, report)
+        finally:
+            await groups.close()
+        self._on_step("switch")
+        state = await self._finish(state, back)
+        report.phase = state.phase.value
+        report.what_to_do = self._instructions(back.offset_mode, report)
+        return report
+
+    async def close(self) -> None:
+        await self._states.close()
+        await asyncio.gather(self._source.close(), self._target.close())
+
+    async def _begin(self, report: SwitchReport) -> FlowState:
+        """Notes what the source has, and how records go back: this holds for repeated commands as well."""
+        state = await self._states.read()
+        if state.phase is Phase.FAILING_BACK:
+            if state.return_mode == OffsetMode.EXACT.value:
+                await self._own_source(state)
+            return await self._states.change(lambda state: state.enter(Phase.FAILING_BACK, self._run_id))
+        mode = await self._choose_mode(state, report)
+        ends = {(one.topic, one.partition): one.end_offset for one in report.not_copied}
+        partings: dict[str, Mapping[int, Parting]] = {
+            topic: {
+                number: replace(parting, source_end=ends.get((topic, number), parting.source_position))
+                for number, parting in some.items()
+            }
+            for topic, some in state.partings.items()
+        }
+        return await self._states.change(
+            lambda state: replace(state, partings=partings, return_mode=mode.value).enter(
+                Phase.FAILING_BACK, self._run_id
+            )
+        )
+
+    async def _choose_mode(self, state: FlowState, report: SwitchReport) -> OffsetMode:
+        """Exact if the topics of the source are the beginnings of the copies, and can keep offsets."""
+        if self.flow.offset_mode is OffsetMode.TRANSLATED or report.not_copied:
+            return OffsetMode.TRANSLATED
+        if not await self._own_source(state):
+            return OffsetMode.TRANSLATED
+        # From here on only the return writes to the topics of the source.
+        late = await find_missing(self.flow, self._source, state.partings)
+        if not late:
+            return OffsetMode.EXACT
+        await set_mirror_name(self._source, state.partings, None)
+        report.not_copied = late
+        return OffsetMode.TRANSLATED
+
+    async def _own_source(self, state: FlowState) -> bool:
+        """Makes the topics of the source copies. False if the source is no cluster of Ottla."""
+        errors = await set_mirror_name(self._source, state.partings, f"{self.flow.target}->{self.flow.source}")
+        for topic, error in errors.items():
+            if error is not None and error.code is ErrorCode.INVALID_CONFIG:
+                return False
+            if error is not None:
+                raise KafkaError(error.code, f"{topic}: {error.message}")
+        return True
+
+    # Leftovers.
+
+    async def _copy_leftovers(self, state: FlowState, report: SwitchReport) -> None:
+        if not report.not_copied:
+            return
+        flow = leftover_flow(self.flow, state)
+        leftovers = leftovers_of(self.flow, state)
+        if flow.role:
+            await prepare(flow, self._target, self._run_id)
+            starts = {
+                place: min([leftover.position, *leftover.open_transactions.values()])
+                for place, leftover in leftovers.items()
+            }
+            await set_positions(flow, self._source, self._target, starts)
+        else:
+            await fence_workers(flow, self._target)
+            await TopicSync(flow, self._source, self._target).refresh()
+        # Up to here: a client that still writes at the source would let this go on for ever.
+        ends = {
+            TopicPartition(one.topic, one.partition): one.end_offset
+            for one in await find_missing(flow, self._source, {})
+        }
+
+        async def has_all() -> bool:
+            progress = await find_progress(flow, self._source, self._target)
+            return all(one.position >= ends.get(one.pair.source, 0) for one in progress)
+
+        await copy_until(flow, self._run_id, has_all, leftovers)
+        await fence_workers(flow, self._target)
+
+    # Return.
+
+    async def _begin_return(self, state: FlowState, back: FlowSettings) -> None:
+        await prepare(back, self._source, self._run_id)
+        # Partitions that were added at the target meanwhile.
+        await TopicSync(back, self._target, self._source).refresh()
+        if back.offset_mode is OffsetMode.TRANSLATED:
+            starts = {
+                TopicPartition(self.flow.policy.target_name(self.flow.source, topic), number): parting.target_end
+                for topic, partings in state.partings.items()
+                for number, parting in partings.items()
+            }
+            await set_positions(back, self._target, self._source, starts)
+
+    async def _has_returned(self, back: FlowSettings) -> bool:
+        return not any(one.missing for one in await find_progress(back, self._target, self._source))
+
+    async def _stop(self, back: FlowSettings) -> None:
+        flow = self.flow
+        if back.offset_mode is OffsetMode.TRANSLATED:
+            await copy_until(back, self._run_id, lambda: self._has_returned(back))
+            await fence_workers(back, self._source)
+            return
+        pairs = [one.pair for one in await find_progress(back, self._target, self._source)]
+        copies = {pair.source.topic for pair in pairs}
+        for topic, error in (await set_mirror_name(self._target, copies, flow.name)).items():
+            if error is not None:
+                raise KafkaError(error.code, f"{topic}: {error.message}")
+        await self._wait_for_transactions([pair.source for pair in pairs])
+        await copy_until(back, self._run_id, lambda: self._has_returned(back))
+        await release(back, [pair.target for pair in pairs])
+        for one in await find_progress(back, self._target, self._source):
+            if one.position != one.end:
+                raise MirrorError(f"{one.pair.source} was written after the stop; repeat the command.")
+
+    async def _wait_for_transactions(self, places: list[TopicPartition]) -> None:
+        """Transactions of clients of the target end with a marker, which has to go back as well."""
+        deadline = asyncio.get_running_loop().time() + _TRANSACTION_SECONDS
+        while still_open := await open_transactions(self._target, places, mirrored=False):
+            if asyncio.get_running_loop().time() > deadline:
+                raise MirrorError(
+                    f"Transactions are open in {', '.join(str(place) for place in sorted(still_open)[:5])} at "
+                    f"{self.flow.target}: stop the producers, or end them with `ottla transactions abort`, and repeat "
+                    "the command."
+                )
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    # Switch.
+
+    async def _finish(self, state: FlowState, back: FlowSettings) -> FlowState:
+        """The flow may run again. Records that came back are not copied to the target a second time."""
+        partings: dict[str, dict[int, Parting]] = defaultdict(dict)
+        if back.offset_mode is OffsetMode.TRANSLATED:
+            places = [one.pair.target for one in await find_progress(back, self._target, self._source)]
+            ends = await Offsets(self._source).numbers(places, LATEST) if places else {}
+            for place, end in ends.items():
+                parting = state.parting(place) or Parting(0, 0)
+                partings[place.topic][place.partition] = replace(parting, cut_until=end)
+        kept: dict[str, Mapping[int, Parting]] = {**partings}
+        return await self._states.change(
+            lambda state: replace(state, partings=kept, return_mode="").enter(Phase.RUNNING, "")
+        )
+
+    def _instructions(self, mode: OffsetMode, report: SwitchReport) -> list[str]:
+        flow = self.flow
+        said = [
+            f"Clients use {flow.source} again: set bootstrap.servers = "
+            f"{addresses(flow.source_client.bootstrap_servers)}, with the login and the topics of {flow.source}."
+        ]
+        if flow.offset_mode is OffsetMode.EXACT and mode is OffsetMode.TRANSLATED:
+            said.append(
+                f"Offsets differ now: delete the copies at {flow.target} before the mirror is started again, and it "
+                "makes them from the beginning."
+            )
+        if report.busy_groups:
+            said.append(
+                f"These groups have members at {flow.source} already and keep their offsets: "
+                f"{', '.join(report.busy_groups)}."
+            )
+        if report.repeating_groups:
+            said.append(
+                f"These groups have not read all records that {flow.source} had left behind, and read some others "
+                f"twice: {', '.join(report.repeating_groups)}."
+            )
+        said.append("The mirror may be started again: ottla mirror FILE")
+        return said
+
+
+def _left_behind(state: FlowState) -> list[RecordRange]:
+    found = []
+    for topic, partings in sorted(state.partings.items()):
+        for number, parting in sorted(partings.items()):
+            first = min([parting.source_position, *parting.open_transactions.values()])
+            if parting.source_end > first:
+                found.append(RecordRange(topic, number, first, parting.source_end))
+    return found

@@ -1,0 +1,279 @@
+"""Failover: clients of the source continue at the target.
+
+    verify     how far the target is behind, and which records of the source it does not have
+    stop       fence the workers, or release the exact copies; note where the two sides part
+    translate  commit the offsets of groups at the target
+    switch     say what clients have to do
+
+Every step may be repeated. The state of the flow says from where: a command that was killed is run again. Only the
+target is needed, because the source may be lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from ottla.client.admin.groups import Groups
+from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
+from ottla.client.admin.topics import Topics
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.mirror.copying.fencing import fence_workers
+from ottla.mirror.copying.pairs import is_copied
+from ottla.mirror.groups import IDLE_GROUP_STATES, GroupSync
+from ottla.mirror.messages import Checkpoint
+from ottla.mirror.names import HEARTBEATS_TOPIC
+from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.state import FlowState, FlowStates, Parting, Phase
+from ottla.mirror.switching.release import end_open_transactions, open_transactions, release
+from ottla.mirror.switching.report import RecordRange, SwitchReport
+from ottla.mirror.topics import TopicSync
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Failover", "addresses", "find_missing", "is_parted"]
+
+SOURCE_SECONDS = 15.0
+"""A source that does not answer for so long is lost."""
+
+Partings = dict[str, dict[int, Parting]]
+
+
+class Failover:
+    """One run of the command. `on_step` is called with the name of every step before it."""
+
+    def __init__(self, flow: FlowSettings, on_step: Callable[[str], None] = lambda _: None) -> None:
+        self.flow = flow
+        self._on_step = on_step
+        # A source that is lost is given up soon.
+        impatient = replace(flow.source_client, bootstrap_timeout_ms=int(SOURCE_SECONDS * 1000))
+        self._source = Cluster(impatient)
+        self._target = Cluster(flow.target_client)
+        self._states = FlowStates(flow, self._target)
+        self._topics = TopicSync(flow, self._source, self._target)
+        self._is_exact = flow.offset_mode is OffsetMode.EXACT
+        self._run_id = str(uuid.uuid4())
+
+    async def verify(self) -> SwitchReport:
+        """What a failover would leave behind. Changes nothing."""
+        state = await self._states.read()
+        self._check_phase(state)
+        partings = state.partings if is_parted(state) else await self._find_partings()
+        report = SwitchReport(self.flow.name, state.phase.value)
+        try:
+            async with asyncio.timeout(SOURCE_SECONDS):
+                report.not_copied = await find_missing(self.flow, self._source, partings)
+        except (ClientError, KafkaError, TimeoutError):
+            report.source_answers = False
+        return report
+
+    async def run(self) -> SwitchReport:
+        """All steps, or those that are left. Raises MirrorError, KafkaError or ClientError."""
+        self._on_step("verify")
+        report = await self.verify()
+        state = await self._states.read()
+        if state.phase is not Phase.FAILED_OVER:
+            self._on_step("stop")
+            state = await self._stop()
+            self._on_step("translate")
+            await self._translate(state, report)
+            self._on_step("switch")
+            state = await self._states.change(lambda state: state.enter(Phase.FAILED_OVER, self._run_id))
+        report.phase = state.phase.value
+        report.what_to_do = self._instructions(state, report)
+        return report
+
+    async def close(self) -> None:
+        await self._states.close()
+        await asyncio.gather(self._source.close(), self._target.close())
+
+    # Verify.
+
+    def _check_phase(self, state: FlowState) -> None:
+        if state.phase is Phase.FAILING_BACK:
+            raise MirrorError(f"{self.flow.name}: a failback has begun; finish it with `ottla mirror failback`.")
+
+    async def _find_partings(self) -> Partings:
+        """Where the sides part now, from the target alone."""
+        positions = await (self._copied_ends() if self._is_exact else self._committed_positions())
+        ends = await Offsets(self._target).numbers(positions, LATEST)
+        cut_off = (
+            await open_transactions(self._target, positions, mirrored=True) if self._is_exact and positions else {}
+        )
+        found: Partings = defaultdict(dict)
+        for copy, position in positions.items():
+            topic = self.flow.policy.source_name(self.flow.source, copy.topic)
+            if topic is None or _is_heartbeat(topic):
+                continue
+            found[topic][copy.partition] = Parting(position, ends[copy], cut_off.get(copy, {}))
+        return dict(found)
+
+    async def _committed_positions(self) -> dict[TopicPartition, int]:
+        committed = await Groups(self._target).offsets(self.flow.group_id, stable=True)
+        present = await Topics(self._target).all()
+        return {
+            place: entry.offset
+            for place, entry in committed.items()
+            if place.topic in present and place.partition in present[place.topic].partitions
+        }
+
+    async def _copied_ends(self) -> dict[TopicPartition, int]:
+        """The ends of all exact copies of this flow. Copies that were released before belong to their users."""
+        topics = await Topics(self._target).all()
+        known = (await self._states.read()).partings if await self._has_begun() else {}
+        mine = {name for name, is_copy in (await self._topics.exact_copies(topics)).items() if is_copy}
+        # Those that a killed command has released already.
+        mine |= {self.flow.policy.target_name(self.flow.source, topic) for topic in known}
+        places = [TopicPartition(name, number) for name in mine if name in topics for number in topics[name].partitions]
+        return await Offsets(self._target).numbers(places, LATEST) if places else {}
+
+    async def _has_begun(self) -> bool:
+        return (await self._states.read()).phase is Phase.FAILING_OVER
+
+    # Stop.
+
+    async def _stop(self) -> FlowState:
+        """Ends all copying, then notes where the sides part."""
+        await self._states.create_topic()
+        state = await self._states.read()
+        if state.phase is Phase.RUNNING:
+            partings = await self._find_partings()
+            # Without numbers: they are valid once nothing is copied any more.
+            names: dict[str, Mapping[int, Parting]] = {topic: {} for topic in partings}
+            state = await self._states.change(
+                lambda state: replace(state, partings=names).enter(Phase.FAILING_OVER, self._run_id)
+            )
+        if not is_parted(state):
+            await self._end_copying(state)
+            partings = await self._find_partings()
+            found: dict[str, Mapping[int, Parting]] = {**partings}
+            state = await self._states.change(
+                lambda state: replace(state, partings=found).enter(Phase.FAILING_OVER, self._run_id)
+            )
+        if self._is_exact:
+            await end_open_transactions(self._target, self._cut_off(state))
+        return state
+
+    async def _end_copying(self, state: FlowState) -> None:
+        if not self._is_exact:
+            await fence_workers(self.flow, self._target)
+            return
+        topics = await Topics(self._target).all()
+        names = [self.flow.policy.target_name(self.flow.source, topic) for topic in state.partings]
+        await release(
+            self.flow,
+            [TopicPartition(name, number) for name in names if name in topics for number in topics[name].partitions],
+        )
+
+    def _cut_off(self, state: FlowState) -> dict[TopicPartition, Mapping[int, int]]:
+        return {
+            TopicPartition(self.flow.policy.target_name(self.flow.source, topic), number): parting.open_transactions
+            for topic, partings in state.partings.items()
+            for number, parting in partings.items()
+            if parting.open_transactions
+        }
+
+    # Translate.
+
+    async def _translate(self, state: FlowState, report: SwitchReport) -> None:
+        groups = GroupSync(self.flow, self._source, self._target)
+        if self._is_exact:
+            groups.translator.fix_ends(
+                {
+                    TopicPartition(topic, number): parting.source_position
+                    for topic, partings in state.partings.items()
+                    for number, parting in partings.items()
+                }
+            )
+        try:
+            checkpoints = await self._checkpoints(groups, report)
+            await groups.commit(checkpoints)
+        finally:
+            await groups.close()
+        partitions = Counter(one.group_id for one in checkpoints)
+        for group_id, group in (await Groups(self._target).describe(sorted(partitions))).items():
+            if not isinstance(group, KafkaError) and group.state not in IDLE_GROUP_STATES:
+                report.busy_groups.append(group_id)
+            else:
+                report.groups[group_id] = partitions[group_id]
+
+    async def _checkpoints(self, groups: GroupSync, report: SwitchReport) -> list[Checkpoint]:
+        if report.source_answers:
+            try:
+                async with asyncio.timeout(SOURCE_SECONDS):
+                    await groups.refresh()
+                return await groups.checkpoint()
+            except (ClientError, TimeoutError):
+                report.source_answers = False
+        return await groups.last_checkpoints()
+
+    # Switch.
+
+    def _instructions(self, state: FlowState, report: SwitchReport) -> list[str]:
+        flow = self.flow
+        said = [
+            f"Clients use {flow.target}: set bootstrap.servers = {addresses(flow.target_client.bootstrap_servers)}, "
+            f"with the login of {flow.target}."
+        ]
+        renamed = [topic for topic in state.partings if flow.policy.target_name(flow.source, topic) != topic]
+        if renamed:
+            example = sorted(renamed)[0]
+            copy = flow.policy.target_name(flow.source, example)
+            said.append(f"Producers and consumers use the copies: {copy} in the place of {example}, for example.")
+        if report.busy_groups:
+            said.append(
+                f"These groups have members at {flow.target} already and keep their offsets: "
+                f"{', '.join(report.busy_groups)}."
+            )
+        if not report.source_answers:
+            said.append(
+                f"{flow.source} does not answer: what it has and {flow.target} has not is unknown. "
+                "`ottla mirror failback --dry-run` lists it once it is back."
+            )
+        said.append(f"The way back is: ottla mirror failback FILE --flow '{flow.name}'")
+        return said
+
+
+async def find_missing(
+    flow: FlowSettings, source: Cluster, partings: Mapping[str, Mapping[int, Parting]]
+) -> list[RecordRange]:
+    """Records of the source that are not at the target, also those of topics that have no copy yet."""
+    topics = await Topics(source).all()
+    places = [
+        TopicPartition(name, number)
+        for name, info in sorted(topics.items())
+        if info.error is None and is_copied(flow, name, is_internal=info.is_internal) and not _is_heartbeat(name)
+        for number in info.partitions
+    ]
+    offsets = Offsets(source)
+    is_exact = flow.offset_mode is OffsetMode.EXACT
+    ends = await offsets.numbers(places, LATEST, committed=not is_exact)
+    starts = await offsets.numbers(places, EARLIEST)
+    found = []
+    for place in places:
+        parting = partings.get(place.topic, {}).get(place.partition)
+        first = max(starts[place], 0 if parting is None else parting.source_position)
+        if parting is not None and parting.open_transactions:
+            first = min(first, *parting.open_transactions.values())
+        if ends[place] > first:
+            found.append(RecordRange(place.topic, place.partition, first, ends[place]))
+    return found
+
+
+def is_parted(state: FlowState) -> bool:
+    """Whether the state has the positions of a failover."""
+    is_switched = state.phase in (Phase.FAILING_OVER, Phase.FAILED_OVER)
+    return is_switched and (not state.partings or any(state.partings.values()))
+
+
+def _is_heartbeat(topic: str) -> bool:
+    return topic == HEARTBEATS_TOPIC or topic.endswith(f".{HEARTBEATS_TOPIC}")
+
+
+def addresses(servers: object) -> str:
+    assert isinstance(servers, tuple)
+    return ",".join(f"{one.host}:{one.port}" for one in servers)
