@@ -5,7 +5,6 @@ No id is given twice, and nothing that was answered is lost.
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import ssl
@@ -22,7 +21,6 @@ from tests.support.secured import Certificates
 
 pytestmark = pytest.mark.faults
 
-SECONDS = float(os.environ.get("FAULTS_SECONDS", "60"))
 INSTANCES, CLIENTS = 3, 4
 FROZEN_SECONDS = 13.0
 
@@ -65,10 +63,10 @@ def register_for_long(
 
 
 @pytest.mark.parametrize("is_secure", [False, True], ids=["http", "https"])
-def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path) -> None:
+def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path, faults_seconds: float, faults_seed: int) -> None:
     """With TLS, clients have certificates and rights for their subjects, and instances forward in their names."""
     options, tls = secured(tmp_path) if is_secure else ((), None)
-    chance, found, done = random.Random(7), Registrations(), threading.Event()
+    chance, found, done = random.Random(faults_seed), Registrations(), threading.Event()
     with ottla.testing.cluster(nodes=3) as cluster:
         registries = [RegistryProcess(cluster.bootstrap, *options) for _ in range(INSTANCES)]
         ports = [registry.port for registry in registries]
@@ -78,16 +76,21 @@ def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path) -> None:
         ]
         for thread in threads:
             thread.start()
-        kills, end = 0, time.monotonic() + SECONDS
+        kills, end = 0, time.monotonic() + faults_seconds
         try:
             while time.monotonic() < end:
                 time.sleep(chance.uniform(1, 3))
                 index = chance.randrange(INSTANCES)
-                if kills % 3 == 2:
-                    node = chance.choice(cluster.nodes)
+                node = chance.choice(cluster.nodes)
+                if kills % 4 == 2:
                     node.kill()
                     node.start()
-                elif kills % 3 == 1:
+                elif kills % 4 == 3:
+                    node.kill()
+                    registries[index].kill()
+                    node.start()
+                    registries[index] = RegistryProcess(cluster.bootstrap, "--port", str(ports[index]), *options)
+                elif kills % 4 == 1:
                     # Longer than a session: another instance writes when this one wakes up.
                     registries[index].process.send_signal(signal.SIGSTOP)
                     time.sleep(FROZEN_SECONDS)
