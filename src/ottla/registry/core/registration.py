@@ -12,15 +12,16 @@ from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.identity import guid_of
 from ottla.registry.core.parsing import SchemaCache
 from ottla.registry.core.records import Record, schema_record, schema_tombstone
-from ottla.registry.core.requests import SchemaRequest
+from ottla.registry.core.requests import SchemaRequest, checked_metadata, checked_rule_set, checked_tags
 from ottla.registry.core.settings import config_in_scope, mode_in_scope
 from ottla.registry.core.state import RegistryState
 from ottla.registry.core.values import SchemaContent, StoredVersion
-from ottla.registry.formats import InvalidSchema
+from ottla.registry.formats import InvalidSchema, Tags
 
-__all__ = ["check_compatibility", "decide_register", "find_version"]
+__all__ = ["check_compatibility", "decide_change_tags", "decide_register", "find_version"]
 
 _ID_MAX = 2**31 - 1
+_VERSION_PROPERTY = "confluent:version"
 
 
 def decide_register(
@@ -31,13 +32,17 @@ def decide_register(
     if mode.startswith("READONLY"):
         raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
     config = config_in_scope(state, subject)
+    live = state.versions(subject)
+    if mode != "IMPORT":
+        request = _completed(schemas, request, live)
     content = _content(schemas, request, normalize=normalize or bool(config.get("normalize")))
     if request.id is not None and mode != "IMPORT":
         return _known_version(state, subject, request, content)
-    live = state.versions(subject)
     if mode != "IMPORT":
-        content = _inherited(content, live, config)
-        known = _same_content(schemas, live, content)
+        inherited = _inherited(content, live, config)
+        content = _numbered(inherited, request, _following(state, subject))
+        # A version with its number in it differs from all but the latest, even if it is what an older one was.
+        known = _same_content(schemas, live if content is inherited else live[-1:], content)
         if known is not None:
             return [], _answer(known)
         _check_new(schemas, content)
@@ -45,6 +50,41 @@ def decide_register(
         if problems:
             raise RegistryError.incompatible(subject, f"[{', '.join(problems)}]")
     return _new_version(state, subject, request, content)
+
+
+def decide_change_tags(
+    state: RegistryState, schemas: SchemaCache, version: StoredVersion, body: Mapping[str, Any]
+) -> tuple[list[Record], dict[str, Any]]:
+    """A new version: the given one with other tags, metadata and rules. Raises RegistryError."""
+    content = version.content
+    rules = checked_rule_set(body.get("ruleSet"))
+    if body.get("rulesToMerge") is not None or body.get("rulesToRemove") is not None:
+        if rules is not None:
+            raise RegistryError(42210, "ruleSet should be omitted if specifying rulesToMerge or rulesToRemove")
+        rules = _changed_rules(content.rule_set, body)
+    number = body.get("newVersion")
+    request = SchemaRequest(
+        text=content.text,
+        schema_type=content.schema_type,
+        references=content.references,
+        metadata=checked_metadata(body.get("metadata")) or content.metadata,
+        rule_set=rules if rules is not None else content.rule_set,
+        version=number if isinstance(number, int) and number > 0 else _following(state, version.subject),
+        tags_to_add=checked_tags(body, "tagsToAdd"),
+        tags_to_remove=checked_tags(body, "tagsToRemove"),
+    )
+    return decide_register(state, schemas, version.subject, request)
+
+
+def _changed_rules(rule_set: Mapping[str, Any] | None, body: Mapping[str, Any]) -> dict[str, Any] | None:
+    removed = body.get("rulesToRemove") or []
+    merged = _merged(rule_set, checked_rule_set(body.get("rulesToMerge")))
+    if merged is None:
+        return None
+    return {
+        name: [rule for rule in part if rule.get("name") not in removed] if isinstance(part, list) else part
+        for name, part in merged.items()
+    }
 
 
 def find_version(
@@ -89,6 +129,39 @@ def check_compatibility(
     return _compared(schemas, _inherited(content, versions, config), versions, config)
 
 
+def _completed(schemas: SchemaCache, request: SchemaRequest, live: list[StoredVersion]) -> SchemaRequest:
+    """The request with what it takes over from the version before: a missing text, and tags if it wants them."""
+    if not request.text.strip():
+        if not live:
+            raise RegistryError.invalid_schema("Empty schema")
+        last = live[-1].content
+        request = replace(
+            request, text=last.text, schema_type=last.schema_type, references=request.references or last.references
+        )
+    if request.takes_over_tags and live:
+        tags = dict(_tags(schemas, live[-1].content))
+        for entity, more in request.tags_to_add.items():
+            tags[entity] = tags.get(entity, ()) + more
+        request = replace(request, tags_to_add=tags)
+    return request
+
+
+def _tags(schemas: SchemaCache, content: SchemaContent) -> Tags:
+    try:
+        return schemas.parsed(content).tagged()
+    except InvalidSchema:
+        return {}
+
+
+def _numbered(content: SchemaContent, request: SchemaRequest, number: int) -> SchemaContent:
+    """The number of the version is part of the metadata if it was given, tags were changed, or it was there before."""
+    properties = (content.metadata or {}).get("properties") or {}
+    if request.version is None and not request.changes_tags and _VERSION_PROPERTY not in properties:
+        return content
+    changed = {**properties, _VERSION_PROPERTY: str(request.version or number)}
+    return replace(content, metadata={**(content.metadata or {}), "properties": changed})
+
+
 def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -> SchemaContent:
     """The request with canonical text. Raises RegistryError 42201."""
     given = SchemaContent(
@@ -100,6 +173,9 @@ def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -
     )
     try:
         parsed = schemas.parsed(given)
+        if request.changes_tags:
+            given = replace(given, text=parsed.with_tags(request.tags_to_add, request.tags_to_remove))
+            parsed = schemas.parsed(given)
         references = given.references
         if normalize:
             references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
@@ -175,8 +251,14 @@ def _same_content(
 
 
 def _contract(content: SchemaContent) -> tuple[Any, Any]:
-    """Metadata and rules without what means the same as nothing: clients differ in the defaults that they send."""
-    return _without_defaults(content.metadata), _without_defaults(content.rule_set)
+    """Metadata and rules without what means the same as nothing: clients differ in the defaults that they send.
+
+    The number of a version does not make it another one.
+    """
+    metadata = dict(content.metadata or {})
+    properties = dict(metadata.pop("properties", None) or {})
+    properties.pop(_VERSION_PROPERTY, None)
+    return _without_defaults({**metadata, "properties": properties}), _without_defaults(content.rule_set)
 
 
 def _without_defaults(value: Any) -> Any:
@@ -225,8 +307,7 @@ def _new_version(
             raise RegistryError.not_permitted(f"Overwrite new schema with id {request.id} is not permitted.")
     if schema_id > _ID_MAX:
         raise RegistryError(50001, "The registry has no more ids.")
-    known = state.versions(subject, with_deleted=True)
-    following = known[-1].version + 1 if known else 1
+    known, following = state.versions(subject, with_deleted=True), _following(state, subject)
     number = request.version or following
     if number != following and mode_in_scope(state, subject) != "IMPORT":
         raise RegistryError.invalid_schema(f"The version {number} is not one more than the previous version.")
@@ -235,6 +316,12 @@ def _new_version(
     stale = [each for each in known if each.deleted and each.id == schema_id and each.version != number]
     records = [schema_tombstone(each) for each in stale] if request.id is None else []
     return [schema_record(version), *records], _answer(version)
+
+
+def _following(state: RegistryState, subject: str) -> int:
+    """The number of the next version; numbers of deleted versions are not used again."""
+    known = state.versions(subject, with_deleted=True)
+    return known[-1].version + 1 if known else 1
 
 
 def _answer(version: StoredVersion) -> dict[str, Any]:

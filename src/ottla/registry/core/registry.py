@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ottla.registry.core.contexts import DEFAULT, canonical_subject, context_of, matches_prefix
@@ -72,6 +72,18 @@ class Registry:
             return self.schemas.parsed(content).formatted(form)
         except InvalidSchema as error:
             raise RegistryError.invalid_schema(str(error)) from error
+
+    def tags(self, content: SchemaContent, wanted: Collection[str]) -> list[dict[str, Any]]:
+        """The records and fields with one of these tags in the text; `*` stands for all."""
+        try:
+            tagged = self.schemas.parsed(content).tagged()
+        except InvalidSchema as error:
+            raise RegistryError.invalid_schema(str(error)) from error
+        return [
+            {"schemaEntity": {"entityPath": entity.path, "entityType": entity.kind}, "tags": list(tags)}
+            for entity, tags in tagged.items()
+            if "*" in wanted or not set(wanted).isdisjoint(tags)
+        ]
 
     # By subject.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.registry.core.contexts import canonical_subject, context_of, in_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import Reference
-from ottla.registry.formats import AVRO, PROTOBUF
+from ottla.registry.formats import AVRO, FIELD, PROTOBUF, RECORD, Entity, Tags
 
-__all__ = ["SchemaRequest", "checked_metadata", "checked_rule_set", "schema_request"]
+__all__ = ["SchemaRequest", "checked_metadata", "checked_rule_set", "checked_tags", "schema_request"]
 
 _RULE_KINDS = ("migrationRules", "domainRules", "encodingRules")
 _NAME_MAX = 256
@@ -31,11 +31,25 @@ class SchemaRequest:
     # Given in the mode IMPORT alone.
     id: int | None = None
     version: int | None = None
+    # Tags to put into the text, and to take out of it.
+    tags_to_add: Tags = field(default_factory=dict)
+    tags_to_remove: Tags = field(default_factory=dict)
+    # The tags of the version before are put into the text.
+    takes_over_tags: bool = False
+
+    @property
+    def changes_tags(self) -> bool:
+        return bool(self.tags_to_add or self.tags_to_remove)
 
 
-def schema_request(body: Mapping[str, Any], subject: str = "") -> SchemaRequest:
-    """Raises RegistryError 422 with the field that is wrong. References are in the context of the subject."""
+def schema_request(body: Mapping[str, Any], subject: str = "", *, may_be_empty: bool = False) -> SchemaRequest:
+    """Raises RegistryError 422 with the field that is wrong. References are in the context of the subject.
+
+    The text may be empty if that of the version before is meant.
+    """
     text = body.get("schema")
+    if text is None and may_be_empty:
+        text = ""
     if not isinstance(text, str):
         raise RegistryError(42201, "Empty schema" if text is None else "schema must be a text.")
     kind = body.get("schemaType") or AVRO
@@ -52,7 +66,25 @@ def schema_request(body: Mapping[str, Any], subject: str = "") -> SchemaRequest:
         rule_set=checked_rule_set(body.get("ruleSet")),
         id=_number(body, "id"),
         version=_number(body, "version"),
+        tags_to_add=checked_tags(body, "schemaTagsToAdd"),
+        tags_to_remove=checked_tags(body, "schemaTagsToRemove"),
+        takes_over_tags=body.get("propagateSchemaTags") is True,
     )
+
+
+def checked_tags(body: Mapping[str, Any], name: str) -> dict[Entity, tuple[str, ...]]:
+    """The tags of records and fields that a request names. Raises RegistryError 422."""
+    value = body.get(name) or []
+    found: dict[Entity, tuple[str, ...]] = {}
+    for each in value if isinstance(value, list) else [value]:
+        tags, entity = (each.get("tags"), each.get("schemaEntity")) if isinstance(each, dict) else (None, None)
+        if not isinstance(entity, dict) or not isinstance(entity.get("entityPath"), str) or not _is_texts(tags):
+            raise RegistryError(422, f"{name} must be a list of a schemaEntity with an entityPath, and its tags.")
+        if entity.get("entityType") not in (RECORD, FIELD):
+            raise RegistryError(422, f"The entityType of {entity['entityPath']} must be {RECORD} or {FIELD}.")
+        place = Entity(entity["entityPath"], entity["entityType"])
+        found[place] = found.get(place, ()) + tuple(tags or ())
+    return found
 
 
 def _references(value: Any, context: str) -> tuple[Reference, ...]:

@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
-from ottla.registry.formats.base import AVRO, JSON, PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource
+from ottla.registry.formats.base import (
+    AVRO,
+    FIELD,
+    JSON,
+    PROTOBUF,
+    RECORD,
+    Entity,
+    InvalidSchema,
+    ParsedSchema,
+    SchemaSource,
+    Tags,
+)
 
-__all__ = ["AVRO", "JSON", "PROTOBUF", "TYPES", "InvalidSchema", "ParsedSchema", "SchemaSource", "parse"]
+__all__ = [
+    "AVRO",
+    "FIELD",
+    "JSON",
+    "PROTOBUF",
+    "RECORD",
+    "TYPES",
+    "Entity",
+    "InvalidSchema",
+    "ParsedSchema",
+    "SchemaSource",
+    "Tags",
+    "parse",
+]
 
 # In the order in which registries name them.
 TYPES = (JSON, PROTOBUF, AVRO)

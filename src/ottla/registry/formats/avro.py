@@ -8,7 +8,8 @@ from typing import Any
 
 from ottla.registry.formats.avro_reading import default_problem, reading_problems
 from ottla.registry.formats.avro_types import AvroType, build, printed
-from ottla.registry.formats.base import AVRO, InvalidSchema, ParsedSchema, SchemaSource
+from ottla.registry.formats.base import AVRO, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
+from ottla.registry.formats.tags import avro_entities, tag_entities, tagged_entities
 
 __all__ = ["AvroSchema", "parse_avro"]
 
@@ -38,6 +39,14 @@ class AvroSchema(ParsedSchema):
             for field in owner.fields:
                 if field.has_default and (problem := default_problem(field.type, field.default)) is not None:
                     raise InvalidSchema(f"The default of the field {field.name} of {owner.name} is wrong: {problem}.")
+
+    def tagged(self) -> dict[Entity, tuple[str, ...]]:
+        return tagged_entities(avro_entities(json.loads(self._canonical)))
+
+    def with_tags(self, add: Tags, remove: Tags) -> str:
+        root = json.loads(self._canonical)
+        tag_entities(avro_entities(root), add=add, remove=remove)
+        return json.dumps(root, ensure_ascii=False, separators=(",", ":"))
 
     def names(self) -> Sequence[str]:
         return [self.root.name, *(name for name in self._own if name != self.root.name)] if self.root.name else []

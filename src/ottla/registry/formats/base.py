@@ -8,11 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-__all__ = ["AVRO", "JSON", "PROTOBUF", "InvalidSchema", "ParsedSchema", "SchemaSource"]
+__all__ = [
+    "AVRO",
+    "FIELD",
+    "JSON",
+    "PROTOBUF",
+    "RECORD",
+    "Entity",
+    "InvalidSchema",
+    "ParsedSchema",
+    "SchemaSource",
+    "Tags",
+]
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+# The kinds of what can have tags.
+RECORD, FIELD = "SR_RECORD", "SR_FIELD"
+
+
+class Entity(NamedTuple):
+    """A record or a field of a schema."""
+
+    path: str
+    kind: str
+
+
+Tags = Mapping[Entity, tuple[str, ...]]
 
 
 class InvalidSchema(Exception):
@@ -58,6 +81,14 @@ class ParsedSchema:
 
     def check_new(self) -> None:
         """Checks that stored schemas may fail but new ones may not. Raises InvalidSchema."""
+
+    def tagged(self) -> dict[Entity, tuple[str, ...]]:
+        """The records and fields that have tags in the text."""
+        raise NotImplementedError
+
+    def with_tags(self, add: Tags, remove: Tags) -> str:
+        """The text with other tags. Raises InvalidSchema for a path that does not exist."""
+        raise NotImplementedError
 
     def names(self) -> Sequence[str]:
         """The names of its types, the first being that of the record."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ottla.registry.formats.base import JSON, InvalidSchema, ParsedSchema, SchemaSource
+from ottla.registry.formats.base import JSON, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
 from ottla.registry.formats.json_differences import differences
+from ottla.registry.formats.tags import json_entities, tag_entities, tagged_entities
 
 __all__ = ["JsonSchema", "parse_json_schema"]
 
@@ -51,6 +53,14 @@ class JsonSchema(ParsedSchema):
         for reference in _pointers(self.root):
             if self.resolve(reference, self.root)[0] is None:
                 raise InvalidSchema(f"The reference {reference} leads nowhere.")
+
+    def tagged(self) -> dict[Entity, tuple[str, ...]]:
+        return tagged_entities(json_entities(self.root))
+
+    def with_tags(self, add: Tags, remove: Tags) -> str:
+        root = copy.deepcopy(self.root)
+        tag_entities(json_entities(root), add=add, remove=remove)
+        return json.dumps(root, ensure_ascii=False, separators=(",", ":"))
 
     def names(self) -> Sequence[str]:
         title = self.root.get("title") if isinstance(self.root, dict) else None

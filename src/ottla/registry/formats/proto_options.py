@@ -12,7 +12,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import descriptor_pool, message_factory, text_format
 
-__all__ = ["options_as_numbers", "options_as_text"]
+__all__ = ["message_literal", "options_as_numbers", "options_as_text"]
 
 Files = Mapping[str, pb.FileDescriptorProto]
 
@@ -140,7 +140,7 @@ def _text(option: pb.UninterpretedOption) -> str:
 
 def _set_value(option: pb.UninterpretedOption, field: Any, value: Any) -> None:
     if field.message_type is not None:
-        option.aggregate_value = _literal(value)
+        option.aggregate_value = message_literal(value)
     elif field.enum_type is not None:
         option.identifier_value = field.enum_type.values_by_number[value].name
     elif isinstance(value, bool):
@@ -153,7 +153,7 @@ def _set_value(option: pb.UninterpretedOption, field: Any, value: Any) -> None:
         option.string_value = value if isinstance(value, bytes) else value.encode()
 
 
-def _literal(message: Any) -> str:
+def message_literal(message: Any) -> str:
     """The fields of a message literal, in the layout that a text has."""
     parts = []
     for field, value in message.ListFields():
@@ -170,7 +170,7 @@ def _literal(message: Any) -> str:
 
 def _scalar(field: Any, value: Any) -> str:
     if hasattr(value, "DESCRIPTOR"):
-        return "{" + _literal(value) + "}"
+        return "{" + message_literal(value) + "}"
     if field is not None and field.enum_type is not None:
         return str(field.enum_type.values_by_number[value].name)
     if isinstance(value, bool):

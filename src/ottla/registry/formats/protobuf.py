@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.message import DecodeError
 
-from ottla.registry.formats.base import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource
+from ottla.registry.formats.base import PROTOBUF, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
 from ottla.registry.formats.proto_differences import proto_differences
 from ottla.registry.formats.proto_linking import all_imports, check_links, linked
 from ottla.registry.formats.proto_options import options_as_text
 from ottla.registry.formats.proto_printing import proto_text
+from ottla.registry.formats.proto_tags import proto_tagged, tag_proto
 from ottla.registry.formats.proto_text import parse_proto
 
 __all__ = ["ProtobufSchema", "parse_protobuf"]
@@ -56,6 +57,14 @@ class ProtobufSchema(ParsedSchema):
 
     def check_new(self) -> None:
         check_links(self.compiled, self._others)
+
+    def tagged(self) -> dict[Entity, tuple[str, ...]]:
+        return proto_tagged(self._written)
+
+    def with_tags(self, add: Tags, remove: Tags) -> str:
+        file = pb.FileDescriptorProto.FromString(self._written.SerializeToString())
+        tag_proto(file, add=add, remove=remove)
+        return proto_text(file)
 
     def names(self) -> Sequence[str]:
         scope = f"{self.compiled.package}." if self.compiled.package else ""

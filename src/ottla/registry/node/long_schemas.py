@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+from aiohttp import web
 
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.parsing import SchemaCache
@@ -11,7 +14,7 @@ from ottla.registry.core.values import SchemaContent
 from ottla.registry.formats import InvalidSchema, ParsedSchema, SchemaSource, parse
 from ottla.registry.node.service import RegistryService
 
-__all__ = ["parse_for_form", "parse_long_schemas"]
+__all__ = ["add_tags", "parse_for_form", "parse_long_schemas"]
 
 # One text at a time: several threads would only take the interpreter from each other, and from the loop.
 _one_at_a_time = asyncio.Semaphore(1)
@@ -27,6 +30,18 @@ async def parse_for_form(service: RegistryService, content: SchemaContent, form:
     """For an answer in another form than the stored one, which needs the schema itself."""
     if form:
         await _parse(service.registry.schemas, None, content)
+
+
+async def add_tags(
+    service: RegistryService, found: dict[str, Any], content: SchemaContent, request: web.Request
+) -> None:
+    """The tags that a client asks for by `findTags`; some clients separate them by commas."""
+    wanted = {tag for each in request.query.getall("findTags", []) for tag in each.split(",") if tag}
+    if wanted:
+        await _parse(service.registry.schemas, None, content)
+        tags = service.registry.tags(content, wanted)
+        if tags:
+            found["schemaTags"] = tags
 
 
 async def _parse(schemas: SchemaCache, subject: str | None, content: SchemaContent) -> None:

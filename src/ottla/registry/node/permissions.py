@@ -53,7 +53,7 @@ def _ensure(service: RegistryService, request: web.Request, path: str) -> None:
         word = _BY_METHOD.get(request.method, "READ")
         ensure_allowed(request, Operation(f"KEY_{word}"), request.match_info["kek"])
     elif "{subject}" in path:
-        is_registration = path == "/subjects/{subject}/versions" and request.method == "POST"
+        is_registration = path.startswith("/subjects/{subject}/versions") and request.method == "POST"
         word = "DELETE" if request.method == "DELETE" else "WRITE" if is_registration else "READ"
         subject = subject_of(request)
         for name in {subject, service.registry.resolve_alias(subject)}:

@@ -16,7 +16,7 @@ from ottla.registry.core.values import SchemaContent, StoredVersion
 from ottla.registry.formats import TYPES
 from ottla.registry.node.answers import answer, flag, guid_of, page
 from ottla.registry.node.guard import is_allowed
-from ottla.registry.node.long_schemas import parse_for_form
+from ottla.registry.node.long_schemas import add_tags, parse_for_form
 from ottla.registry.node.service import RegistryService
 
 __all__ = ["schema_routes"]
@@ -77,6 +77,7 @@ class _Routes:
         schema_id = _id(request)
         content, guid, context = self._registry.content_by_id(schema_id, request.query.get("subject", ""))
         found = {"guid": guid} | await self._content(content, request)
+        await add_tags(self._service, found, content, request)
         if flag(request, "fetchMaxId"):
             found["maxId"] = self._registry.state.highest_id(context)
         return answer(found)

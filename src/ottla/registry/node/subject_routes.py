@@ -10,12 +10,12 @@ from aiohttp import web
 from ottla.registry.core.access import Operation
 from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
 from ottla.registry.core.errors import RegistryError
-from ottla.registry.core.registration import decide_register
+from ottla.registry.core.registration import decide_change_tags, decide_register
 from ottla.registry.core.requests import schema_request
 from ottla.registry.core.values import StoredVersion
 from ottla.registry.node.answers import CONTENT_TYPE, answer, body_of, flag, page, subject_of
 from ottla.registry.node.guard import is_allowed
-from ottla.registry.node.long_schemas import parse_for_form, parse_long_schemas
+from ottla.registry.node.long_schemas import add_tags, parse_for_form, parse_long_schemas
 from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
@@ -42,6 +42,7 @@ def subject_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
         ("DELETE", version, routes.delete_version),
         ("GET", version + "/schema", routes.version_text),
         ("GET", version + "/referencedby", routes.referenced_by),
+        ("POST", version + "/tags", routes.change_tags),
     ]
 
 
@@ -102,20 +103,33 @@ class _Routes:
 
     async def register(self, request: web.Request) -> web.Response:
         subject, normalize = subject_of(request), flag(request, "normalize")
-        given = schema_request(await body_of(request), subject)
+        given = schema_request(await body_of(request), subject, may_be_empty=True)
         ensure_references(request, given)
         await parse_long_schemas(self._service, subject, given)
         registry = self._registry
+
+        def decide() -> Any:
+            return decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
+
+        return await self._registered(request, subject, decide)
+
+    async def change_tags(self, request: web.Request) -> web.Response:
+        subject, body, registry = subject_of(request), await body_of(request), self._registry
+
+        def decide() -> Any:
+            version = registry.version(subject, request.match_info["version"])
+            return decide_change_tags(registry.state, registry.schemas, version, body)
+
+        return await self._registered(request, subject, decide)
+
+    async def _registered(self, request: web.Request, subject: str, decide: Callable[[], Any]) -> web.Response:
         try:
-            registered = await self._service.write(
-                lambda: decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
-            )
+            return answer(await self._service.write(decide))
         except RegistryError as error:
             if error.status == _CONFLICT and not is_allowed(request, Operation.SUBJECT_READ, subject):
                 # The message has the text of the earlier version.
                 raise RegistryError.incompatible(subject, "[the earlier versions cannot be read by the user]") from None
             raise
-        return answer(registered)
 
     async def version(self, request: web.Request) -> web.Response:
         return answer(await self._version(self._found(request), request))
@@ -146,5 +160,6 @@ class _Routes:
     async def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
         form = request.query.get("format", "")
         await parse_for_form(self._service, version.content, form)
-        text = self._registry.formatted(version.content, form)
-        return version.as_json() | {"schema": text}
+        found = version.as_json() | {"schema": self._registry.formatted(version.content, form)}
+        await add_tags(self._service, found, version.content, request)
+        return found
