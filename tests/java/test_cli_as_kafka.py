@@ -464,6 +464,7 @@ ROWS = {
     "lake": "lake/test_command.py",
     "migrate": "integration/test_migrate.py",
     "monitor": "integration/test_monitor.py",
+    "balance": "integration/test_balance.py",
     "reconcile": "integration/test_reconcile.py",
     "reassign": "java/test_cli_replicas_as_kafka.py",
     "elect-leaders": "test_elections",

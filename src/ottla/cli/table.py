@@ -71,6 +71,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "configs": CommandEntry("Cluster", "configs", "Show and change settings.", "kafka-configs"),
     "reassign": CommandEntry("Cluster", "reassign", "Move replicas to other brokers.", "kafka-reassign-partitions"),
+    "balance": CommandEntry(
+        "Cluster", "balance", "Plan and execute an even distribution; drain brokers; heal a cluster.", ""
+    ),
     "elect-leaders": CommandEntry("Cluster", "elect_leaders", "Elect leaders of partitions.", "kafka-leader-election"),
     "log-dirs": CommandEntry("Cluster", "log_dirs", "Show the log directories and their replicas.", "kafka-log-dirs"),
     "verify-replicas": CommandEntry(

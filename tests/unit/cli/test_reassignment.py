@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.cli.logic.reassignment import format_plan, parse_plan, parse_topics, propose, throttled_replicas
+from ottla.balance.throttles import throttled_replicas
+from ottla.cli.logic.reassignment import format_plan, parse_plan, parse_topics, propose
 from ottla.cli.logic.replica_compare import compare_batches
 from ottla.model.ids import TopicPartition
 

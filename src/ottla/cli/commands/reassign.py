@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from ottla.balance.throttles import clear_throttles, set_throttles
 from ottla.cli.failures import Failure
 from ottla.cli.logic.reassignment import Plan, format_plan, parse_plan, parse_topics, propose
-from ottla.cli.logic.throttles import clear_throttles, set_throttles
 from ottla.cli.logic.words import parse_node_ids
 from ottla.cli.names import TOPIC
 from ottla.cli.output import counted, json_fields, numbers
@@ -105,7 +105,7 @@ def execute(
         session.output.say(format_plan(before, await _directories(admin, before)))
         confirm(f"Move {counted(len(plan.replicas), 'partition')}?", yes=yes)
         if throttle is not None or dirs_throttle is not None:
-            await set_throttles(admin, before, plan, between=throttle, within=dirs_throttle)
+            await set_throttles(admin, before, plan.replicas, between=throttle, within=dirs_throttle)
         started = []
         for partition, error in (await admin.partitions.reassign(dict(plan.replicas))).items():
             if error is None:
@@ -137,7 +137,7 @@ def verify(session: Session, plan_file: str, preserve_throttles: bool) -> int:
             rows, moving = await _states(admin, plan)
         session.output.table(("PARTITION", "WANTED", "REPLICAS", "STATE"), rows, fold=(0,))
         if not moving and not preserve_throttles:
-            cleared = await clear_throttles(admin, plan)
+            cleared = await clear_throttles(admin, [partition.topic for partition in plan.replicas])
             if cleared:
                 session.output.say("Throttles were lifted.")
         session.output.emit(
@@ -170,7 +170,7 @@ def cancel(session: Session, plan_file: str, preserve_throttles: bool, yes: bool
             else:
                 session.output.complain(str(partition), error)
         if not preserve_throttles:
-            await clear_throttles(admin, plan)
+            await clear_throttles(admin, [partition.topic for partition in plan.replicas])
         session.output.say(f"Stopped {', '.join(stopped)}.")
         session.output.emit(stopped)
 

@@ -1,4 +1,4 @@
-"""Reassignment plans: Kafka's JSON, a proposal that spreads replicas, and throttles."""
+"""Reassignment plans: Kafka's JSON, and a proposal that spreads replicas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ __all__ = [
     "parse_plan",
     "parse_topics",
     "propose",
-    "throttled_replicas",
 ]
 
 
@@ -115,28 +114,6 @@ def propose(
             loads[broker] += 1
         proposed[partition] = chosen
     return proposed
-
-
-def throttled_replicas(
-    current: Mapping[TopicPartition, Sequence[int]], target: Mapping[TopicPartition, Sequence[int]]
-) -> tuple[dict[str, str], dict[str, str]]:
-    """(leader.replication.throttled.replicas, follower...) by topic, for partitions that move (KIP-73).
-
-    Current replicas are throttled as leaders, new replicas as followers.
-    """
-    leaders: dict[str, list[str]] = {}
-    followers: dict[str, list[str]] = {}
-    for partition, wanted in sorted(target.items()):
-        have = current.get(partition, ())
-        new = [broker for broker in wanted if broker not in have]
-        if not new:
-            continue
-        leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in have)
-        followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in new)
-    return (
-        {topic: ",".join(entries) for topic, entries in leaders.items()},
-        {topic: ",".join(entries) for topic, entries in followers.items()},
-    )
 
 
 def _by_rack(racks: Mapping[int, str | None]) -> list[int]:

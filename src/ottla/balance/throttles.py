@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.cli.logic.reassignment import Plan, throttled_replicas
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
 from ottla.model.ids import TopicPartition
 
-__all__ = ["clear_throttles", "set_throttles"]
+__all__ = ["clear_throttles", "set_throttles", "throttled_replicas"]
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -21,15 +20,15 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 async def set_throttles(
     admin: AdminClient,
     current: Mapping[TopicPartition, Sequence[int]],
-    plan: Plan,
+    target: Mapping[TopicPartition, Sequence[int]],
     *,
     between: int | None,
-    within: int | None,
+    within: int | None = None,
 ) -> None:
-    """Sets the throttles before the first move."""
+    """Sets the throttles before the first move: bytes per second between brokers, and within one."""
     changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
     if between is not None:
-        leaders, followers = throttled_replicas(current, plan.replicas)
+        leaders, followers = throttled_replicas(current, target)
         for topic in leaders:
             changes[ConfigResource(ResourceType.TOPIC, topic)] = [
                 ConfigChange(LEADER_REPLICAS, leaders[topic]),
@@ -40,19 +39,17 @@ async def set_throttles(
         rates += [ConfigChange(LEADER_RATE, str(between)), ConfigChange(FOLLOWER_RATE, str(between))]
     if within is not None:
         rates.append(ConfigChange(DIRECTORY_RATE, str(within)))
-    for broker in _brokers(current, plan):
+    for broker in sorted({one for some in (*current.values(), *target.values()) for one in some}):
         changes[ConfigResource(ResourceType.BROKER, str(broker))] = rates
     for error in (await admin.configs.alter(changes)).values():
         if error is not None:
             raise error
 
 
-async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
+async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
     """Removes the throttles after the last move; returns whether there were any."""
     await admin.connections.refresh([])
-    topics = [
-        ConfigResource(ResourceType.TOPIC, topic) for topic in sorted({partition.topic for partition in plan.replicas})
-    ]
+    of_topics = [ConfigResource(ResourceType.TOPIC, topic) for topic in sorted(set(topics))]
     brokers = [
         ConfigResource(ResourceType.BROKER, str(broker_id)) for broker_id in sorted(admin.connections.metadata.brokers)
     ]
@@ -60,7 +57,7 @@ async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
         ResourceType.TOPIC: (LEADER_REPLICAS, FOLLOWER_REPLICAS),
         ResourceType.BROKER: (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE),
     }
-    described = await admin.configs.describe([*topics, *brokers])
+    described = await admin.configs.describe([*of_topics, *brokers])
     changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
     for resource, entries in described.items():
         if not isinstance(entries, list):
@@ -78,7 +75,23 @@ async def clear_throttles(admin: AdminClient, plan: Plan) -> bool:
     return bool(changes)
 
 
-def _brokers(current: Mapping[TopicPartition, Sequence[int]], plan: Plan) -> list[int]:
-    involved = {broker for replicas in current.values() for broker in replicas}
-    involved |= {broker for replicas in plan.replicas.values() for broker in replicas}
-    return sorted(involved)
+def throttled_replicas(
+    current: Mapping[TopicPartition, Sequence[int]], target: Mapping[TopicPartition, Sequence[int]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(leader.replication.throttled.replicas, follower...) by topic, for partitions that move (KIP-73).
+
+    Current replicas are throttled as leaders, new replicas as followers.
+    """
+    leaders: dict[str, list[str]] = {}
+    followers: dict[str, list[str]] = {}
+    for partition, wanted in sorted(target.items()):
+        have = current.get(partition, ())
+        new = [broker for broker in wanted if broker not in have]
+        if not new:
+            continue
+        leaders.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in have)
+        followers.setdefault(partition.topic, []).extend(f"{partition.partition}:{broker}" for broker in new)
+    return (
+        {topic: ",".join(entries) for topic, entries in leaders.items()},
+        {topic: ",".join(entries) for topic, entries in followers.items()},
+    )

@@ -1,0 +1,87 @@
+"""What is wrong with a cluster, and whether the operator wants it repaired. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from ottla.balance.assignment import Assignment
+from ottla.balance.goals import Goal, default_goals
+from ottla.balance.state import ClusterState
+
+__all__ = ["KINDS", "Anomaly", "AnomalyDetector", "Kind"]
+
+Kind = Literal["dead", "directory", "skew", "slow"]
+
+KINDS: tuple[Kind, ...] = ("dead", "directory", "skew", "slow")
+# A broker is slow if producers wait this many times as long for it as for the broker in the middle.
+SLOW_FACTOR = 3.0
+SLOW_MS_MIN = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Anomaly:
+    kind: Kind
+    broker_id: int | None
+    text: str
+    # True once it has lasted long enough to be repaired.
+    is_due: bool
+
+
+class AnomalyDetector:
+    """Remembers since when brokers are dead: one that restarts must not be emptied."""
+
+    def __init__(self, dead_after_seconds: float) -> None:
+        self._dead_after_seconds = dead_after_seconds
+        self._dead_since: dict[int, float] = {}
+
+    def look(self, state: ClusterState, p99_ms: Mapping[int, float], now: float) -> list[Anomaly]:
+        """`p99_ms` is how long producers wait for each broker, where that is known."""
+        found = [*self._dead(state, now), *_directories(state), *_slow(p99_ms)]
+        # What has to be moved anyway is planned with the rest.
+        return found or _skew(state, default_goals())
+
+    def _dead(self, state: ClusterState, now: float) -> list[Anomaly]:
+        dead = {one for one, broker in state.brokers.items() if not broker.is_alive}
+        self._dead_since = {one: self._dead_since.get(one, now) for one in dead}
+        found = []
+        for broker_id, since in sorted(self._dead_since.items()):
+            seconds = now - since
+            replicas = sum(broker_id in one.replicas for one in state.partitions.values())
+            is_due = seconds >= self._dead_after_seconds
+            text = f"broker {broker_id} is gone for {seconds:.0f} s; {replicas} partitions miss a replica"
+            found.append(Anomaly("dead", broker_id, text, is_due))
+        return found
+
+
+def _directories(state: ClusterState) -> list[Anomaly]:
+    return [
+        Anomaly("directory", one, f"a directory of broker {one} has failed: {len(failed)} replicas are offline", True)
+        for one, broker in sorted(state.brokers.items())
+        if broker.is_alive and (failed := broker.failed_replicas)
+    ]
+
+
+def _slow(p99_ms: Mapping[int, float]) -> list[Anomaly]:
+    if len(p99_ms) < 3:
+        return []
+    usual = median(p99_ms.values())
+    limit = max(usual * SLOW_FACTOR, SLOW_MS_MIN)
+    return [
+        Anomaly("slow", one, f"broker {one} is slow: producers wait {p99:.0f} ms (p99), usually {usual:.0f} ms", True)
+        for one, p99 in sorted(p99_ms.items())
+        if p99 > limit
+    ]
+
+
+def _skew(state: ClusterState, goals: Collection[Goal]) -> list[Anomaly]:
+    assignment = Assignment(state)
+    found = []
+    for goal in goals:
+        goal.prepare(assignment)
+        violations = goal.violations(assignment)
+        if violations:
+            found.append(Anomaly("skew", None, f"{goal.name}: {violations[0]}", True))
+    return found

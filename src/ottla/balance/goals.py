@@ -1,0 +1,233 @@
+"""Goals, in the order of their weight: a later goal never spoils what an earlier one has reached.
+
+The order and the thresholds are those of Cruise Control. Hard goals hold after every move, also on the way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from ottla.balance.assignment import Assignment
+from ottla.balance.metrics import DISK, LEADERS, NETWORK_IN, NETWORK_OUT, REPLICAS, Metric
+from ottla.model.ids import TopicPartition
+
+__all__ = ["CapacityGoal", "DistributionGoal", "Goal", "RackGoal", "TopicGoal", "default_goals", "named_goals"]
+
+# A broker carries at most this share of its capacity.
+CAPACITY_SHARE_MAX = 0.8
+# Brokers differ from the average by at most this share.
+BALANCE_SHARE = 0.1
+# The same for the replicas of one topic, which are few: rounded up, and at least `TOPIC_GAP_MIN`.
+TOPIC_SHARE = 2.0
+TOPIC_GAP_MIN = 2
+
+
+class Goal(Protocol):
+    """A goal judges moves, and says which brokers violate it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def is_hard(self) -> bool: ...
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Computes the limits, which moves between the brokers do not change."""
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        """Whether a replica may go from `source` to `target`."""
+
+    def accepts_lead(self, assignment: Assignment, partition: TopicPartition, target: int, /) -> bool:
+        """Whether the replica on `target` may become the leader."""
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        """Sentences about what is not as it should be; empty if the goal is reached."""
+
+
+class RackGoal:
+    """Replicas of a partition are in different racks, or as evenly in the racks as their number allows."""
+
+    name = "rack awareness"
+    is_hard = True
+
+    def __init__(self) -> None:
+        self._racks = 1
+
+    def prepare(self, assignment: Assignment) -> None:
+        brokers = (assignment.state.brokers[one] for one in assignment.targets)
+        self._racks = max(len({broker.rack for broker in brokers if broker.rack is not None}), 1)
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        rack = assignment.state.brokers[target].rack
+        if rack is None:
+            return True
+        before = assignment.racks(partition)
+        after = assignment.racks(partition, without=source)
+        after[rack] += 1
+        limit = self.limit(assignment, partition)
+        return after[rack] <= limit or max(after.values()) < max(before.values())
+
+    def accepts_lead(self, *_: object) -> bool:
+        return True
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        return [
+            f"{partition} has {max(racks.values())} replicas in one rack"
+            for partition in assignment.replicas
+            if (racks := assignment.racks(partition)) and max(racks.values()) > self.limit(assignment, partition)
+        ]
+
+    def limit(self, assignment: Assignment, partition: TopicPartition) -> int:
+        """How many replicas of the partition one rack may have."""
+        return math.ceil(len(assignment.replicas[partition]) / self._racks)
+
+
+class CapacityGoal:
+    """No broker carries more than a share of its capacity."""
+
+    is_hard = True
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.name = f"{metric.name} capacity"
+
+    def prepare(self, assignment: Assignment) -> None:
+        """Capacities are given."""
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        leads = assignment.leader(partition) == source
+        return self._fits(assignment, target, self.metric.of_replica(assignment, partition, leads))
+
+    def accepts_lead(self, assignment: Assignment, partition: TopicPartition, target: int) -> bool:
+        of_replica = self.metric.of_replica
+        more = of_replica(assignment, partition, True) - of_replica(assignment, partition, False)
+        return more <= 0 or self._fits(assignment, target, more)
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        return [
+            f"broker {broker_id} carries {self.metric.of_broker(assignment.loads[broker_id]):.0f} of at most "
+            f"{self.limit(assignment, broker_id):.0f} ({self.metric.name})"
+            for broker_id in assignment.targets
+            if self.metric.of_broker(assignment.loads[broker_id]) > self.limit(assignment, broker_id)
+        ]
+
+    def limit(self, assignment: Assignment, broker_id: int) -> float:
+        return self.metric.capacity(assignment.state.brokers[broker_id]) * CAPACITY_SHARE_MAX
+
+    def _fits(self, assignment: Assignment, target: int, more: float) -> bool:
+        return self.metric.of_broker(assignment.loads[target]) + more <= self.limit(assignment, target)
+
+
+class DistributionGoal:
+    """All brokers carry about the same."""
+
+    is_hard = False
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.name = f"{metric.name} distribution"
+        # From the least to the most that a broker should carry.
+        self.bounds = (0.0, math.inf)
+
+    def prepare(self, assignment: Assignment) -> None:
+        targets = assignment.targets
+        if targets:
+            self.bounds = self._computed(assignment, targets)
+
+    def _computed(self, assignment: Assignment, targets: Sequence[int]) -> tuple[float, float]:
+        average = sum(self.metric.of_broker(assignment.loads[one]) for one in targets) / len(targets)
+        if self.metric in (REPLICAS, LEADERS):
+            return math.floor(average * (1 - BALANCE_SHARE)), math.ceil(average * (1 + BALANCE_SHARE))
+        return average * (1 - BALANCE_SHARE), average * (1 + BALANCE_SHARE)
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        leads = assignment.leader(partition) == source
+        return self._accepts(assignment, source, target, self.metric.of_replica(assignment, partition, leads))
+
+    def accepts_lead(self, assignment: Assignment, partition: TopicPartition, target: int) -> bool:
+        of_replica = self.metric.of_replica
+        more = of_replica(assignment, partition, True) - of_replica(assignment, partition, False)
+        return more <= 0 or self._accepts(assignment, assignment.leader(partition), target, more)
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        least, most = self.bounds
+        found = []
+        for broker_id in assignment.targets:
+            carried = self.metric.of_broker(assignment.loads[broker_id])
+            if not least <= carried <= most:
+                found.append(f"broker {broker_id} carries {carried:.0f}, not {least:.0f} to {most:.0f}")
+        return found
+
+    def _accepts(self, assignment: Assignment, source: int, target: int, moved: float) -> bool:
+        """Both brokers stay within the bounds, or the pair becomes more even."""
+        if not moved:
+            return True
+        least, most = self.bounds
+        of_target = self.metric.of_broker(assignment.loads[target])
+        of_source = self.metric.of_broker(assignment.loads[source])
+        return (of_target + moved <= most or of_target + moved <= of_source) and (
+            of_source - moved >= least or of_source - moved >= of_target
+        )
+
+
+class TopicGoal:
+    """The replicas of a topic are not heaped on few brokers."""
+
+    name = "topic distribution"
+    is_hard = False
+
+    def __init__(self) -> None:
+        # Topic -> the replicas that one broker may have.
+        self.most: dict[str, int] = {}
+
+    def prepare(self, assignment: Assignment) -> None:
+        totals: Counter[str] = Counter()
+        for partition, replicas in assignment.replicas.items():
+            totals[partition.topic] += len(replicas)
+        count = max(len(assignment.targets), 1)
+        for topic, total in totals.items():
+            average = total / count
+            self.most[topic] = math.ceil(average + max(average * TOPIC_SHARE, TOPIC_GAP_MIN))
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        after = assignment.of_topic[(target, partition.topic)] + 1
+        return after <= self.most[partition.topic] or after <= assignment.of_topic[(source, partition.topic)]
+
+    def accepts_lead(self, *_: object) -> bool:
+        return True
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        return [
+            f"broker {broker_id} has {count} replicas of {topic}, more than {self.most[topic]}"
+            for (broker_id, topic), count in sorted(assignment.of_topic.items())
+            if count > self.most[topic] and assignment.state.brokers[broker_id].takes_replicas
+        ]
+
+
+def default_goals() -> list[Goal]:
+    return [
+        RackGoal(),
+        CapacityGoal(REPLICAS),
+        CapacityGoal(DISK),
+        CapacityGoal(NETWORK_IN),
+        CapacityGoal(NETWORK_OUT),
+        DistributionGoal(REPLICAS),
+        DistributionGoal(DISK),
+        DistributionGoal(NETWORK_IN),
+        DistributionGoal(NETWORK_OUT),
+        DistributionGoal(LEADERS),
+        TopicGoal(),
+    ]
+
+
+def named_goals(goals: Sequence[Goal], names: Iterable[str]) -> list[Goal]:
+    """The goals with these names, in their usual order."""
+    wanted = set(names)
+    unknown = wanted - {goal.name for goal in goals}
+    if unknown:
+        known = ", ".join(goal.name for goal in goals)
+        raise ValueError(f"There is no goal {sorted(unknown)[0]!r}; there are {known}.")
+    return [goal for goal in goals if goal.name in wanted]

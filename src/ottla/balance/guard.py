@@ -1,0 +1,121 @@
+"""Watches how long producers wait while replicas move, against how long they waited before."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
+from ottla.client.producer import Producer
+from ottla.client.producer.settings import ProducerSettings
+from ottla.client.settings import ClientSettings
+from ottla.model.errors import KafkaError
+from ottla.monitor.latencies import Latencies
+from ottla.monitor.probe_topic import ensure_topic
+
+__all__ = ["LatencyGuard", "LatencyJudge"]
+
+TOPIC = "ottla-monitor"
+INTERVAL_SECONDS = 0.05
+
+
+class LatencyJudge:
+    """Compares the newest windows with the usual latency. Pure: the caller ends the windows."""
+
+    def __init__(self, *, factor: float, floor_ms: float, patience: int) -> None:
+        self.usual_ms: float | None = None
+        self._factor = factor
+        self._floor_ms = floor_ms
+        self._patience = patience
+        self._window = Latencies()
+        self._bad_windows = 0
+        self._last_ms = 0.0
+
+    def add(self, milliseconds: float) -> None:
+        self._window.add(milliseconds)
+
+    def end_window(self) -> None:
+        """The first window is the usual one."""
+        window, self._window = self._window, Latencies()
+        if self.usual_ms is None:
+            self.usual_ms = window.quantile(0.99)
+            return
+        self._last_ms = window.quantile(0.99)
+        # A window without an answer is as bad as it gets.
+        is_bad = not window.count or self._last_ms > self.limit_ms
+        self._bad_windows = self._bad_windows + 1 if is_bad else 0
+
+    @property
+    def limit_ms(self) -> float:
+        return max((self.usual_ms or 0.0) * self._factor, self._floor_ms)
+
+    def complaint(self) -> str | None:
+        if self._bad_windows < self._patience:
+            return None
+        return f"Producers wait {self._last_ms:.0f} ms (p99); at most {self.limit_ms:.0f} ms are accepted."
+
+
+class LatencyGuard:
+    """An async context manager that sends records through every broker. `complaint` is asked by the executor."""
+
+    def __init__(
+        self,
+        client: ClientSettings,
+        *,
+        factor: float = 2.0,
+        floor_ms: float = 100.0,
+        window_seconds: float = 2.0,
+        patience: int = 3,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.judge = LatencyJudge(factor=factor, floor_ms=floor_ms, patience=patience)
+        self._client = client
+        self._window_seconds = window_seconds
+        self._clock = clock
+        self._usual = asyncio.Event()
+
+    def complaint(self) -> str | None:
+        return self.judge.complaint()
+
+    async def __aenter__(self) -> Self:
+        async with AdminClient(self._client) as admin:
+            self._partitions = list(await ensure_topic(admin, TOPIC))
+        self._task = asyncio.ensure_future(self._run())
+        await asyncio.wait([self._task, asyncio.ensure_future(self._usual.wait())], return_when="FIRST_COMPLETED")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        settings = ProducerSettings(linger_ms=0, request_timeout_ms=5_000, delivery_timeout_ms=5_000)
+        async with Producer(self._client, settings) as producer:
+            end = self._clock() + self._window_seconds
+            while True:
+                for partition in self._partitions:
+                    await self._send(producer, partition)
+                if self._clock() >= end:
+                    self.judge.end_window()
+                    self._usual.set()
+                    end = self._clock() + self._window_seconds
+                await asyncio.sleep(INTERVAL_SECONDS)
+
+    async def _send(self, producer: Producer, partition: int) -> None:
+        began = self._clock()
+
+        def on_delivery(_: object, error: Exception | None) -> None:
+            if error is None:
+                self.judge.add((self._clock() - began) * 1000)
+
+        try:
+            await producer.send(TOPIC, b"guard", partition=partition, on_delivery=on_delivery)
+        except (ClientError, KafkaError):
+            # The window counts what was answered.
+            return

@@ -1,0 +1,77 @@
+"""The plan on disk, so that a run that was interrupted can go on where it was."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ottla.balance.planner import Movement
+from ottla.balance.steps import Step
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Journal"]
+
+VERSION = 1
+
+
+class Journal:
+    """A file with the steps of a plan. What is done is asked from the cluster, so the file is written once."""
+
+    def __init__(self, path: Path, cluster_id: str, steps: Sequence[Step], throttle: int | None) -> None:
+        self.path = path
+        self.cluster_id = cluster_id
+        self.steps = tuple(steps)
+        self.throttle = throttle
+
+    def write(self) -> None:
+        content = {
+            "version": VERSION,
+            "cluster": self.cluster_id,
+            "throttle": self.throttle,
+            "steps": [[_written(movement) for movement in step.movements] for step in self.steps],
+        }
+        # Another run may be reading it: the file is whole at every time.
+        draft = self.path.with_name(f"{self.path.name}.draft")
+        with draft.open("w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self.path)
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    @classmethod
+    def read(cls, path: Path) -> Journal:
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["version"] != VERSION:
+                raise ValueError
+            steps = [Step(tuple(_read(row) for row in rows)) for rows in content["steps"]]
+            return cls(path, str(content["cluster"]), steps, content["throttle"])
+        except FileNotFoundError:
+            raise ValueError(f"{path} does not exist: no plan was interrupted here.") from None
+        except (ValueError, KeyError, TypeError):
+            raise ValueError(f"{path} is no journal of 'ottla balance'.") from None
+
+
+def _written(movement: Movement) -> dict[str, Any]:
+    return {
+        "topic": movement.partition.topic,
+        "partition": movement.partition.partition,
+        "before": movement.before,
+        "after": movement.after,
+        "bytes": movement.size_bytes,
+    }
+
+
+def _read(row: dict[str, Any]) -> Movement:
+    return Movement(
+        partition=TopicPartition(str(row["topic"]), int(row["partition"])),
+        before=tuple(map(int, row["before"])),
+        after=tuple(map(int, row["after"])),
+        size_bytes=float(row["bytes"]),
+    )

@@ -1,0 +1,44 @@
+"""What goals measure: a figure of each broker, and how much of it one replica is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla.balance.assignment import Assignment, BrokerLoad
+from ottla.balance.state import BrokerState
+from ottla.model.ids import TopicPartition
+
+__all__ = ["DISK", "LEADERS", "NETWORK_IN", "NETWORK_OUT", "REPLICAS", "Metric"]
+
+
+class Metric(NamedTuple):
+    name: str
+    of_broker: Callable[[BrokerLoad], float]
+    # The share of the replica of a partition; True if it leads.
+    of_replica: Callable[[Assignment, TopicPartition, bool], float]
+    capacity: Callable[[BrokerState], float]
+
+
+REPLICAS = Metric("replicas", lambda load: load.replicas, lambda *_: 1.0, lambda broker: broker.replicas_max)
+LEADERS = Metric(
+    "leaders", lambda load: load.leaders, lambda _a, _p, leads: float(leads), lambda broker: broker.replicas_max
+)
+DISK = Metric(
+    "disk",
+    lambda load: load.disk,
+    lambda assignment, partition, _: assignment.state.partitions[partition].size_bytes,
+    lambda broker: broker.disk_bytes,
+)
+NETWORK_IN = Metric(
+    "network in",
+    lambda load: load.in_rate,
+    lambda assignment, partition, _: assignment.state.partitions[partition].in_rate,
+    lambda broker: broker.in_rate_max,
+)
+NETWORK_OUT = Metric(
+    "network out",
+    lambda load: load.out_rate,
+    lambda assignment, partition, leads: assignment.out_rate(partition) if leads else 0.0,
+    lambda broker: broker.out_rate_max,
+)

@@ -1,0 +1,318 @@
+"""Makes a plan: first what has to leave its broker, then one goal after the other.
+
+A move is taken only if the goals before it accept it, and hard goals accept every move. Each move takes from a broker
+that carries too much, or gives to one that carries too little, without making another such broker; so the planner ends.
+Among the moves that help, those with the fewest bytes come first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ottla.balance.assignment import Assignment
+from ottla.balance.goals import CapacityGoal, DistributionGoal, Goal, RackGoal, TopicGoal, default_goals
+from ottla.balance.metrics import DISK, LEADERS, NETWORK_OUT, Metric
+from ottla.balance.state import ClusterState
+from ottla.model.ids import TopicPartition
+
+__all__ = ["GoalResult", "Movement", "Plan", "make_plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Movement:
+    """The new replicas of a partition, the leader first."""
+
+    partition: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    # Bytes that new replicas have to copy.
+    size_bytes: float
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        return tuple(one for one in self.after if one not in self.before)
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        return tuple(one for one in self.before if one not in self.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoalResult:
+    goal: str
+    is_hard: bool
+    violations_before: int
+    violations_after: int
+    # Some sentences about what is left.
+    left: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    movements: tuple[Movement, ...]
+    goals: tuple[GoalResult, ...]
+    # Replicas that cannot stay, and for which no broker is left.
+    stranded: tuple[TopicPartition, ...]
+
+    @property
+    def size_bytes(self) -> float:
+        return sum(movement.size_bytes for movement in self.movements)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.movements
+
+
+def make_plan(state: ClusterState, goals: Sequence[Goal] | None = None) -> Plan:
+    chosen = default_goals() if goals is None else list(goals)
+    assignment = Assignment(state)
+    for goal in chosen:
+        goal.prepare(assignment)
+    before = [len(goal.violations(assignment)) for goal in chosen]
+    stranded = _evacuate(assignment, [goal for goal in chosen if goal.is_hard])
+    for goal in chosen:
+        goal.prepare(assignment)
+    for place, goal in enumerate(chosen):
+        _Pursuit(assignment, goal, [*chosen[:place], *(one for one in chosen[place + 1 :] if one.is_hard)]).run()
+    _take_back(assignment, chosen)
+    results = []
+    for goal, count in zip(chosen, before, strict=True):
+        left = goal.violations(assignment)
+        results.append(
+            GoalResult(
+                goal=goal.name,
+                is_hard=goal.is_hard,
+                violations_before=count,
+                violations_after=len(left),
+                left=tuple(left[:3]),
+            )
+        )
+    return Plan(movements=tuple(_movements(assignment)), goals=tuple(results), stranded=tuple(stranded))
+
+
+def _movements(assignment: Assignment) -> Iterator[Movement]:
+    for partition, replicas in sorted(assignment.replicas.items()):
+        one = assignment.state.partitions[partition]
+        if tuple(replicas) != one.replicas:
+            added = sum(broker_id not in one.replicas for broker_id in replicas)
+            yield Movement(
+                partition=partition, before=one.replicas, after=tuple(replicas), size_bytes=added * one.size_bytes
+            )
+
+
+def _evacuate(assignment: Assignment, hard: Sequence[Goal]) -> list[TopicPartition]:
+    """Moves every replica that cannot stay; large ones first, since they find a place less easily."""
+    state = assignment.state
+    leaving = [
+        (one.size_bytes, partition, broker_id)
+        for partition, one in state.partitions.items()
+        for broker_id in one.replicas
+        if state.must_move(partition, broker_id)
+    ]
+    stranded = []
+    for _, partition, source in sorted(leaving, key=lambda row: (-row[0], row[1], row[2])):
+        holders = assignment.replicas[partition]
+        fitting = [
+            target
+            for target in assignment.targets
+            if target not in holders
+            and partition not in state.brokers[target].failed_replicas
+            and all(goal.accepts_move(assignment, partition, source, target) for goal in hard)
+        ]
+        if not fitting:
+            stranded.append(partition)
+            continue
+        assignment.move(partition, source, min(fitting, key=lambda one: _fullness(assignment, one)))
+        _prefer_living_leader(assignment, partition)
+    return stranded
+
+
+def _take_back(assignment: Assignment, goals: Sequence[Goal]) -> None:
+    """Undoes moves that no goal needs any more after the moves that came later; large ones first."""
+    state = assignment.state
+    moved = [
+        partition
+        for partition, one in state.partitions.items()
+        if set(one.replicas) != set(assignment.replicas[partition])
+    ]
+    for partition in sorted(moved, key=lambda one: (-state.partitions[one].size_bytes, one)):
+        before = state.partitions[partition].replicas
+        for source in [one for one in assignment.replicas[partition] if one not in before]:
+            for target in before:
+                if target in assignment.replicas[partition] or state.must_move(partition, target):
+                    continue
+                if all(goal.accepts_move(assignment, partition, source, target) for goal in goals):
+                    assignment.move(partition, source, target)
+                    break
+
+
+def _prefer_living_leader(assignment: Assignment, partition: TopicPartition) -> None:
+    """A replica that has to copy everything first does not lead if another one has the data."""
+    before = assignment.state.partitions[partition].replicas
+    staying = [one for one in assignment.replicas[partition] if one in before]
+    if staying and assignment.leader(partition) not in before:
+        assignment.lead(partition, min(staying, key=lambda one: assignment.loads[one].leaders))
+
+
+def _fullness(assignment: Assignment, broker_id: int) -> tuple[float, int, int]:
+    load = assignment.loads[broker_id]
+    return load.disk, load.replicas, broker_id
+
+
+class _Pursuit:
+    """One goal, among others that have to accept what it does."""
+
+    def __init__(self, assignment: Assignment, goal: Goal, others: Sequence[Goal]) -> None:
+        self._assignment = assignment
+        self._goal = goal
+        self._others = others
+
+    def run(self) -> None:
+        match self._goal:
+            case RackGoal():
+                self._spread_racks(self._goal)
+            case CapacityGoal(metric=metric):
+                for broker_id in self._assignment.targets:
+                    self._relieve(metric, broker_id, self._goal.limit(self._assignment, broker_id))
+            case DistributionGoal():
+                self._even_out(self._goal)
+            case TopicGoal():
+                self._spread_topics(self._goal)
+
+    # Racks.
+
+    def _spread_racks(self, goal: RackGoal) -> None:
+        assignment = self._assignment
+        for partition in list(assignment.replicas):
+            limit = goal.limit(assignment, partition)
+            # From the fullest broker first: that helps the distribution of disks as well.
+            holders = sorted(assignment.replicas[partition], key=lambda one: -self._disk_of(one))
+            for source in holders:
+                broker = assignment.state.brokers.get(source)
+                if broker is None or broker.rack is None or assignment.racks(partition)[broker.rack] <= limit:
+                    continue
+                targets = sorted(assignment.targets, key=lambda one: _fullness(assignment, one))
+                self._move_to_first(partition, source, targets)
+
+    # Limits and averages.
+
+    def _even_out(self, goal: DistributionGoal) -> None:
+        assignment, metric = self._assignment, goal.metric
+        least, most = goal.bounds
+        for broker_id in sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one])):
+            self._relieve(metric, broker_id, most)
+        for broker_id in sorted(assignment.targets, key=lambda one: metric.of_broker(assignment.loads[one])):
+            self._fill(metric, broker_id, least)
+
+    def _relieve(self, metric: Metric, source: int, limit: float) -> None:
+        """Takes from a broker until it is within its limit."""
+        assignment = self._assignment
+        load = assignment.loads[source]
+        if metric.of_broker(load) <= limit:
+            return
+        if metric in (LEADERS, NETWORK_OUT):
+            self._hand_over_leaders(metric, source, limit)
+        for partition in self._cheapest(metric, source, lambda: metric.of_broker(load) - limit):
+            targets = sorted(assignment.targets, key=lambda one: metric.of_broker(assignment.loads[one]))
+            self._move_to_first(partition, source, targets)
+
+    def _fill(self, metric: Metric, target: int, least: float) -> None:
+        """Gives to a broker until it has enough."""
+        assignment = self._assignment
+        load = assignment.loads[target]
+        sources = sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one]))
+        for source in sources:
+            if metric.of_broker(load) >= least:
+                return
+            if metric in (LEADERS, NETWORK_OUT):
+                self._take_leaders(metric, source, target, least)
+            for partition in self._cheapest(metric, source, lambda: least - metric.of_broker(load)):
+                self._move_to_first(partition, source, [target])
+
+    def _cheapest(self, metric: Metric, source: int, wanted: Callable[[], float]) -> Iterator[TopicPartition]:
+        """The replicas of a broker, those first that move the figure with the fewest bytes, while more is wanted.
+
+        If the figure is the size itself, all cost the same for each byte. Then the largest that is not too large comes
+        next, because few moves are better than many, and in the end the smallest that is.
+        """
+        assignment = self._assignment
+        shares = {
+            partition: metric.of_replica(assignment, partition, assignment.leader(partition) == source)
+            for partition in assignment.held[source]
+        }
+        helpful = [partition for partition, share in shares.items() if share > 0]
+        if metric is not DISK:
+            sizes = assignment.state.partitions
+            for partition in sorted(helpful, key=lambda one: (sizes[one].size_bytes / shares[one], one)):
+                if wanted() <= 0:
+                    return
+                yield partition
+            return
+        helpful.sort(key=lambda one: (shares[one], one))
+        while helpful and (left := wanted()) > 0:
+            place = bisect_right(helpful, left, key=lambda one: shares[one])
+            yield helpful.pop(max(place - 1, 0))
+
+    def _disk_of(self, broker_id: int) -> float:
+        load = self._assignment.loads.get(broker_id)
+        return 0.0 if load is None else load.disk
+
+    # Leaders cost no bytes.
+
+    def _hand_over_leaders(self, metric: Metric, source: int, limit: float) -> None:
+        assignment = self._assignment
+        led = [one for one in assignment.held[source] if assignment.leader(one) == source]
+        for partition in sorted(led):
+            if metric.of_broker(assignment.loads[source]) <= limit:
+                return
+            followers = [one for one in assignment.replicas[partition][1:] if self._may_lead(partition, one)]
+            if followers:
+                assignment.lead(partition, min(followers, key=lambda one: metric.of_broker(assignment.loads[one])))
+
+    def _take_leaders(self, metric: Metric, source: int, target: int, least: float) -> None:
+        assignment = self._assignment
+        for partition in sorted(assignment.held[source] & assignment.held[target]):
+            if metric.of_broker(assignment.loads[target]) >= least:
+                return
+            if assignment.leader(partition) == source and self._may_lead(partition, target):
+                assignment.lead(partition, target)
+
+    def _may_lead(self, partition: TopicPartition, broker_id: int) -> bool:
+        assignment = self._assignment
+        broker = assignment.state.brokers.get(broker_id)
+        if broker is None or not broker.takes_replicas:
+            return False
+        return all(goal.accepts_lead(assignment, partition, broker_id) for goal in (self._goal, *self._others))
+
+    # Topics.
+
+    def _spread_topics(self, goal: TopicGoal) -> None:
+        assignment = self._assignment
+        crowded = [
+            (broker_id, topic)
+            for (broker_id, topic), count in sorted(assignment.of_topic.items())
+            if count > goal.most[topic] and assignment.state.brokers[broker_id].takes_replicas
+        ]
+        for source, topic in crowded:
+            sizes = assignment.state.partitions
+            mine = [one for one in assignment.held[source] if one.topic == topic]
+            for partition in sorted(mine, key=lambda one: (sizes[one].size_bytes, one)):
+                if assignment.of_topic[(source, topic)] <= goal.most[topic]:
+                    break
+                self._move_to_first(
+                    partition, source, sorted(assignment.targets, key=lambda one: assignment.of_topic[(one, topic)])
+                )
+
+    def _move_to_first(self, partition: TopicPartition, source: int, targets: Sequence[int]) -> bool:
+        """Moves a replica to the first broker that all goals accept."""
+        assignment = self._assignment
+        holders = assignment.replicas[partition]
+        for target in targets:
+            if target in holders or partition in assignment.state.brokers[target].failed_replicas:
+                continue
+            if all(goal.accepts_move(assignment, partition, source, target) for goal in (self._goal, *self._others)):
+                assignment.move(partition, source, target)
+                return True
+        return False
