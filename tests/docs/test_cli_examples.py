@@ -32,11 +32,8 @@ NOT_RUN = {
     "ottla mirror": "it needs two clusters: tests/mirror has them",
     "ottla monitor": "it runs until it is stopped: tests/integration/test_monitor.py runs it",
     "ottla reconcile": "it needs a pipeline: tests/integration/test_reconcile.py has one",
-<<<<<<< HEAD
     "ottla lake": "it starts Spark: tests/lake does",
-=======
     "ottla balance": "it moves replicas: tests/integration/test_balance.py has some",
->>>>>>> ea9a46e8 (balance: a planner with goals in an order, and an executor that moves replicas in throttled steps)
     "ottla audit": "it needs the topic of an audit: tests/integration/test_audit.py has one",
     "ottla top": "it draws on a terminal until it is stopped; README.md runs it",
     "ottla quorum add-controller": "it changes the quorum: tests/integration/test_quorum_changes.py does it",

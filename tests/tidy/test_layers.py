@@ -31,13 +31,8 @@ OUTER = (
 )
 # The packages that no broker process loads; import-linter holds brokers to it.
 NOT_A_NODE = (
-<<<<<<< HEAD
     *("testing", "sim", "spark", "connect", "streams", "mirror", "lake"),
-    *("monitor", "serdes", "registry", "console", "encryption"),
-=======
-    *("testing", "sim", "spark", "connect", "streams", "mirror"),
     *("monitor", "balance", "serdes", "registry", "console", "encryption"),
->>>>>>> ea9a46e8 (balance: a planner with goals in an order, and an executor that moves replicas in throttled steps)
 )
 OUTSIDE_WORLD = {
     "asyncio",

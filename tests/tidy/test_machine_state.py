@@ -46,11 +46,7 @@ GUARDED: dict[str, dict[str, tuple[str, ...]]] = {
     "quorum/leadership.py": {"Leadership": ("leadership",)},
 }
 # Packages that no node consists of.
-<<<<<<< HEAD
-OUTSIDE = ("cli", "client", "connect", "lake", "mirror", "monitor", "spark", "streams", "testing")
-=======
-OUTSIDE = ("cli", "client", "connect", "mirror", "monitor", "balance", "spark", "streams", "testing")
->>>>>>> ea9a46e8 (balance: a planner with goals in an order, and an executor that moves replicas in throttled steps)
+OUTSIDE = ("balance", "cli", "client", "connect", "lake", "mirror", "monitor", "spark", "streams", "testing")
 # Modules of lower packages do not know the machine: a variable of the same name holds something else there.
 BELOW = {
     "storage": ("model", "records", "wire"),

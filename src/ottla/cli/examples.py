@@ -163,17 +163,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla reconcile -s source=orders -s copy=orders-copy",
         "ottla reconcile -s a=orders -s b=primary.orders@backup:9092 --bucket 10s",
     ),
-<<<<<<< HEAD
     "lake": ("ottla lake lake.properties", "ottla lake status lake.properties"),
     "lake run": ("ottla lake lake.properties --once",),
     "lake status": ("ottla lake status lake.properties --json",),
-=======
     "balance": ("ottla balance", "ottla balance run --drain 3 --yes"),
     "balance plan": ("ottla balance plan --drain 3", "ottla balance plan --add 4:rack-b --json"),
     "balance run": ("ottla balance run --throttle 50000000 --yes",),
     "balance resume": ("ottla balance resume --journal ottla-balance.json",),
     "balance watch": ("ottla balance watch --dead-after 10m --repair dead",),
->>>>>>> ea9a46e8 (balance: a planner with goals in an order, and an executor that moves replicas in throttled steps)
     "transactions": ("ottla transactions list", "ottla transactions find-hanging --broker-id 1"),
     "transactions list": ("ottla transactions list", "ottla transactions list --duration-filter 60000"),
     "transactions describe": ("ottla transactions describe --transactional-id billing",),
