@@ -328,16 +328,10 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> Non
     )
     output.say()
     moved = [movement for step in steps.steps for movement in step.movements]
-    output.table(
-        ("STEP", "PARTITION", "REPLICAS", "NEW REPLICAS", "BYTES"),
-        [
-            (number + 1, movement.partition, numbers(movement.before), numbers(movement.after), _bytes(movement))
-            for number, step in enumerate(steps.steps)
-            for movement in step.movements
-        ][:ROWS_MAX],
-        right=(0, 4),
-        none="Nothing has to move.",
-    )
+    if not moved:
+        output.say("Nothing has to move.")
+    else:
+        _show_steps(output, steps)
     if len(moved) > ROWS_MAX:
         output.say(f"... and {len(moved) - ROWS_MAX} more; --json shows all.")
     if moved:
@@ -349,6 +343,18 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> Non
         output.say(f"No room for {movement.partition} on {numbers(movement.added)}: it stays where it is.")
     for partition in made.stranded:
         output.say(f"{partition} has a replica that cannot stay, and no broker can take it.")
+
+
+def _show_steps(output: Output, steps: Steps) -> None:
+    output.table(
+        ("STEP", "PARTITION", "REPLICAS", "NEW REPLICAS", "BYTES"),
+        [
+            (number + 1, movement.partition, numbers(movement.before), numbers(movement.after), _bytes(movement))
+            for number, step in enumerate(steps.steps)
+            for movement in step.movements
+        ][:ROWS_MAX],
+        right=(0, 4),
+    )
 
 
 def _bytes(movement: Movement) -> str:
