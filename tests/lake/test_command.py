@@ -40,6 +40,11 @@ def test_tables_of_the_topics_that_want_one(topics: Topics, tmp_path: Path) -> N
     states = json.loads(ottla("status", str(file), "--json").stdout)
     assert {state["topic"]: (state["rows"], state["lag"]) for state in states} == {named: (5, 0), own: (5, 2)}
     assert "lake." in ottla("status", str(file)).stdout
+    result = ottla("compact", str(file), "--topic", own, "--json")
+    assert json.loads(result.stdout) == [{"topic": own, "filesBefore": 0, "filesAfter": 0}], result.stderr
+    result = ottla("expire", str(file), "--older-than", "1d", "--orphans", "1d", "--json")
+    assert {row["topic"]: row["snapshots"] for row in json.loads(result.stdout)} == {named: 0, own: 0}, result.stderr
+    assert "not a time like" in ottla("expire", str(file), "--older-than", "soon").stderr
 
 
 def test_a_file_that_cannot_work_is_one_sentence(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.files import DataFileWriter, FileTarget
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.position import OFFSETS, Position
+from tests.support.iceberg_rest import rest_catalog
 
 NAME = ("lake", "orders")
 
@@ -148,3 +149,48 @@ def test_a_table_with_rows_of_unknown_origin_is_refused(catalog: Any) -> None:
 def test_the_table_of_another_topic_is_refused(catalog: Any) -> None:
     with pytest.raises(LakeError, match=r"table of topic orders: set topic\.other\.table"):
         open_or_create(catalog, NAME, RAW_SCHEMA, topic="other")
+
+
+def test_a_compaction_and_a_batch_do_not_disturb_each_other(catalog: Any) -> None:
+    pipeline, compaction = IcebergTable(catalog, NAME), IcebergTable(catalog, NAME)
+    land(pipeline, 0, 3)
+    land(pipeline, 3, 5)
+    compaction.refresh()
+    removed = [task.file for task in compaction.table.scan().plan_files()]
+    merged = written(compaction, range(5))
+    land(pipeline, 5, 6)
+    compaction.replace(merged, removed, commit_id="compaction")
+    assert (offsets(catalog), compaction.position()) == ([0, 1, 2, 3, 4, 5], at(6))
+    late = written(pipeline, range(6, 7))
+    pipeline.commit(late, at(6), at(7), commit_id="late")
+    assert offsets(catalog) == list(range(7))
+
+    # Files that another compaction has replaced cannot be replaced again: rows would come twice.
+    with pytest.raises(Overtaken):
+        compaction.replace(written(compaction, range(5)), removed, commit_id="again")
+    assert offsets(catalog) == list(range(7))
+
+
+def test_a_rest_catalog_that_ends_without_an_answer(tmp_path: Path) -> None:
+    with rest_catalog(tmp_path) as server:
+        catalog = open_catalog({"type": "rest", "uri": server.url, "warehouse": str(tmp_path)})
+        open_or_create(catalog, NAME, RAW_SCHEMA, topic="orders")
+        table = IcebergTable(catalog, NAME)
+        land(table, 0, 3)
+        # The commit lands, its answer does not; the table cannot be asked, so the outcome is not known.
+        server.break_after_next_commit()
+        with pytest.raises(OSError):
+            land(table, 3, 5)
+        server.wait()
+        server.start()
+        table.refresh()
+        assert table.position() == at(5)
+        # A second driver that has seen less is refused by the catalog.
+        assert offsets(catalog) == list(range(5))
+        land(table, 5, 6)
+        stale = IcebergTable(catalog, NAME)
+        land(table, 6, 7)
+        with pytest.raises(Overtaken):
+            land(stale, 6, 8)
+        assert offsets(catalog) == list(range(7))
+        catalog.close()

@@ -165,6 +165,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "lake": ("ottla lake lake.properties", "ottla lake status lake.properties"),
     "lake run": ("ottla lake lake.properties --once",),
+    "lake compact": ("ottla lake compact lake.properties --topic orders",),
+    "lake expire": ("ottla lake expire lake.properties --older-than 7d --orphans 3d",),
     "lake status": ("ottla lake status lake.properties --json",),
     "balance": ("ottla balance", "ottla balance run --drain 3 --yes"),
     "balance plan": ("ottla balance plan --drain 3", "ottla balance plan --add 4:rack-b --json"),

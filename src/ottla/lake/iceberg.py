@@ -90,6 +90,25 @@ class IcebergTable:
             else:
                 return
 
+    def replace(self, added: Sequence[DataFile], removed: Sequence[DataFile], *, commit_id: str) -> None:
+        """Exchanges files for others with the same rows; the position stays. Raises Overtaken, and what failed."""
+        for attempt in range(_COMMIT_ATTEMPTS):
+            position = self.position()
+            assert position is not None, "a table with files has a position"
+            try:
+                self._try_commit(added, removed, position, commit_id)
+            except Exception as error:
+                self.refresh()
+                if self._has_commit(commit_id):
+                    return
+                if not self._has_files(removed):
+                    self._delete(added)
+                    raise Overtaken(f"Files of table {self.name} were replaced meanwhile.") from error
+                if attempt == _COMMIT_ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
     def _try_commit(
         self, added: Sequence[DataFile], removed: Sequence[DataFile], after: Position, commit_id: str
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.evolution import SubjectSchema, evolve, subject_schema, typed_shape
 from ottla.lake.files import FileTarget
 from ottla.lake.iceberg import IcebergTable
+from ottla.lake.maintenance import compact, expire
 from ottla.lake.planning import PlannedBatch, plan_batch
 from ottla.lake.position import Position
 from ottla.lake.shapes import RawShape, RowShape
@@ -29,6 +31,9 @@ __all__ = ["TablePipeline"]
 
 log = logging.getLogger(__name__)
 
+# The interval of expiry: it reads the manifests of all snapshots.
+_EXPIRY_SECONDS = 60.0
+
 
 class TablePipeline:
     """Keeps one table current. All of its state is in the table: a new pipeline continues where the last one ended."""
@@ -45,6 +50,7 @@ class TablePipeline:
         )
         self._table: IcebergTable | None = None
         self._dead: IcebergTable | None = None
+        self._expire_at = 0.0
 
     def step(self) -> int:
         """Lands one batch and returns the number of its records. Raises what prevented it; it may be repeated."""
@@ -70,7 +76,21 @@ class TablePipeline:
             log.warning("%s A batch of %d records was dropped here.", error, written.records)
             return 0
         log.info("%s: %d records of topic %s", table.name, written.records, self.settings.topic)
+        if batch.lag == 0:
+            self._maintain(table)
         return written.records
+
+    def _maintain(self, table: IcebergTable) -> None:
+        """Compaction and expiry, as far as the settings want them. Landed records do not depend on it."""
+        settings = self.settings
+        try:
+            if settings.compact_files:
+                compact(self._spark, table, files_min=settings.compact_files)
+            if settings.expire_after_ms and time.monotonic() >= self._expire_at:
+                self._expire_at = time.monotonic() + _EXPIRY_SECONDS
+                expire(table, older_than_ms=settings.expire_after_ms)
+        except Exception as error:  # noqa: BLE001 - the next batch tries again
+            log.warning("Table %s was not maintained: %s", table.name, error)
 
     def _position(self) -> Position | None:
         if self._table is None:
@@ -81,7 +101,7 @@ class TablePipeline:
         return self._table.position()
 
     def _write(self, table: IcebergTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
-        job = LandingJob(self._options, batch.pieces, shape, FileTarget.of(table.table), self._dead_letters())
+        job = LandingJob(self._options, batch.work, shape, FileTarget.of(table.table), self._dead_letters())
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         existing = files_by_bucket(list(table.table.scan().plan_files()))

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedBatch", "plan_batch"]
 
+# Records for which another task is worth it.
+_TASK_RECORDS = 20_000
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    pieces: Sequence[Range]
+    work: tuple[tuple[Range, ...], ...]
+    """The ranges of each task."""
     after: Position
     lag: int
     """Offsets that the topic has behind this batch."""
-
-    @property
-    def records(self) -> int:
-        return sum(piece.end - piece.start for piece in self.pieces)
 
 
 def plan_batch(
@@ -62,14 +62,27 @@ def _between(
         return None
     total = sum(lag.size for lag in lags.values())
     until = limit_offsets(lags, settings.batch_records_max)
+    # A task writes a file: few records make one file, and not one for each partition of the topic.
+    tasks = max(1, min(tasks, sum(until[partition] - lag.start for partition, lag in lags.items()) // _TASK_RECORDS))
     limited = {partition: Lag(lag.start, until[partition]) for partition, lag in lags.items()}
     pieces = ranges(limited, topics.ids, tasks, beginnings=_beginnings(planner, settings, limited))
     after = {partition.partition: until.get(partition, begin) for partition, begin in begins.items()}
     return PlannedBatch(
-        cast("Sequence[Range]", pieces),
+        _shared(cast("Sequence[Range]", pieces), tasks),
         Position(settings.topic, topics.ids[settings.topic], {**known, **after}),
         total - sum(lag.size for lag in limited.values()),
     )
+
+
+def _shared(pieces: Sequence[Range], tasks: int) -> tuple[tuple[Range, ...], ...]:
+    """The ranges in so many shares of about the same size, each in the order of the topic."""
+    shares: list[list[Range]] = [[] for _ in range(min(tasks, len(pieces)))]
+    sizes = [0] * len(shares)
+    for piece in sorted(pieces, key=lambda piece: piece.start - piece.end):
+        least = sizes.index(min(sizes))
+        shares[least].append(piece)
+        sizes[least] += piece.end - piece.start
+    return tuple(tuple(sorted(share, key=lambda piece: (piece.partition, piece.start))) for share in shares)
 
 
 def _beginnings(

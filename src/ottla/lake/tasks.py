@@ -49,10 +49,16 @@ class LandingJob:
     """What the tasks of a batch have in common."""
 
     options: SourceOptions
-    pieces: Sequence[Range]
+    work: tuple[tuple[Range, ...], ...]
+    """The ranges of each task."""
     shape: RowShape
     target: FileTarget
     dead: DeadLetters | None = None
+
+    def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
+        """The records of a task."""
+        for piece in self.work[task]:
+            yield from read_range(self.options, piece)
 
 
 @dataclass(slots=True)
@@ -72,8 +78,8 @@ class WrittenBatch(TaskResult):
 
 
 def write_records(spark: SparkSession, job: LandingJob) -> WrittenBatch:
-    """Writes the records of the ranges as rows, in one Spark task for each range."""
-    count = len(job.pieces)
+    """Writes the records of the ranges as rows."""
+    count = len(job.work)
     frame = spark.range(0, count, 1, count).mapInArrow(partial(_write_pieces, job), RESULT)
     return gathered(frame.collect(), job)
 
@@ -102,7 +108,7 @@ def _write_pieces(job: LandingJob, batches: Iterator[pyarrow.RecordBatch]) -> It
         for number in batch.column(0).to_pylist():
             rows, dead = DataFileWriter(job.target), DeadLetterWriter(job.dead)
             result = TaskResult()
-            for records in read_range(job.options, job.pieces[number]):
+            for records in job.read(number):
                 result.records += records.num_rows
                 good, bad = job.shape.split(records)
                 rows.add(good)

@@ -21,7 +21,6 @@ from ottla.lake.columns import dead_letter_rows
 from ottla.lake.files import DataFileWriter, FileTarget
 from ottla.lake.shapes import RowShape
 from ottla.lake.tasks import RESULT, DeadLetterWriter, LandingJob, TaskResult, WrittenBatch, gathered, result_batch
-from ottla.spark.source.ranges import read_range
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
@@ -47,7 +46,7 @@ def files_by_bucket(tasks: Sequence[FileScanTask]) -> dict[int, list[FileScanTas
 
 
 def upsert_records(spark: SparkSession, job: LandingJob, *, buckets: int, existing: Existing) -> WrittenBatch:
-    count = len(job.pieces)
+    count = len(job.work)
     tasks = min(buckets, spark.sparkContext.defaultParallelism)
     shuffled = spark.range(0, count, 1, count).mapInArrow(partial(_read_pieces, job, buckets), _SHUFFLED)
     merged = shuffled.repartition(tasks, "bucket").mapInArrow(partial(_merge, job, existing), RESULT)
@@ -61,7 +60,7 @@ def _read_pieces(job: LandingJob, buckets: int, batches: Iterator[pa.RecordBatch
     dead = DeadLetterWriter(job.dead)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for records in read_range(job.options, job.pieces[number]):
+            for records in job.read(number):
                 has_key = pc.is_valid(records.column("key"))
                 if not pc.all(has_key).as_py():
                     lost = records.filter(pc.invert(has_key))

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.cli.failures import Failure
-from ottla.cli.output import Output
+from ottla.cli.output import Output, json_fields
 from ottla.cli.session import json_option, read_properties, without_references
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
+    from ottla.lake.iceberg import IcebergTable
     from ottla.lake.settings import LakeSettings
 
 __all__ = ["lake"]
@@ -88,6 +89,89 @@ def status(file: Path, as_json: bool) -> int:
         right=(4, 5, 6, 7),
     )
     return 0
+
+
+_TOPIC = click.option("--topic", metavar="NAME", help="Only the table of this topic.")
+
+
+@lake.command(help="Merge small files of the tables of FILE. May run beside `ottla lake run`.")
+@click.argument("file", type=_FILE)
+@_TOPIC
+@click.option("--files", default=2, show_default=True, help="Small files from which on a partition is compacted.")
+@click.option("--master", metavar="URL", help="The Spark master.  [default: local, all cores]")
+@json_option
+def compact(file: Path, topic: str | None, files: int, master: str | None, as_json: bool) -> int:
+    from ottla.lake import maintenance
+    from ottla.spark import session
+
+    settings = _settings(file)
+    tables = _tables(settings, topic)
+    spark = session("ottla lake", master=master, settings=settings.spark)
+    try:
+        done = {name: maintenance.compact(spark, table, files_min=files) for name, table in tables.items()}
+    finally:
+        spark.stop()
+    output = Output(as_json=as_json)
+    output.emit([{"topic": name, **json_fields(result)} for name, result in done.items()])
+    output.table(
+        ("TOPIC", "FILES", "NOW"),
+        [(name, result.files_before, result.files_after) for name, result in done.items()],
+        right=(1, 2),
+    )
+    return 0
+
+
+@lake.command(help="Remove old snapshots of the tables of FILE, and files that no snapshot needs.")
+@click.argument("file", type=_FILE)
+@_TOPIC
+@click.option("--older-than", default="7d", show_default=True, metavar="TIME", help="Age of snapshots: 30m, 12h, 7d.")
+@click.option("--keep", default=1, show_default=True, help="Newest snapshots that stay, whatever their age.")
+@click.option(
+    "--orphans",
+    metavar="TIME",
+    help="Also delete files of batches that were never committed and are older than this; longer than any batch takes.",
+)
+@json_option
+def expire(file: Path, topic: str | None, older_than: str, keep: int, orphans: str | None, as_json: bool) -> int:
+    from ottla.lake import maintenance
+
+    older_than_ms, orphans_ms = _milliseconds(older_than), None if orphans is None else _milliseconds(orphans)
+    rows = []
+    for name, table in _tables(_settings(file), topic).items():
+        snapshots, files = maintenance.expire(table, older_than_ms=older_than_ms, keep=max(1, keep))
+        lost = 0 if orphans_ms is None else maintenance.remove_orphans(table, older_than_ms=orphans_ms)
+        rows.append((name, snapshots, files, lost))
+    output = Output(as_json=as_json)
+    output.emit([dict(zip(("topic", "snapshots", "files", "orphans"), row, strict=True)) for row in rows])
+    output.table(("TOPIC", "SNAPSHOTS", "FILES", "ORPHANS"), rows, right=(1, 2, 3))
+    return 0
+
+
+def _milliseconds(text: str) -> int:
+    units = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    if text[-1:] not in units or not text[:-1].isdecimal():
+        raise click.UsageError(f"{text!r} is not a time like 30m, 12h or 7d.")
+    return int(text[:-1]) * units[text[-1]]
+
+
+def _tables(settings: LakeSettings, topic: str | None) -> dict[str, IcebergTable]:
+    from ottla.lake.catalogs import open_catalog
+    from ottla.lake.driver import find_tables
+    from ottla.lake.errors import LakeError
+    from ottla.lake.iceberg import IcebergTable
+
+    try:
+        catalog = open_catalog(settings.catalog)
+        tables = find_tables(settings)
+        if topic is not None and topic not in tables:
+            raise Failure(f"Topic {topic} has no table.")
+        return {
+            name: IcebergTable(catalog, table.identifier)
+            for name, table in tables.items()
+            if topic in (None, name) and catalog.table_exists(table.identifier)
+        }
+    except LakeError as error:
+        raise Failure(str(error)) from error
 
 
 def _settings(file: Path) -> LakeSettings:
