@@ -52,6 +52,8 @@ COORDINATORS_MAX = 10_000
 
 # A cluster may take this long to create a topic automatically.
 CREATION_SECONDS_MAX = 5.0
+# A broker that has just started may know the metadata of a while ago.
+_CREATED_SECONDS_MAX = 30.0
 
 _COORDINATOR_MOVED = {
     ErrorCode.NOT_COORDINATOR,
@@ -248,7 +250,9 @@ class Cluster:
             return info
         return await self.fresh_topic(name, create=create)
 
-    async def fresh_topic(self, name: str, *, create: bool = False) -> TopicInfo:
+    async def fresh_topic(self, name: str, *, create: bool = False, is_coming: bool = False) -> TopicInfo:
+        """`is_coming` waits for a topic that was just created: not every broker knows it at once."""
+
         async def attempt() -> TopicInfo:
             await self.refresh([name], create=create)
             info = self.metadata.topics.get(name)
@@ -260,7 +264,7 @@ class Cluster:
             return info
 
         now = asyncio.get_running_loop().time
-        patience = now() + (CREATION_SECONDS_MAX if create else 0.0)
+        patience = now() + (_CREATED_SECONDS_MAX if is_coming else CREATION_SECONDS_MAX if create else 0.0)
 
         def again(error: KafkaError) -> bool:
             # A topic that is being created appears soon; a missing topic that is not being created is an error.

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from ottla.client import compacted
 from ottla.client.errors import TimedOut
 from ottla.client.settings import ClientSettings
-from ottla.connect.control.stores import topic_log
 from ottla.connect.control.stores.offsets import TopicOffsetStore
 from ottla.connect.control.stores.topic_log import TopicLog
 from ottla.connect.work.transactions import FencedError, TaskTransactions
@@ -42,10 +42,10 @@ class Consumer:
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> TopicLog:
-    monkeypatch.setattr(topic_log, "Offsets", Offsets)
+    monkeypatch.setattr(compacted, "Offsets", Offsets)
     made = TopicLog(ClientSettings(bootstrap_servers=()), "offsets", lambda _record: None)
     anything: Any = Consumer()
-    made._consumer = made._cluster = anything
+    made._reader._consumer = made._reader._cluster = anything
     return made
 
 
@@ -57,9 +57,9 @@ def test_what_was_committed_behind_an_open_transaction_is_waited_for(log: TopicL
             await asyncio.sleep(0)
         assert not reading.done()
         # The other task's transaction ends, and the reader goes on.
-        consumer: Any = log._consumer
+        consumer: Any = log._reader._consumer
         consumer.read = END
-        log._progress.set()
+        log._reader._progress.set()
         await reading
 
     asyncio.run(whole())

@@ -14,24 +14,19 @@ from contextlib import suppress
 from typing import TypeVar
 
 from ottla.client.admin.configs import ConfigResource, Configs, ResourceType
-from ottla.client.admin.offsets import LATEST, Offsets
-from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
-from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
+from ottla.client.compacted import CompactedReader, create_compacted_topic
+from ottla.client.consumer import ConsumedRecord
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.settings import ClientSettings
-from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["CompactedTopic", "WriteFailed"]
 
 logger = logging.getLogger(__name__)
 
-_POLL_MS = 500
-_RETRY_SECONDS = 0.5
-# As Confluent's default; fewer where there are fewer brokers.
-_REPLICAS = 3
 # A producer that cannot reach its cluster is left behind after this time.
 _CLOSE_SECONDS = 2.0
 
@@ -53,36 +48,26 @@ class CompactedTopic:
         self._replicas = replicas
         self._partition = TopicPartition(topic, 0)
         self._cluster: Cluster | None = None
-        self._consumer: Consumer | None = None
+        self._reader = CompactedReader(settings, topic, self._replay)
         self._producer: Producer | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._progress = asyncio.Event()
         self._lock = asyncio.Lock()
 
     async def start(self) -> None:
         """Creates the topic if it is missing, and reads it to its end."""
         self._cluster = Cluster(self._settings)
-        await self._create()
-        reading = ConsumerSettings(read_committed=True, max_poll_records=10_000, auto_offset_reset="earliest")
-        self._consumer = Consumer(self._settings, reading)
-        await self._consumer.assign([self._partition])
-        beginning = await self._consumer.beginning_offsets([self._partition])
-        self._consumer.seek(self._partition, beginning[self._partition])
-        self._reading = asyncio.ensure_future(self._read())
-        await self.read_to_end()
+        if not await create_compacted_topic(self._cluster, self.topic, replicas=self._replicas):
+            await self._check_policy()
+        await self._reader.start(self._cluster)
 
     async def stop(self) -> None:
-        task, self._reading = self._reading, None
-        if task is not None:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
         await self.stop_writing()
-        if self._consumer is not None:
-            with suppress(ClientError, KafkaError):
-                await self._consumer.close()
+        await self._reader.stop()
         if self._cluster is not None:
             await self._cluster.close()
+
+    async def read_to_end(self, timeout_ms: int = 60_000, *, settled: bool = False) -> None:
+        """As that of the reader. Only a writer knows that a transaction that is open now ends soon."""
+        await self._reader.read_to_end(timeout_ms, settled=settled)
 
     async def start_writing(self) -> None:
         """Fences every earlier writer, and reads all that they committed."""
@@ -137,35 +122,7 @@ class CompactedTopic:
         deliveries = [await producer.send(self.topic, value, key) for key, value in records]
         offsets = [(await delivery).offset for delivery in deliveries]
         await producer.commit_transaction()
-        await self._wait_until(offsets[-1] + 1)
-
-    async def read_to_end(self, timeout_ms: int = 60_000, *, settled: bool = False) -> None:
-        """Returns when all records that are readable now have been replayed.
-
-        `settled` waits for the end of a transaction that is open now; only a writer knows that it ends soon.
-        """
-        assert self._cluster is not None
-        async with asyncio.timeout(timeout_ms / 1000):
-            ends = await Offsets(self._cluster).numbers([self._partition], LATEST, committed=not settled)
-            await self._wait_until(ends[self._partition])
-
-    async def _wait_until(self, position: int) -> None:
-        assert self._consumer is not None
-        while self._consumer.position(self._partition) < position:
-            self._progress.clear()
-            await self._progress.wait()
-
-    async def _create(self) -> None:
-        assert self._cluster is not None
-        brokers = len((await self._cluster.refresh([])).brokers)
-        factor = min(_REPLICAS, brokers) if self._replicas is None else self._replicas
-        new = NewTopic(name=self.topic, partitions=1, replication_factor=factor, configs={"cleanup.policy": "compact"})
-        answer = (await Topics(self._cluster).create([new]))[self.topic]
-        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise answer
-        await self._cluster.fresh_topic(self.topic, create=False)
-        if isinstance(answer, KafkaError):
-            await self._check_policy()
+        await self._reader.wait_for(self._partition, offsets[-1] + 1)
 
     async def _check_policy(self) -> None:
         """A topic that is not compacted would forget schemas."""
@@ -180,17 +137,6 @@ class CompactedTopic:
                 f"The topic {self.topic} has cleanup.policy={policy}, so it would lose schemas; set it to compact: "
                 f"ottla configs alter --topic {self.topic} --set cleanup.policy=compact"
             )
-
-    async def _read(self) -> None:
-        assert self._consumer is not None
-        while True:
-            try:
-                for record in await self._consumer.poll(_POLL_MS):
-                    self._replay(record)
-            except (ClientError, KafkaError) as error:
-                logger.warning("Reading %s failed and is tried again: %s", self.topic, error)
-                await asyncio.sleep(_RETRY_SECONDS)
-            self._progress.set()
 
     def _replay(self, record: ConsumedRecord) -> None:
         try:
