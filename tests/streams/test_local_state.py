@@ -13,7 +13,7 @@ import pytest
 
 from ottla.model.ids import TopicPartition
 from ottla.streams import Serdes, Stores, StreamsError
-from ottla.streams.disk import StateDirectory, TaskState
+from ottla.streams.disk import StateDirectory, TaskState, task_state
 from ottla.streams.disk.task_state import Checkpoint
 from ottla.streams.machine.task import ChangelogRecord
 from ottla.streams.runtime.local_states import LocalStates
@@ -130,6 +130,39 @@ def test_expired_rows_are_removed(directory: StateDirectory) -> None:
     table, _ = state.table("s", "kind")
     commit(state, {b"%d" % number: b"x" for number in range(10)}, before=b"7")
     assert [key for key, _ in table.scan()] == [b"7", b"8", b"9"]
+    state.close()
+
+
+def test_many_expired_rows_are_removed_in_slices(directory: StateDirectory) -> None:
+    state = opened(directory)
+    table, _ = state.table("s", "kind")
+    commit(state, {b"%06d" % number: b"x" for number in range(20_000)}, 1)
+    state.begin_commit({"s": StoreChanges({}, bytes, b"019999")}, {"s": CHECKPOINT._replace(position=2)})
+    slices = 1
+    while not state.advance():
+        slices += 1
+        assert table.count() > 0
+    assert slices == 3
+    assert [key for key, _ in table.scan()] == [b"019999"]
+    state.close()
+
+
+def test_a_table_grows_while_it_is_read(directory: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_state, "_FIRST_MAP_BYTES", 1 << 20)
+    state = opened(directory)
+    table, _ = state.table("s", "kind")
+    before = {b"%04d" % number: b"x" * 100 for number in range(1_000)}
+    commit(state, dict(before))
+    forward, backward, unread = iter(table.scan()), iter(table.scan(reverse=True)), table.scan()
+    found = [next(forward)]
+    next(backward)
+    assert table.prefix(b"0007") == [(b"0007", b"x" * 100)]
+    for number in range(5):
+        commit(state, {b"%04d" % key: b"y" * 1_000 for key in range(number, 3_000)})
+    assert table.prefix(b"0007") == [(b"0007", b"y" * 1_000)]
+    assert dict([*found, *forward]) == before
+    assert len(list(backward)) == 999
+    assert len(list(unread)) == 3_000
     state.close()
 
 

@@ -14,7 +14,9 @@ from ottla.streams.disk.task_state import Checkpoint
 from ottla.streams.machine import StreamTask, TaskSettings
 from ottla.streams.machine.processor import Processor
 from ottla.streams.record import NO_TIMESTAMP
+from ottla.streams.state.session import SessionStore
 from ottla.streams.state.specification import StoreSpecification
+from ottla.streams.state.window import WindowStore
 from tests.streams.cases import CaseBuilder
 from tests.streams.generate import OPERATORS, make_case
 
@@ -92,7 +94,10 @@ class Disk:
         self.positions: dict[str, int] = {}
         for name, store in run.task.stores.items():
             table, checkpoint = self.state.table(name, store.specification.kind.value)
-            store.attach(table, NO_TIMESTAMP if checkpoint is None else checkpoint.observed)
+            if checkpoint is None:
+                store.attach(table, NO_TIMESTAMP)
+            else:
+                store.attach(table, checkpoint.observed, checkpoint.sequence)
             self.positions[name] = 0 if checkpoint is None else checkpoint.position
 
     def commit(self) -> None:
@@ -102,7 +107,7 @@ class Disk:
         self.state.begin_commit(
             changes,
             {
-                name: Checkpoint("topic", end, store.observed, 0, store.specification.kind.value)
+                name: Checkpoint("topic", end, store.observed, 0, store.specification.kind.value, store.sequence)
                 for name, store in stores.items()
             },
         )
@@ -145,7 +150,11 @@ class Run:
 
     def content(self, store: str) -> Any:
         found = self.task.stores[store]
-        kept = ("_map", "_segments", "_sessions", "_updates", "_times", "_records", "_observed")
+        kept = ("_map", "_updates", "_times", "_records", "_observed")
+        if isinstance(found, SessionStore):
+            return list(found.find_ended(0, 1 << 60)), found.observed
+        if isinstance(found, WindowStore):
+            return list(found.all()), found.observed, found.sequence
         return {
             name: list(value.range()) if name == "_map" else value
             for name in kept

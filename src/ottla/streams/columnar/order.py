@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Run", "processing_order", "runs_of"]
+import numpy as np
+
+__all__ = ["Run", "order_of_two", "processing_order", "runs_of"]
 
 
 class Run(NamedTuple):
@@ -32,6 +34,32 @@ def processing_order(times: list[list[int]]) -> list[int]:
             heapq.heappush(waiting, (times[source][places[source]], turn, source))
             turn += 1
     return order
+
+
+def order_of_two(left: Any, right: Any) -> Any:
+    """As `processing_order` for two inputs, with arrays of numbers."""
+    if not len(left) or not len(right):
+        return np.r_[np.zeros(len(left), np.int64), np.ones(len(right), np.int64)]
+    if (np.diff(left) < 0).any() or (np.diff(right) < 0).any():
+        return np.array(_of_two(left.tolist(), right.tolist()))
+    times = np.unique(np.r_[left, right])
+    # How many records of each input have a time.
+    lefts = np.diff(np.searchsorted(left, np.r_[times, times[-1] + 1]))
+    rights = np.diff(np.searchsorted(right, np.r_[times, times[-1] + 1]))
+    # With equal timestamps the inputs take turns. As many of both leave the turn where it was.
+    last: Any = np.where(lefts > rights, 0, 1)
+    decided = np.maximum.accumulate(np.where(lefts != rights, np.arange(len(times)), -1))
+    before = np.r_[-1, decided[:-1]]
+    begins_right = np.where(before < 0, False, last[before] == 0)
+    turns = []
+    for counts, begins_late in ((lefts, begins_right), (rights, ~begins_right)):
+        groups: Any = np.repeat(np.arange(len(times)), counts)
+        number = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+        turns.append((groups, 2 * number + begins_late[groups]))
+    (left_groups, left_turns), (right_groups, right_turns) = turns
+    span = 2 * max(len(left), len(right)) + 2
+    places = np.argsort(np.r_[left_groups * span + left_turns, right_groups * span + right_turns], kind="stable")
+    return (places >= len(left)).astype(np.int64)
 
 
 def _of_two(left: list[int], right: list[int]) -> list[int]:

@@ -6,7 +6,8 @@ import functools
 from typing import Any, NamedTuple
 
 from ottla.streams.columnar.aggregates import aggregate_step, window_step
-from ottla.streams.columnar.joins import PairStep, lookup_step, pair_step, table_step
+from ottla.streams.columnar.joins import lookup_step, table_step
+from ottla.streams.columnar.pairs import PairStep, pair_step
 from ottla.streams.columnar.sessions import session_step
 from ottla.streams.columnar.stateless import Branches, stateless_step
 from ottla.streams.columnar.step import Step

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ottla.streams.record import Window, Windowed
 
-__all__ = ["Column", "Numbers", "Rows", "WindowedColumn"]
+__all__ = ["Column", "Numbers", "Rows", "WindowedColumn", "concatenated"]
 
 
 class Column:
@@ -58,19 +58,27 @@ class Column:
             return Column(array=self._array.filter(pa.array(mask, pa.bool_())))
         return Column(list(compress(self._values, mask)))
 
-    def taken(self, places: list[int]) -> Column:
-        """The values at these places, which may repeat."""
+    def taken(self, places: Any) -> Column:
+        """The values at these places, which may repeat: a list or an array of numbers."""
         if self._values is None:
             assert self._array is not None
             return Column(array=self._array.take(pa.array(places, pa.int64())))
         values = self._values
-        return Column([values[place] for place in places])
+        return Column([values[place] for place in (places if isinstance(places, list) else places.tolist())])
 
     def sliced(self, first: int, end: int) -> Column:
         if self._values is None:
             assert self._array is not None
             return Column(array=self._array.slice(first, end - first))
         return Column(self._values[first:end])
+
+
+def concatenated(first: Column, second: Column) -> Column:
+    """The rows of two columns. Arrow arrays stay arrays."""
+    one, other = first.known_array, second.known_array
+    if one is not None and other is not None and one.type == other.type:
+        return Column(array=pa.concat_arrays([one, other]))
+    return Column(first.values + second.values)
 
 
 class Numbers(Column):
@@ -106,7 +114,7 @@ class Numbers(Column):
             return Numbers(numbers=self._numbers[np.asarray(mask, bool)])
         return Numbers(list(compress(self._values, mask)))
 
-    def taken(self, places: list[int]) -> Numbers:
+    def taken(self, places: Any) -> Numbers:
         return Numbers(numbers=self.numbers[places])
 
     def sliced(self, first: int, end: int) -> Numbers:
@@ -150,7 +158,7 @@ class WindowedColumn(Column):
             list(compress(self.keys, mask)), list(compress(self.starts, mask)), list(compress(self.ends, mask))
         )
 
-    def taken(self, places: list[int]) -> Column:
+    def taken(self, places: Any) -> Column:
         return Column([self.values[place] for place in places])
 
     def sliced(self, first: int, end: int) -> WindowedColumn:

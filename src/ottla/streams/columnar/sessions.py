@@ -53,12 +53,13 @@ class SessionStep:
         places = encoded_values(rows.key, store.key_serde, store.topic)
         columns = zip(places, rows.key.values, rows.value.values, rows.time.values, strict=True)
         order = rows.order or range(len(rows))
+        earliest_end = min(rows.time.values, default=0) - gap
         for position, (place, key, value, time) in zip(order, columns, strict=True):
             if time > observed:
                 observed = time
             mine: dict[Place, Any] | None = sessions.get(place)
             if mine is None:
-                found = store.raw_sessions(place).items()
+                found = store.raw_sessions(place, earliest_end).items()
                 mine = sessions[place] = {at: fold.read(content) for at, content in found}
             start = end = time
             earliest = time - gap if time - gap > expired_at else expired_at + 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ottla.client.columns.schema import HEADER_TYPE
 from ottla.streams.columnar.bytes import decoded, encoded
-from ottla.streams.columnar.order import processing_order, runs_of
+from ottla.streams.columnar.order import order_of_two, processing_order, runs_of
 from ottla.streams.columnar.plan import Form, Sink, Tree, find_form
 from ottla.streams.columnar.rows import Numbers, Rows
 from ottla.streams.columnar.stateless import Branches
@@ -99,8 +99,7 @@ class ColumnTask:
         if len(set(names)) < len(names):
             raise NotInColumnsError
         if len(columns) == 2:
-            order = processing_order([rows.time.values for rows in columns])
-            places: Any = np.array(order)
+            places = order_of_two(columns[0].time.numbers, columns[1].time.numbers)
             columns = [
                 replace(rows, order=np.flatnonzero(places == index).tolist()) for index, rows in enumerate(columns)
             ]

@@ -14,10 +14,11 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from ottla.streams.disk.directory import LockedDirectory
 from ottla.streams.disk.keys import CUT_BYTES, LONG_KEY_BYTES, stored_key, unstored_row, with_key
@@ -26,7 +27,7 @@ from ottla.streams.state.table import StoreChanges
 
 __all__ = ["Checkpoint", "LmdbTable", "TaskState", "is_available"]
 
-_FORMAT = 1
+_FORMAT = 2
 _SLICE_ROWS = 8192
 _LOAD_ROWS = 65_536
 # Addresses, not memory: a table may grow to this size before the map has to.
@@ -35,7 +36,8 @@ _TABLES_MAX = 256
 _STATUS = "status.json"
 _CHECKPOINTS = "ottla.checkpoints"
 # Follows every hash.
-_HIGHEST = b"\xff" * 33
+_HIGHEST_BYTES = 33
+_HIGHEST = b"\xff" * _HIGHEST_BYTES
 
 
 def is_available() -> bool:
@@ -57,6 +59,8 @@ class Checkpoint(NamedTuple):
     observed: int
     written_ms: int
     kind: str = ""
+    # The last sequence number of a store that retains duplicates.
+    sequence: int = 0
 
 
 class LmdbTable:
@@ -65,6 +69,9 @@ class LmdbTable:
     def __init__(self, state: TaskState, name: str) -> None:
         self._state = state
         self.database = state.open_database(name)
+        # A cursor belongs to the transaction of a reader.
+        self._reader: Any = None
+        self._cursor: Any = None
 
     def get(self, key: bytes) -> bytes | None:
         stored = stored_key(key)
@@ -74,17 +81,76 @@ class LmdbTable:
     def scan(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
-        with self._state.environment.begin(db=self.database) as transaction:
-            rows = _walk(transaction.cursor(), first, last, reverse=reverse)
-            for is_long, group in groupby(rows, lambda row: row[0][:CUT_BYTES] if len(row[0]) >= CUT_BYTES else None):
-                found: Any = (unstored_row(*row) for row in group)
-                for key, content in sorted(found, reverse=reverse) if is_long is not None else found:
-                    if (first is None or key >= first) and (last is None or key <= last):
-                        yield key, content
+        return Scan(self._state, lambda cursor: _rows_between(cursor, first, last, reverse=reverse), self.database)
+
+    def prefix(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        if len(prefix) >= CUT_BYTES - _HIGHEST_BYTES:
+            # Rows of long keys are out of order.
+            return list(self.scan(prefix, prefix + _HIGHEST))
+        reader = self._state.reader
+        if self._reader is not reader:
+            self._reader, self._cursor = reader, reader.cursor(self.database)
+        stored, found = stored_key(prefix), []
+        if self._cursor.set_range(stored):
+            for key, content in self._cursor.iternext():
+                if not key.startswith(stored):
+                    break
+                found.append((key[1:], content))
+        return found
 
     def count(self) -> int:
         entries: int = self._state.reader.stat(self.database)["entries"]
         return entries
+
+
+class Scan:
+    """Rows of a table as they are when the first one is read, in a transaction of its own."""
+
+    def __init__(self, state: TaskState, read: Callable[[Any], Iterator[tuple[bytes, bytes]]], database: Any) -> None:
+        self._state = state
+        self._read = read
+        self._database = database
+        self._transaction: Any = None
+        self._rows: Iterator[tuple[bytes, bytes]] | None = None
+
+    def __iter__(self) -> Scan:
+        return self
+
+    def __next__(self) -> tuple[bytes, bytes]:
+        if self._rows is None:
+            self._transaction = self._state.environment.begin(db=self._database)
+            self._rows = self._read(self._transaction.cursor())
+            self._state.scans.add(self)
+        for row in self._rows:
+            return row
+        self._end()
+        raise StopIteration
+
+    def detach(self) -> None:
+        """Reads the remaining rows into memory. LMDB cannot grow while it is read."""
+        self._rows = iter(list(self._rows or ()))
+        self._end()
+
+    def _end(self) -> None:
+        self._state.scans.discard(self)
+        if self._transaction is not None:
+            self._transaction.abort()
+            self._transaction = None
+
+    def __del__(self) -> None:
+        if self._transaction is not None:
+            self._transaction.abort()
+
+
+def _rows_between(
+    cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool
+) -> Iterator[tuple[bytes, bytes]]:
+    rows = _walk(cursor, first, last, reverse=reverse)
+    for is_long, group in groupby(rows, lambda row: row[0][:CUT_BYTES] if len(row[0]) >= CUT_BYTES else None):
+        found: Any = (unstored_row(*row) for row in group)
+        for key, content in sorted(found, reverse=reverse) if is_long is not None else found:
+            if (first is None or key >= first) and (last is None or key <= last):
+                yield key, content
 
 
 def _walk(cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
@@ -121,6 +187,8 @@ class TaskState:
         self._open()
         self._tables: dict[str, LmdbTable] = {}
         self._slices: Iterator[None] | None = None
+        # Those that have begun and are not at their end.
+        self.scans: WeakSet[Scan] = WeakSet()
         # True if a local commit has failed, for instance because the disk is full.
         self._is_broken = False
         self._checkpoints = self.open_database(_CHECKPOINTS)
@@ -242,6 +310,7 @@ class TaskState:
             rows = [
                 (stored_key(key), None if content is None else with_key(key, change.pack(content)))
                 for key, content in change.rows.items()
+                if change.expired_before is None or key >= change.expired_before
             ]
             rows.sort(key=lambda row: row[0])
             while len(rows) > _SLICE_ROWS and change.is_repeatable:
@@ -249,17 +318,35 @@ class TaskState:
                 self._transact(lambda transaction, some=some, database=database: _put(transaction, database, some))
                 yield
             last.append((database, rows))
+            if change.expired_before is not None:
+                yield from self._delete_before(database, change.expired_before)
 
         def finish(transaction: Any) -> None:
             for database, rows in last:
                 _put(transaction, database, rows)
-            for name, change in changes.items():
-                if change.expired_before is not None:
-                    _delete_before(transaction.cursor(self._tables[name].database), change.expired_before)
             for name, checkpoint in checkpoints.items():
                 self._put_checkpoint(transaction, name, checkpoint)
 
         self._transact(finish)
+
+    def _delete_before(self, database: Any, key: bytes) -> Iterator[None]:
+        """Rows that have expired are not missed, whatever the checkpoint says."""
+        end, left = stored_key(key), True
+
+        def delete(transaction: Any) -> None:
+            nonlocal left
+            cursor = transaction.cursor(database)
+            found = cursor.first()
+            for _ in range(_SLICE_ROWS):
+                if not found or cursor.key() >= end:
+                    left = False
+                    return
+                found = cursor.delete()
+
+        while left:
+            self._transact(delete)
+            if left:
+                yield
 
     def _transact(self, write: Any) -> None:
         """One transaction; the map grows if it is full."""
@@ -270,6 +357,8 @@ class TaskState:
                 break
             except self._map_full:
                 self.reader.abort()
+                for scan in list(self.scans):
+                    scan.detach()
                 self._map_bytes *= 2
                 self.environment.set_mapsize(self._map_bytes)
                 self.reader = self.environment.begin()
@@ -291,13 +380,6 @@ def _put(transaction: Any, database: Any, rows: list[tuple[bytes, bytes | None]]
         for key, content in rows:
             if content is None:
                 transaction.delete(key, db=database)
-
-
-def _delete_before(cursor: Any, key: bytes) -> None:
-    end = stored_key(key)
-    found = cursor.first()
-    while found and cursor.key() < end:
-        found = cursor.delete()
 
 
 def _boot_id() -> str:

@@ -20,8 +20,8 @@ def joiner_with_key(function: Callable[..., Any]) -> Callable[[Any, Any, Any], A
 
 
 def ignored_key(function: Any) -> Any:
-    """The function of a value inside a function of key and value that ignores the key; else None."""
-    return function.inner if isinstance(function, _Valued) else None
+    """The function inside a function that ignores the key, of a value or of two; else None."""
+    return function.inner if isinstance(function, _Valued | _Paired) else None
 
 
 class _Valued:
@@ -34,10 +34,10 @@ class _Valued:
 
 class _Paired:
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
+        self.inner = function
 
     def __call__(self, key: Any, left: Any, right: Any) -> Any:  # noqa: ARG002
-        return self._function(left, right)
+        return self.inner(left, right)
 
 
 def _required(function: Callable[..., Any]) -> int | None:

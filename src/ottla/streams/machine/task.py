@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ottla.streams.errors import StreamsError
@@ -61,12 +61,17 @@ class ChangelogRecord(NamedTuple):
 
 
 class ChangelogColumns(NamedTuple):
-    """Changes of a store by one batch."""
+    """Changes of a store by one batch: lists, or Arrow arrays of keys that are new."""
 
     store: str
-    keys: Sequence[bytes]
-    values: Sequence[bytes | None]
-    timestamps: Sequence[int]
+    keys: Any
+    values: Any
+    timestamps: Any
+
+    def rows(self) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """Key, value and timestamp of every change."""
+        columns = (getattr(column, "tolist", lambda column=column: column)() for column in self[1:])
+        return zip(*columns, strict=True)
 
 
 class _Queue:
@@ -259,9 +264,7 @@ class StreamTask:
     def log(self, store: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         self.changelog.append(ChangelogRecord(store, key, value, timestamp, headers))
 
-    def log_many(
-        self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
-    ) -> None:
+    def log_many(self, store: str, keys: Any, values: Any, timestamps: Any) -> None:
         self.changelog_columns.append(ChangelogColumns(store, keys, values, timestamps))
 
     def schedule(

@@ -115,7 +115,7 @@ class LocalStates:
             local.state.clear_table(store.name)
             checkpoint = None
         if checkpoint is not None:
-            store.attach(table, checkpoint.observed)
+            store.attach(table, checkpoint.observed, checkpoint.sequence)
         else:
             store.attach(table, store.observed)
         local.stores[store.name] = store
@@ -264,6 +264,7 @@ class LocalStates:
             observed=store.observed,
             written_ms=_now_ms(),
             kind=store.specification.kind.value,
+            sequence=store.sequence,
         )
 
 

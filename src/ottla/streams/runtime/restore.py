@@ -118,7 +118,7 @@ class _Restores:
             return
         assert one.store.row_form is not None
         batches, one.waiting, one.waiting_bytes = one.waiting, [], 0
-        found = await asyncio.to_thread(table_rows, batches, one.store.row_form)
+        found = await asyncio.to_thread(table_rows, batches, one.store)
         if found is None:
             for batch in batches:
                 apply_rows(one.store, batch)

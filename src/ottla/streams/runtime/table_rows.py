@@ -10,11 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.streams.disk.keys import KEY_PREFIX, SHORT_KEY_BYTES_MAX
+from ottla.streams.state.segmented import SegmentedStore
+from ottla.streams.state.segments import SEGMENT_PREFIX_BYTES, segment_prefixes
 from ottla.streams.state.store import RowForm, Store
+from ottla.streams.state.window_runs import fixed_bytes
 
 __all__ = ["apply_rows", "table_rows"]
 
 _SLICE_ROWS = 65_536
+_EMPTY = pa.scalar(b"", pa.binary())
 
 
 def apply_rows(store: Store, batch: pa.RecordBatch) -> None:
@@ -23,7 +27,7 @@ def apply_rows(store: Store, batch: pa.RecordBatch) -> None:
 
 
 def table_rows(
-    batches: Sequence[pa.RecordBatch], form: RowForm
+    batches: Sequence[pa.RecordBatch], store: Store
 ) -> tuple[Iterable[tuple[bytes, bytes]], list[bytes]] | None:
     """The last row of every key, in the order of stored keys, and the keys that were deleted.
 
@@ -34,8 +38,11 @@ def table_rows(
     if not table.num_rows:
         return [], []
     keys = table.column("key").combine_chunks()
-    if pc.max(pc.binary_length(keys)).as_py() > SHORT_KEY_BYTES_MAX:
+    if pc.max(pc.binary_length(keys)).as_py() > SHORT_KEY_BYTES_MAX - SEGMENT_PREFIX_BYTES:
         return None
+    if isinstance(store, SegmentedStore):
+        keys, is_needed = segmented_keys(store, keys, table.column("value"))
+        keys, table = keys.filter(is_needed), table.filter(is_needed)
     # Sorting is stable: of equal keys the last one is the newest.
     order = pc.sort_indices(keys)
     keys = keys.take(order)
@@ -44,17 +51,33 @@ def table_rows(
     kept = pa.array(is_last)
     keys, order = keys.filter(kept), order.filter(kept)
     values = table.column("value").combine_chunks().take(order)
-    stored = pc.binary_join_element_wise(pa.scalar(KEY_PREFIX, pa.binary()), keys, pa.scalar(b"", pa.binary()))
-    if form is RowForm.DATED:
+    stored = pc.binary_join_element_wise(pa.scalar(KEY_PREFIX, pa.binary()), keys, _EMPTY)
+    if store.row_form is RowForm.DATED:
         times = np.asarray(table.column("timestamp").combine_chunks().take(order).cast(pa.int64())) // 1000
-        dates = pa.Array.from_buffers(pa.binary(8), len(times), [None, pa.py_buffer(times.astype(">i8").tobytes())])
+        dates = fixed_bytes(times.astype(">i8").tobytes(), 8)
         # A deleted row stays null.
-        values = pc.binary_join_element_wise(dates.cast(pa.binary()), values, pa.scalar(b"", pa.binary()))
+        values = pc.binary_join_element_wise(dates, values, _EMPTY)
     if not values.null_count:
         return _Rows(stored, values), []
     is_there = pc.is_valid(values)
     rows = _Rows(stored.filter(is_there), values.filter(is_there))
     return rows, stored.filter(pc.invert(is_there)).to_pylist()
+
+
+def segmented_keys(store: SegmentedStore, keys: Any, values: Any) -> tuple[Any, Any]:
+    """The keys of rows in the table of a store with segments, and which of the rows are still needed.
+
+    The store learns of these rows here: their times and sequence numbers.
+    """
+    size = store.suffix.size
+    offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
+    data = np.frombuffer(keys.buffers()[2], np.uint8)
+    suffixes = data[offsets[1:, None] + np.arange(-size, 0)]
+    times = np.ascontiguousarray(suffixes[:, :8]).view(">i8")[:, 0].astype(np.int64)
+    others = np.ascontiguousarray(suffixes[:, 8:]).view(f">i{size - 8}")[:, 0]
+    needed = store.on_loaded(times, int(others.max()), np.asarray(pc.is_valid(values)))
+    prefixes = segment_prefixes(times, np.diff(offsets) - size, store.segment_ms)
+    return pc.binary_join_element_wise(fixed_bytes(prefixes, SEGMENT_PREFIX_BYTES), keys, _EMPTY), pa.array(needed)
 
 
 class _Rows:

@@ -49,6 +49,8 @@ class RecordWriter:
         # (changelog, partition) -> key -> value, timestamp and headers of the last change; versioned stores need all.
         self._changes: dict[tuple[str, int], dict[bytes, _Change]] = {}
         self._versions: dict[tuple[str, int], list[tuple[bytes, _Change]]] = {}
+        # Columns of keys that are new.
+        self._appended: dict[tuple[str, int], list[ChangelogColumns]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
         self._deliveries: list[tuple[TopicPartition, EncodedRecords, asyncio.Future[tuple[int, int]]]] = []
@@ -57,7 +59,7 @@ class RecordWriter:
 
     @property
     def is_empty(self) -> bool:
-        return not self._outputs and not self._changes and not self._versions
+        return not (self._outputs or self._changes or self._versions or self._appended)
 
     def add_outputs(self, outputs: Iterable[OutputRecord]) -> None:
         for record in self._refusals.without_dropped(outputs):
@@ -85,6 +87,9 @@ class RecordWriter:
 
     def add_change_columns(self, topic: str, partition: int, changes: ChangelogColumns) -> None:
         self._changelogs.add(topic)
+        if isinstance(changes.keys, pa.Array):
+            self._appended.setdefault((topic, partition), []).append(changes)
+            return
         contents = zip(changes.values, changes.timestamps, itertools.repeat(()))
         self._changes.setdefault((topic, partition), {}).update(zip(changes.keys, contents, strict=False))
 
@@ -108,6 +113,10 @@ class RecordWriter:
             values, times, headers = zip(*(change for _, change in changes), strict=True)
             batch = _batch(keys, list(values), list(times), [partition] * len(changes), list(headers), now_ms)
             await self._encode(topic, batch, now_ms)
+        appended, self._appended = self._appended, {}
+        for (topic, partition), runs in appended.items():
+            for run in runs:
+                await self._encode(topic, _run_batch(run, partition), now_ms)
         for topic, encoder in self._encoders.items():
             for full in encoder.finish():
                 await self._send(topic, full)
@@ -169,6 +178,16 @@ def _rows_of(records: list[Any], now_ms: int) -> pa.RecordBatch:
         [record.headers for record in records],
         now_ms,
     )
+
+
+def _run_batch(run: ChangelogColumns, partition: int) -> pa.RecordBatch:
+    columns = {
+        "key": run.keys,
+        "value": run.values,
+        "timestamp": pa.array(run.timestamps * 1000).cast(_MICROSECONDS),
+        "partition": pa.array(np.full(len(run.keys), partition, np.int32)),
+    }
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _batch(

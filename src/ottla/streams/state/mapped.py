@@ -22,7 +22,7 @@ class MappedStore(Store):
         super().__init__(*arguments)
         self._map: SortedMap[Any] | PersistentMap[Any] = SortedMap()
 
-    def attach(self, table: Table, observed: int) -> None:
+    def attach(self, table: Table, observed: int, sequence: int = 0) -> None:  # noqa: ARG002
         if hasattr(self, "_observed"):
             self._observed = observed
         self._map = PersistentMap(table, self._pack, self._unpack)

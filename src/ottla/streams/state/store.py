@@ -52,10 +52,8 @@ class StoreOwner(Protocol):
         """Appends to the changelog of a store."""
         ...
 
-    def log_many(
-        self, store: str, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]
-    ) -> None:
-        """Appends changes of one batch to the changelog of a store."""
+    def log_many(self, store: str, keys: Any, values: Any, timestamps: Any) -> None:
+        """Appends changes of one batch to the changelog of a store: lists, or Arrow arrays of keys that are new."""
         ...
 
 
@@ -129,11 +127,16 @@ class Store:
         """The largest time that the store has seen; what is older than the retention is dropped."""
         return getattr(self, "_observed", NO_TIMESTAMP)
 
-    def attach(self, table: Table, observed: int) -> None:
+    @property
+    def sequence(self) -> int:
+        """The last sequence number of a store that retains duplicates."""
+        return 0
+
+    def attach(self, table: Table, observed: int, sequence: int = 0) -> None:  # noqa: ARG002
         """Continues from a table. Called once, before the store is used."""
         for key, content in table.scan():
             value, timestamp = unpack_dated(content)
-            self.restore(self._changelog_key(key), value, timestamp)
+            self.restore(key, value, timestamp)
         # After the rows: some may be kept although their retention is over.
         if hasattr(self, "_observed"):
             self._observed = max(self._observed, observed)
@@ -142,11 +145,8 @@ class Store:
     def take_changes(self) -> StoreChanges:
         """What changed since the last call. Called after a commit, when nothing of it can be aborted."""
         journal, self._journal = self._journal or {}, {}
-        rows = {
-            self._table_key(key): None if value is None else (value, timestamp)
-            for key, (value, timestamp) in journal.items()
-        }
-        return StoreChanges(rows, pack_dated, self._expired_before())
+        rows = {key: None if value is None else (value, timestamp) for key, (value, timestamp) in journal.items()}
+        return StoreChanges(rows, pack_dated)
 
     def written(self) -> None:
         """The table has the changes that were taken."""
@@ -163,23 +163,13 @@ class Store:
     def shrink(self) -> None:
         """Forgets what can be read from the table."""
 
-    def _table_key(self, key: bytes) -> bytes:
-        """The place of a row in the table: stores whose rows expire put the time first."""
-        return key
-
-    def _changelog_key(self, key: bytes) -> bytes:
-        return key
-
-    def _expired_before(self) -> bytes | None:
-        return None
-
     def _log(self, key: bytes, value: bytes | None, timestamp: int | None = None) -> None:
         if self._journal is not None:
             self._journal[key] = (value, self._owner.timestamp if timestamp is None else timestamp)
         if self._is_logged:
             self._owner.log(self.name, key, value, self._owner.timestamp if timestamp is None else timestamp)
 
-    def _log_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Sequence[int]) -> None:
+    def _log_many(self, keys: Any, values: Any, timestamps: Any) -> None:
         if self._journal is not None:
             self._journal.update(zip(keys, zip(values, timestamps, strict=True), strict=True))
         if self._is_logged:

@@ -31,6 +31,10 @@ class Table(Protocol):
         """The rows between two keys, both included, as they are when the first row is read."""
         ...
 
+    def prefix(self, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """The rows whose keys begin with some bytes, in order. They are few."""
+        ...
+
     def count(self) -> int: ...
 
 
