@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Callable, Sequence
 from random import Random
@@ -132,6 +133,14 @@ def summed_windows(builder: StreamsBuilder) -> None:
     sums.to_stream().to("out", Produced.with_(None, LONG))
 
 
+def total_windows(builder: StreamsBuilder) -> None:
+    """Sums that need no loop."""
+    stream = builder.stream("in", Consumed.with_(TEXT, LONG)).group_by_key(Grouped.with_(TEXT, LONG))
+    windows = stream.windowed_by(TimeWindows.of_size_and_grace(30, 10).advance_by(20))
+    sums = windows.reduce(operator.add, Materialized.with_(TEXT, LONG))
+    sums.to_stream(start_of).to("out", Produced.with_(TEXT, LONG))
+
+
 def hopping_counts(builder: StreamsBuilder) -> None:
     stream = text_stream(builder).group_by_key(Grouped.with_(TEXT, TEXT))
     counts = stream.windowed_by(TimeWindows.of_size_and_grace(30, 5).advance_by(7)).count()
@@ -208,6 +217,7 @@ CHAINS = [
     listed,
     rounded,
     summed_windows,
+    total_windows,
     hopping_counts,
     hopping_lists,
     session_counts,
@@ -217,6 +227,9 @@ CHAINS = [
     merged,
     paired,
 ]
+
+
+NUMBERED = (summed_windows, total_windows)
 
 
 # Both forms side by side.
@@ -312,25 +325,25 @@ def outputs_of(topic: str, rows: pa.RecordBatch) -> list[Output]:
     return [Output(topic, *row) for row in zip(keys, values, times, headers, strict=True)]
 
 
-def random_records(random: Random, now: int, count: int, *, numbers: bool = False) -> Records:
+def random_records(random: Random, now: int, count: int, *, numbers: bool, nulls: bool) -> Records:
     words = [None, b"", b"a", b"bb", b"ccc", b"dddd", "äö".encode()]
     has_headers, records = random.random() < 0.3, []
     for offset in range(count):
         now += random.randint(-10, 12)
         headers = (("h", b"1"), ("g", None)) if has_headers and random.random() < 0.2 else ()
         value = struct.pack(">q", random.randint(-3, 5)) if numbers else random.choice(words)
-        if numbers and random.random() < 0.05:
+        if numbers and nulls and random.random() < 0.05:
             value = None
         records.append(InputRecord(random.choice(words), value, max(-1, now), offset, headers))
     return records
 
 
-def random_polls(random: Random, topics: Sequence[str], *, numbers: bool) -> list[Poll]:
+def random_polls(random: Random, topics: Sequence[str], *, numbers: bool, nulls: bool) -> list[Poll]:
     now, polls = random.randint(0, 300), []
     for _ in range(random.randint(1, 6)):
         poll = []
         for topic in random.sample(topics, random.randint(1, len(topics))):
-            poll.append((topic, random_records(random, now, random.randint(0, 40), numbers=numbers)))
+            poll.append((topic, random_records(random, now, random.randint(0, 40), numbers=numbers, nulls=nulls)))
             # Some inputs overlap in time, others come one after the other.
             now += random.choice([0, 100])
         polls.append(poll)
@@ -372,7 +385,7 @@ def test_both_forms_emit_the_same_records_and_leave_the_same_state(
             twins = Twins(topology, names)
             # Joined rows stay in runs until a record looks for them, or go into cells at once.
             monkeypatch.setattr(window, "_RUN_ROWS_MIN", seed % 2 * 100)
-            for poll in random_polls(random, topics, numbers=build is summed_windows):
+            for poll in random_polls(random, topics, numbers=build in NUMBERED, nulls=build is not total_windows):
                 # Now and then the record form takes over.
                 twins.poll(poll, by_columns=random.random() < 0.9)
             try:
@@ -450,6 +463,15 @@ def test_counts_have_the_largest_timestamp_also_if_timestamps_are_far_apart() ->
     assert form is not None
     ((topic, rows),) = form.process([Input("in", 0, batch_of("in", [*records, InputRecord(b"0", b"v", 0, 10_000)]))])
     assert {output.timestamp for output in outputs_of(topic, rows)} == {far}
+
+
+def test_sums_beyond_64_bits_are_refused_by_the_serde() -> None:
+    topology = topology_of(total_windows)
+    form = column_task(topology, tuple(topology.nodes), new_task(topology))
+    assert form is not None
+    largest = InputRecord(b"a", struct.pack(">q", (1 << 63) - 1), 1)
+    with pytest.raises(Exception, match="The long serde cannot write 9223372036854775808"):
+        form.process([Input("in", 0, batch_of("in", [largest, InputRecord(b"a", struct.pack(">q", 1), 2, 1)]))])
 
 
 def test_text_that_is_not_utf8_changes_nothing_before_the_error() -> None:

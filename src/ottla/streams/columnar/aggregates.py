@@ -1,4 +1,4 @@
-"""Column forms of aggregates by key, and by key and time window.
+"""Column forms of aggregates by key.
 
 A batch reads each row of the store once and writes it once; in between, aggregates are kept as values. A value that may
 be changed in place, or that its serde changes, is serialized after every record, as in the record form.
@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 
 from ottla.streams.columnar.bytes import encoded, encoded_values, plain_type
-from ottla.streams.columnar.rows import Column, Numbers, Rows, WindowedColumn
+from ottla.streams.columnar.rows import Column, Numbers, Rows
 from ottla.streams.columnar.step import Step, without_nulls
 from ottla.streams.dsl.aggregation import count_one, reducing
-from ottla.streams.dsl.windows import TimeWindows
-from ottla.streams.operators.aggregates import Aggregate, WindowAggregate
-from ottla.streams.operators.emission import EmitStrategy
+from ottla.streams.operators.aggregates import Aggregate
 from ottla.streams.state.key_value import TimestampedKeyValueStore
-from ottla.streams.state.window import TimestampedWindowStore
 
-__all__ = ["Folding", "aggregate_step", "window_step"]
+__all__ = ["Folding", "aggregate_step", "running"]
 
 
 def aggregate_step(plan: Aggregate, processor: Any, store: Any) -> Step | None:
@@ -29,18 +26,6 @@ def aggregate_step(plan: Aggregate, processor: Any, store: Any) -> Step | None:
     if plan.is_count and store.is_counting:
         return CountStep(processor, store)
     return AggregateStep(plan, processor, store)
-
-
-def window_step(plan: WindowAggregate, processor: Any, store: Any) -> Step | None:
-    windows = plan.windows
-    if plan.sends_old or type(store) is not TimestampedWindowStore or type(windows) is not TimeWindows:
-        return None
-    if plan.strategy is not EmitStrategy.ON_WINDOW_UPDATE:
-        return None
-    if store.specification.retention_ms < windows.size_ms + windows.grace_ms:
-        # Windows would expire while they are open.
-        return None
-    return WindowStep(plan, processor, store)
 
 
 class CountStep:
@@ -61,8 +46,8 @@ class CountStep:
         before = [store.raw_get(key) for key in keys]
         counts = np.array([0 if row is None else int.from_bytes(row[0], "big") for row in before], np.int64)
         times = np.array([-1 if row is None else row[1] for row in before], np.int64)
-        running, latest = _running(codes, rows.time.numbers, len(keys))
-        found = counts[codes] + running
+        numbers, latest = running(codes, rows.time.numbers, len(keys))
+        found = counts[codes] + numbers
         stamps = np.maximum(times[codes], latest)
         last: Any = np.empty(len(keys), np.int64)
         last[codes] = np.arange(len(codes))
@@ -72,14 +57,14 @@ class CountStep:
         return Rows(rows.key, Numbers(numbers=found), Numbers(numbers=stamps), rows.headers, rows.order)
 
 
-def _running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
+def running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
     """For every row: how many rows of its key there are so far, and their largest timestamp."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     lengths = np.diff(np.r_[starts, len(ordered)])
-    running: Any = np.empty(len(codes), np.int64)
-    running[order] = np.arange(len(ordered)) - np.repeat(starts, lengths) + 1
+    numbers: Any = np.empty(len(codes), np.int64)
+    numbers[order] = np.arange(len(ordered)) - np.repeat(starts, lengths) + 1
     # Keys get ranges of time that do not overlap, so that one running maximum serves all of them.
     lowest = timestamps.min()
     span = int(timestamps.max() - lowest) + 1
@@ -93,7 +78,7 @@ def _running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
             some = order[start : start + length]
             latest[some] = np.maximum.accumulate(timestamps[some])
     assert len(starts) == keys
-    return running, latest
+    return numbers, latest
 
 
 class Folding:
@@ -165,67 +150,3 @@ class AggregateStep:
         contents = fold.encoded([row[0] for row in state.values()])
         store.raw_put_many(list(state), contents, [row[1] for row in state.values()])
         return Rows(rows.key, Column(values), Numbers(stamps), rows.headers, rows.order)
-
-
-class WindowStep:
-    """Tumbling and hopping windows, with every update."""
-
-    def __init__(self, plan: WindowAggregate, processor: Any, store: TimestampedWindowStore) -> None:
-        self._processor = processor
-        self._store = store
-        self._windows = plan.windows
-        self._folding = Folding(plan, store)
-
-    def run(self, rows: Rows) -> Rows:
-        rows = without_nulls(rows, self._processor, "null key", values=False)
-        store, fold, windows = self._store, self._folding, self._windows
-        size, advance, grace = windows.size_ms, windows.advance_ms, windows.grace_ms
-        places = encoded_values(rows.key, store.key_serde, store.topic)
-        initializer, aggregator, reducer, plain = fold.initializer, fold.aggregator, fold.reducer, fold.plain
-        is_count, read, observed, late = fold.is_count, store.raw_fetch, self._processor.observed, 0
-        state: dict[tuple[Any, int], tuple[Any, int]] = {}
-        sources: list[int] = []
-        starts: list[int] = []
-        values: list[Any] = []
-        stamps: list[int] = []
-        columns = zip(places, rows.key.values, rows.value.values, rows.time.values, strict=True)
-        for source, (place, key, value, time) in enumerate(columns):
-            if time > observed:
-                observed = time
-            closed = observed - grace - size
-            first = max(0, time - size + advance) // advance * advance
-            for start in (first,) if first + advance > time else range(first, time + 1, advance):
-                if start <= closed:
-                    late += 1
-                    continue
-                stamp = time
-                row = state.get((place, start))
-                if row is None:
-                    stored = read(place, start)
-                    row = (None, 0) if stored is None else (fold.read(stored[0]), stored[1])
-                before = row[0]
-                if before is None:
-                    before = initializer()
-                elif row[1] > stamp:
-                    stamp = row[1]
-                if is_count:
-                    new = before + 1
-                elif reducer is None:
-                    new = aggregator(key, value, before)
-                else:
-                    new = value if before is None else reducer(before, value)
-                kept = new if type(new) is plain else fold.copied(new)
-                state[place, start] = (None, time) if kept is None else (kept, stamp)
-                sources.append(source)
-                starts.append(start)
-                values.append(new)
-                stamps.append(stamp)
-        self._processor.observed = observed
-        if late:
-            self._processor.context.drop("expired window", late)
-        contents = fold.encoded([row[0] for row in state.values()])
-        store.raw_put_many(list(state), contents, [row[1] for row in state.values()])
-        if late or len(sources) != len(rows):
-            rows = rows.taken(sources)
-        key = WindowedColumn(rows.key.values, starts, [start + size for start in starts])
-        return Rows(key, Column(values), Numbers(stamps), rows.headers, rows.order)

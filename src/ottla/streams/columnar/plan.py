@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from ottla.streams.columnar.aggregates import aggregate_step, window_step
+from ottla.streams.columnar.aggregates import aggregate_step
 from ottla.streams.columnar.joins import lookup_step, table_step
 from ottla.streams.columnar.pairs import PairStep, pair_step
 from ottla.streams.columnar.sessions import session_step
 from ottla.streams.columnar.stateless import Branches, stateless_step
 from ottla.streams.columnar.step import Step
+from ottla.streams.columnar.windows import window_step
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.operators.aggregates import Aggregate, WindowAggregate
 from ottla.streams.operators.sessions import SessionAggregate

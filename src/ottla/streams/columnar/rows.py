@@ -125,15 +125,19 @@ class Numbers(Column):
 
 
 class WindowedColumn(Column):
-    """Windowed keys, which become objects only if a function wants to see them."""
+    """Windowed keys, which become objects only if a function wants to see them.
 
-    __slots__ = ("ends", "keys", "starts")
+    `groups` are numbers of rows: rows of the same number have the same key and window, and share an object.
+    """
 
-    def __init__(self, keys: list[Any], starts: list[int], ends: list[int]) -> None:
+    __slots__ = ("_groups", "ends", "keys", "starts")
+
+    def __init__(self, keys: list[Any], starts: list[int], ends: list[int], *, groups: list[int] | None = None) -> None:
         super().__init__()
         self.keys = keys
         self.starts = starts
         self.ends = ends
+        self._groups = groups
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -141,12 +145,14 @@ class WindowedColumn(Column):
     @property
     def values(self) -> list[Any]:
         if self._values is None:
+            rows = zip(self.keys, self.starts, self.ends, strict=True)
             windows: dict[tuple[int, int], Window] = {}
-            places = list(zip(self.starts, self.ends, strict=True))
-            for place in places:
-                if place not in windows:
-                    windows[place] = Window(*place)
-            self._values = list(map(Windowed, self.keys, map(windows.__getitem__, places)))
+            if self._groups is None:
+                self._values = [_windowed(windows, *row) for row in rows]
+            else:
+                known = dict(zip(self._groups, rows, strict=True))
+                shared = {group: _windowed(windows, *row) for group, row in known.items()}
+                self._values = list(map(shared.__getitem__, self._groups))
         return self._values
 
     @property
@@ -163,6 +169,13 @@ class WindowedColumn(Column):
 
     def sliced(self, first: int, end: int) -> WindowedColumn:
         return WindowedColumn(self.keys[first:end], self.starts[first:end], self.ends[first:end])
+
+
+def _windowed(windows: dict[tuple[int, int], Window], key: Any, start: int, end: int) -> Windowed:
+    window = windows.get((start, end))
+    if window is None:
+        window = windows[start, end] = Window(start, end)
+    return Windowed(key, window)
 
 
 @dataclass(frozen=True, slots=True)
