@@ -48,6 +48,8 @@ class ApplicationConfig:
     poll_ms: int
     # What changelogs of windows keep beyond the retention of their store.
     additional_retention_ms: int
+    # How long a task waits for rows of a partition that has none, so that the order of timestamps is right.
+    task_idle_ms: int
     # Failures of the cluster are survived for this time.
     task_timeout_ms: int
     # Workers append their numbers; empty: the id of the process.
@@ -112,6 +114,7 @@ class ApplicationConfig:
             additional_retention_ms=_number(
                 properties, "windowstore.changelog.additional.retention.ms", 24 * 60 * 60 * 1000
             ),
+            task_idle_ms=_number(properties, "max.task.idle.ms", 0, least=-1),
             task_timeout_ms=_number(properties, "task.timeout.ms", 300_000),
             instance_name=consumer.group_instance_id or "",
             state_directory=str(properties.get("state.dir") or Path(tempfile.gettempdir()) / "ottla-streams"),

@@ -20,6 +20,7 @@ from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.restore import RestoreProgress, restore_stores
 from ottla.streams.runtime.task_table import ActiveTask
+from ottla.streams.runtime.waiting import WaitingRows
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import SourceNode, Topology
 
@@ -73,9 +74,14 @@ class TaskOpener:
                 task=task,
                 form=column_task(self._topology, one.names, task),
                 starts={place: starts[place] for place in task_places(one)},
+                waiting=self._waiting(one),
             )
             for one, task in tasks
         ]
+
+    def _waiting(self, planned: PlannedTask) -> WaitingRows | None:
+        places, idle_ms = task_places(planned), self._config.task_idle_ms
+        return WaitingRows(places, idle_ms) if len(places) > 1 and idle_ms >= 0 else None
 
     def _create(self, planned: PlannedTask, committed: Mapping[TopicPartition, CommittedOffset]) -> StreamTask:
         known = {

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.columns.decode.arrow import ArrowDecoder
@@ -18,6 +20,7 @@ from ottla.streams.record import NO_TIMESTAMP
 from ottla.streams.runtime.assignment import task_places
 from ottla.streams.runtime.commit_metadata import encode_metadata
 from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.waiting import WaitingRows
 from ottla.streams.runtime.writer import RecordWriter
 
 __all__ = ["ActiveTask", "TaskTable"]
@@ -35,10 +38,24 @@ class ActiveTask:
     form: ColumnTask | None
     # The offsets at which reading begins.
     starts: Mapping[TopicPartition, int]
+    # Rows that wait for those of other partitions; None if there is one partition, or if nothing waits.
+    waiting: WaitingRows | None = None
 
     @property
     def task_id(self) -> str:
         return self.planned.task_id
+
+
+class Source(Protocol):
+    """What the table needs of a consumer."""
+
+    def position(self, partition: TopicPartition) -> int: ...
+
+    def lag(self, partition: TopicPartition) -> int | None: ...
+
+    def pause(self, *partitions: TopicPartition) -> None: ...
+
+    def resume(self, *partitions: TopicPartition) -> None: ...
 
 
 class TaskTable:
@@ -47,9 +64,12 @@ class TaskTable:
         self._by_partition: dict[TopicPartition, ActiveTask] = {}
         # Partitions whose tasks have a column form.
         self._decoders: dict[TopicPartition, ArrowDecoder] = {}
-        # What the next commit covers, and the offset from which records are new.
+        # What the next commit covers, what was processed, and the offset from which records are new.
         self._ends: dict[TopicPartition, int] = {}
+        self._done: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
+        # Partitions that are not read, because enough of their rows wait.
+        self._full: set[TopicPartition] = set()
         # Processed in column form since the last `take_processed`.
         self._processed = 0
 
@@ -71,9 +91,10 @@ class TaskTable:
         self._tasks[active.task_id] = active
         for place in task_places(active.planned):
             self._by_partition[place] = active
-            if active.form is not None:
+            if active.form is not None or active.waiting is not None:
                 self._decoders[place] = ArrowDecoder(place.topic, place.partition)
         self._next.update(active.starts)
+        self._done.update(active.starts)
 
     def remove(self, task_ids: Collection[str]) -> None:
         """Closes tasks. What they have not committed is forgotten."""
@@ -82,19 +103,20 @@ class TaskTable:
             if active is None:
                 continue
             for place in task_places(active.planned):
-                for table in (self._by_partition, self._decoders, self._ends, self._next):
+                for table in (self._by_partition, self._decoders, self._ends, self._done, self._next):
                     table.pop(place, None)
+                self._full.discard(place)
             active.task.close()
 
     def positions(self, active: ActiveTask) -> dict[str, dict[int, int]]:
         """Topic -> partition -> offset up to which a task has read its input."""
         found: dict[str, dict[int, int]] = {}
         for place in task_places(active.planned):
-            found.setdefault(place.topic, {})[place.partition] = self._next.get(place, 0)
+            found.setdefault(place.topic, {})[place.partition] = self._done.get(place, 0)
         return found
 
     def feed(
-        self, batches: list[ConsumedBatch], position_of: Callable[[TopicPartition], int], out: RecordWriter
+        self, batches: list[ConsumedBatch], source: Source, out: RecordWriter, now_ms: int, *, is_paused: bool = False
     ) -> None:
         """Hands fetched batches to their tasks. Column forms process them at once."""
         # By task: the partitions that were decoded to columns, in the order of their first batches.
@@ -106,18 +128,36 @@ class TaskTable:
                 # The task is not open any more; its records are read again.
                 continue
             first = self._next.get(place, -1)
-            if active.form is not None and batch.header.magic == _MAGIC:
+            if place in self._decoders and batch.header.magic == _MAGIC:
                 self._decoders[place].add(batch.header, batch.view, first, _NO_OFFSET)
                 by_column.setdefault(active.task_id, {})[place] = None
             else:
                 active.task.enqueue(place.topic, place.partition, batch.records(from_offset=first))
-        for task_id, places in by_column.items():
-            self._process_columns(self._tasks[task_id], list(places), out)
+        for active in self._tasks.values():
+            rows = [(place, self._decoders[place].finish()) for place in by_column.get(active.task_id, ())]
+            if active.waiting is not None:
+                for place, some in rows:
+                    active.waiting.add(place, some)
+                rows = active.waiting.take(now_ms, source.lag)
+            if rows:
+                self._process_columns(active, rows, out)
         # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
-        for place in self._by_partition:
-            position = position_of(place)
-            if position > self._next.get(place, -1):
-                self._ends[place] = self._next[place] = position
+        for place, active in self._by_partition.items():
+            self._next[place] = position = max(source.position(place), self._next.get(place, -1))
+            first_waiting = None if active.waiting is None else active.waiting.first_offset(place)
+            done = position if first_waiting is None else first_waiting
+            if done > self._done.get(place, -1):
+                self._ends[place] = self._done[place] = done
+        if not is_paused:
+            self._limit_waiting(source)
+
+    def _limit_waiting(self, source: Source) -> None:
+        """Partitions of which many rows wait are not read meanwhile."""
+        full = {place for one in self._tasks.values() if one.waiting is not None for place in one.waiting.full()}
+        if full != self._full:
+            source.pause(*(full - self._full))
+            source.resume(*(self._full - full))
+            self._full = full
 
     def run(self, now_ms: int, out: RecordWriter) -> int:
         """Processes what waits, and punctuations that are due; returns the number of records."""
@@ -149,7 +189,7 @@ class TaskTable:
         """
         ends, self._ends = self._ends, {}
         if not ends and at_least_one:
-            ends = {place: offset for place, offset in self._next.items() if offset >= 0}
+            ends = {place: offset for place, offset in self._done.items() if offset >= 0}
         return {place: self._commit_of(place, end) for place, end in ends.items()}
 
     def put_back(self, commits: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -163,11 +203,12 @@ class TaskTable:
         time = task.partition_times.get((place.topic, place.partition), NO_TIMESTAMP)
         return CommittedOffset(offset, metadata=encode_metadata(time, task.processor_metadata))
 
-    def _process_columns(self, active: ActiveTask, places: list[TopicPartition], out: RecordWriter) -> None:
-        assert active.form is not None
-        inputs = [Input(place.topic, place.partition, self._decoders[place].finish()) for place in places]
+    def _process_columns(
+        self, active: ActiveTask, rows: list[tuple[TopicPartition, pa.RecordBatch]], out: RecordWriter
+    ) -> None:
+        inputs = [Input(place.topic, place.partition, some) for place, some in rows]
         try:
-            if active.task.has_waiting:
+            if active.form is None or active.task.has_waiting:
                 # Records that came in an old format wait for their turn; all of them go in the order of time.
                 raise NotInColumnsError
             with _collector_paused():
@@ -184,8 +225,8 @@ class TaskTable:
                     error.add_note(f"Task {active.task_id}, {one.topic}-{one.partition}, {span}, processed in columns.")
             raise
         self._processed += sum(one.batch.num_rows for one in inputs)
-        for topic, rows in found:
-            out.add_columns(topic, rows)
+        for topic, content in found:
+            out.add_columns(topic, content)
 
 
 @contextmanager

@@ -404,7 +404,7 @@ class Worker(RebalanceListener):
         await self._sources.look_when_due()
         was_clean, self._is_clean = self._is_clean, False
         now_ms, begun = self._now_ms(), loop.time()
-        self._tasks.feed(batches, self._consumer.position, self._writer)
+        self._tasks.feed(batches, self._consumer, self._writer, now_ms, is_paused=self._is_paused)
         if not self._is_paused or batches:
             self.measures.on_process(self._tasks.run(now_ms, self._writer), begun, loop.time())
         if not self._writer.is_empty or self._tasks.has_progress:

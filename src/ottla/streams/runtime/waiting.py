@@ -1,0 +1,85 @@
+"""Rows of a task with several input partitions that wait for rows of the others (`max.task.idle.ms`, KIP-695).
+
+A task processes the row with the smallest timestamp first. If one of its partitions has no row here, but has some at
+the broker, the row that comes next is not known: the others wait until it is fetched. A partition that has none at the
+broker either is waited for as long as `max.task.idle.ms` says; -1 waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ottla.model.ids import TopicPartition
+
+__all__ = ["WaitingRows"]
+
+# A partition with more rows or bytes than that is fetched again when they are processed.
+_ROWS_MAX = 50_000
+_BYTES_MAX = 8 * 1024 * 1024
+
+
+class WaitingRows:
+    def __init__(self, places: Iterable[TopicPartition], idle_ms: int) -> None:
+        self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {place: [] for place in places}
+        self._idle_ms = idle_ms
+        # Since when a partition is empty here and at the broker.
+        self._idle_since: dict[TopicPartition, int] = {}
+
+    def add(self, place: TopicPartition, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._rows[place].append(rows)
+
+    def first_offset(self, place: TopicPartition) -> int | None:
+        """Of the rows that wait, None if there are none."""
+        rows = self._rows.get(place)
+        return rows[0].column("offset")[0].as_py() if rows else None
+
+    def full(self) -> set[TopicPartition]:
+        return {
+            place
+            for place, rows in self._rows.items()
+            if sum(one.num_rows for one in rows) > _ROWS_MAX or sum(one.nbytes for one in rows) > _BYTES_MAX
+        }
+
+    def take(
+        self, now_ms: int, lag_of: Callable[[TopicPartition], int | None]
+    ) -> list[tuple[TopicPartition, pa.RecordBatch]]:
+        """The rows before which no other row can come any more. `lag_of` counts the records at the broker."""
+        awaited = [place for place in self._rows if self._is_awaited(place, now_ms, lag_of(place))]
+        waiting = {place: _joined(rows) for place, rows in self._rows.items() if rows}
+        if any(place not in waiting for place in awaited):
+            return []
+        times = {place: np.maximum.accumulate(_milliseconds(rows)) for place, rows in waiting.items()}
+        # The first of them to run out of rows ends this round.
+        end = min((int(times[place][-1]) for place in awaited), default=None)
+        found = []
+        for place, rows in waiting.items():
+            count = rows.num_rows if end is None else int(np.searchsorted(times[place], end, side="right"))
+            self._rows[place] = [rows.slice(count)] if count < rows.num_rows else []
+            if count:
+                found.append((place, rows.slice(0, count)))
+        return found
+
+    def _is_awaited(self, place: TopicPartition, now_ms: int, lag: int | None) -> bool:
+        """True if the partition may have a row that comes before rows of other partitions."""
+        if lag is None or lag > 0:
+            self._idle_since.pop(place, None)
+            return True
+        if not self._idle_ms:
+            return False
+        if self._rows[place]:
+            self._idle_since.pop(place, None)
+            return True
+        return now_ms - self._idle_since.setdefault(place, now_ms) < self._idle_ms
+
+
+def _joined(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
+
+
+def _milliseconds(rows: pa.RecordBatch) -> Any:
+    return np.asarray(rows.column("timestamp").cast(pa.int64())) // 1000
