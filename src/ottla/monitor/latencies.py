@@ -57,6 +57,11 @@ class Latencies:
                 return min(SHORTEST_MS * GROWTH**bucket, self.max_ms)
         return 0.0
 
+    def at_most(self, milliseconds: float) -> int:
+        """How many durations were at most this long."""
+        bucket = math.floor(math.log(max(milliseconds, SHORTEST_MS) / SHORTEST_MS) / _LOG_GROWTH + 1e-9)
+        return sum(count for number, count in self._buckets.items() if number <= bucket)
+
     def summary(self) -> LatencySummary:
         average = self.sum_ms / self.count if self.count else 0.0
         figures = (average, self.quantile(0.5), self.quantile(0.99), self.quantile(0.999), self.max_ms)

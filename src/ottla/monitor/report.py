@@ -9,9 +9,10 @@ from ottla.monitor.latencies import Latencies, LatencySummary
 from ottla.monitor.ledger import PartitionLedger
 from ottla.monitor.probe import Probe
 
-__all__ = ["MonitorReport", "PartitionReport", "prometheus_text", "report"]
+__all__ = ["BOUNDS", "MonitorReport", "PartitionReport", "prometheus_text", "report"]
 
-QUANTILES = (0.5, 0.99, 0.999)
+# The bounds of histograms, in seconds; objectives of latency are about one of them.
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +132,10 @@ def prometheus_text(probe: Probe, now: float) -> Iterator[str]:
         ("latency_seconds", "latency", "From the send of a probe to its read."),
         ("produce_latency_seconds", "produce_latency", "From the send of a probe to its acknowledgement."),
     ):
-        yield _head(name, "summary", text)
-        yield "".join(_summary(name, getattr(one, attribute), labels(n)) for n, one in ledgers)
-    yield _head("commit_latency_seconds", "summary", "Commits of offsets.")
-    yield _summary("commit_latency_seconds", probe.commit_latency, "")
+        yield _head(name, "histogram", text)
+        yield "".join(_histogram(name, getattr(one, attribute), labels(n)) for n, one in ledgers)
+    yield _head("commit_latency_seconds", "histogram", "Commits of offsets.")
+    yield _histogram("commit_latency_seconds", probe.commit_latency, "")
     for name, value, text in (
         ("commit_errors_total", probe.commits_failed, "Commits of offsets that failed."),
         ("consume_errors_total", probe.reads_failed, "Polls that failed."),
@@ -148,11 +149,10 @@ def _head(name: str, kind: str, text: str) -> str:
     return f"# HELP ottla_monitor_{name} {text}\n# TYPE ottla_monitor_{name} {kind}\n"
 
 
-def _summary(name: str, latencies: Latencies, labels: str) -> str:
+def _histogram(name: str, latencies: Latencies, labels: str) -> str:
     full = f"ottla_monitor_{name}"
     comma = "," if labels else ""
     braces = f"{{{labels}}}" if labels else ""
-    rows = [
-        f'{full}{{{labels}{comma}quantile="{share}"}} {latencies.quantile(share) / 1000:.6f}\n' for share in QUANTILES
-    ]
+    counts = [(str(bound), latencies.at_most(bound * 1000)) for bound in BOUNDS] + [("+Inf", latencies.count)]
+    rows = [f'{full}_bucket{{{labels}{comma}le="{bound}"}} {count}\n' for bound, count in counts]
     return f"{''.join(rows)}{full}_sum{braces} {latencies.sum_ms / 1000:.6f}\n{full}_count{braces} {latencies.count}\n"

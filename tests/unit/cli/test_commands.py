@@ -56,7 +56,7 @@ def test_every_command_explains_itself(words: str, capsys: pytest.CaptureFixture
 
 # They run until stopped, draw, write files, or print a single word or script.
 WITHOUT_JSON = {
-    *("mirror run", "lake run", "schemas hash-password"),
+    *("monitor rules", "mirror run", "lake run", "schemas hash-password"),
     *("up", "node", "connect standalone", "connect distributed", "connect new", "completion"),
     *("draw segments", "draw isr"),
     *("storage random-uuid", "storage format", "profile create", "profile use", "profile delete"),
@@ -111,7 +111,7 @@ def test_every_example_is_a_valid_command_line(
     for word in words:
         if word.startswith("data/") and "." not in word:
             (tmp_path / word).mkdir(parents=True, exist_ok=True)
-        if re.fullmatch(r"[\w/.-]+\.(json|properties|txt|png|log|index|avsc|proto)", word):
+        if re.fullmatch(r"[\w/.-]+\.(json|properties|toml|txt|png|log|index|avsc|proto)", word):
             (tmp_path / word).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / word).write_text("")
     seen: list[str] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.output import Output, counted, duration, json_fields
-from ottla.cli.session import Session, cluster_options, run_async, stop_signals
+from ottla.cli.session import Session, cluster_options, parsed_file, run_async, stop_signals
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -134,6 +134,18 @@ def lag(
                 _show_groups(session.output, newest)
 
     return session.run(work)
+
+
+@monitor.command(
+    help="Print rules for Prometheus from a file of service level objectives: recording rules, and alerts on how fast "
+    "the error budget burns (docs/monitor.md)."
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+def rules(file: str) -> int:
+    from ottla.monitor.slo import read_objectives, rules_yaml
+
+    click.echo(rules_yaml(parsed_file(file, read_objectives)), nl=False)
+    return 0
 
 
 @asynccontextmanager
