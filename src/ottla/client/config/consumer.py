@@ -9,6 +9,7 @@ from ottla.client.config.kinds import ClientKind
 from ottla.client.config.reading import (
     ConfigurationError,
     Key,
+    configure_plugins,
     converter,
     flag,
     number,
@@ -117,5 +118,10 @@ CONSUMER_KEYS = CONSUMER.keys
 
 
 def read_consumer(config: Mapping[str, Any]) -> tuple[ClientSettings, ConsumerSettings]:
-    """The settings of a consumer and of its connections. Raises ConfigurationError."""
-    return CONSUMER.read(config)
+    """The settings of a consumer and of its connections; plug-ins get the whole configuration.
+
+    Raises ConfigurationError.
+    """
+    connections, settings = CONSUMER.read(config)
+    configure_plugins(settings.interceptors, config)
+    return connections, settings

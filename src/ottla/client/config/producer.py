@@ -9,6 +9,7 @@ from ottla.client.config.kinds import ClientKind
 from ottla.client.config.reading import (
     ConfigurationError,
     Key,
+    configure_plugins,
     converter,
     flag,
     number,
@@ -136,5 +137,10 @@ PRODUCER_KEYS = PRODUCER.keys
 
 
 def read_producer(config: Mapping[str, Any]) -> tuple[ClientSettings, ProducerSettings]:
-    """The settings of a producer and of its connections. Raises ConfigurationError."""
-    return PRODUCER.read(config)
+    """The settings of a producer and of its connections; plug-ins get the whole configuration.
+
+    Raises ConfigurationError.
+    """
+    connections, settings = PRODUCER.read(config)
+    configure_plugins((settings.partitioner, *settings.interceptors), config)
+    return connections, settings

@@ -32,6 +32,7 @@ from ottla.client.consumer.wakeups import Wakeups
 from ottla.client.errors import ClientError
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import CONSUMER_METRICS, CONSUMER_TOTALS
+from ottla.client.opening import opened
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
@@ -51,19 +52,9 @@ class Consumer:
     def __init__(
         self, settings: ClientSettings | Cluster | Mapping[str, Any], consumer: ConsumerSettings | None = None
     ) -> None:
-        config: Mapping[str, Any] = {}
-        if isinstance(settings, Mapping):
-            # Imported with the first dictionary: settings in types need no reader.
-            from ottla.client.config.consumer import read_consumer
-            from ottla.client.config.reading import configure_plugins
-
-            config = settings
-            settings, configured = read_consumer(config)
-            configure_plugins(configured.interceptors, config)
-            consumer = consumer or configured
-        self.settings = consumer or ConsumerSettings()
-        self._owned = isinstance(settings, ClientSettings)
-        self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
+        self.settings, self._cluster, self._owned, config = opened(
+            settings, consumer, default=ConsumerSettings, read=_read
+        )
         self._positions = Positions()
         self._starts = Starts(self._cluster, self.settings, self._positions)
         self._fetcher = Fetcher(self._cluster, self.settings, self._positions, self._starts)
@@ -498,3 +489,10 @@ class Consumer:
         added = [partition for partition in assigned if partition not in before]
         if added or not revoked:
             await self._listener.on_assigned(added)
+
+
+def _read(config: Mapping[str, Any]) -> tuple[ClientSettings, ConsumerSettings]:
+    # Imported with the first dictionary: settings in types need no reader.
+    from ottla.client.config.consumer import read_consumer
+
+    return read_consumer(config)

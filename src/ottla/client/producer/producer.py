@@ -19,6 +19,7 @@ from ottla.client.errors import BufferExhausted, ClientClosed, ClientError, Time
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import PRODUCER_METRICS, PRODUCER_TOTALS
 from ottla.client.metadata import TopicInfo
+from ottla.client.opening import opened
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import Delivery, EncodedRecords, OnDelivery
 from ottla.client.producer.interceptors import InterceptorChain, OutgoingRecord, RecordMetadata
@@ -52,19 +53,9 @@ class Producer:
     def __init__(
         self, settings: ClientSettings | Cluster | Mapping[str, Any], producer: ProducerSettings | None = None
     ) -> None:
-        config: Mapping[str, Any] = {}
-        if isinstance(settings, Mapping):
-            # Imported with the first dictionary: settings in types need no reader.
-            from ottla.client.config.producer import read_producer
-            from ottla.client.config.reading import configure_plugins
-
-            config = settings
-            settings, configured = read_producer(config)
-            configure_plugins((configured.partitioner, *configured.interceptors), config)
-            producer = producer or configured
-        self.settings = producer or ProducerSettings()
-        self._owned = isinstance(settings, ClientSettings)
-        self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
+        self.settings, self._cluster, self._owned, config = opened(
+            settings, producer, default=ProducerSettings, read=_read
+        )
         identity = ProducerIdentity()
         self._transactions = TransactionManager(self._cluster, self.settings, identity)
         self._batches = Accumulator(self.settings, self._transactions)
@@ -365,3 +356,10 @@ class Producer:
     def _check_not_closed(self) -> None:
         if self._closed:
             raise ClientClosed("The producer is closed.")
+
+
+def _read(config: Mapping[str, Any]) -> tuple[ClientSettings, ProducerSettings]:
+    # Imported with the first dictionary: settings in types need no reader.
+    from ottla.client.config.producer import read_producer
+
+    return read_producer(config)

@@ -20,6 +20,7 @@ from ottla.client.consumer.wakeups import Wakeups
 from ottla.client.errors import ClientError, TimedOut
 from ottla.client.figures import ClientFigures
 from ottla.client.measures import SHARE_METRICS, SHARE_TOTALS
+from ottla.client.opening import opened
 from ottla.client.settings import ClientSettings
 from ottla.client.share.acknowledgements import Acknowledge
 from ottla.client.share.fetcher import ShareFetcher
@@ -45,19 +46,9 @@ class ShareConsumer:
     def __init__(
         self, settings: ClientSettings | Cluster | Mapping[str, Any], share: ShareSettings | None = None
     ) -> None:
-        config: Mapping[str, Any] = {}
-        if isinstance(settings, Mapping):
-            # Imported with the first dictionary: settings in types need no reader.
-            from ottla.client.config.share import read_share
-
-            config = settings
-            settings, configured = read_share(config)
-            share = share or configured
-        self.settings = share or ShareSettings()
+        self.settings, self._cluster, self._owned, config = opened(settings, share, default=ShareSettings, read=_read)
         if not self.settings.group_id:
             raise ClientError("A share consumer needs a group: set group.id.")
-        self._owned = isinstance(settings, ClientSettings)
-        self._cluster = Cluster(settings) if isinstance(settings, ClientSettings) else settings
         self._deserializing = Deserializing(self.settings.key_deserializer, self.settings.value_deserializer)
         self._deserializing.configure(config)
         self._held = HeldRecords()
@@ -399,3 +390,10 @@ class ShareConsumer:
     async def _on_rebalance(self, _revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
         self.measures.rebalances += 1
         self._assigned = assigned
+
+
+def _read(config: Mapping[str, Any]) -> tuple[ClientSettings, ShareSettings]:
+    # Imported with the first dictionary: settings in types need no reader.
+    from ottla.client.config.share import read_share
+
+    return read_share(config)

@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from ottla.client.measures import Window
+
 __all__ = ["METRICS", "MetricHistory", "StreamsMetric", "exposition"]
 
 _WINDOW_SECONDS = 30.0
@@ -112,7 +114,7 @@ class MetricHistory:
         seconds = now - then
         totals: dict[str, float] = last["measures"]
         growth = {name: value - before["measures"][name] for name, value in totals.items()}
-        figures = _thread_figures(totals, growth, seconds)
+        figures = _thread_figures(totals, Window(seconds, growth, {}))
         found = [StreamsMetric(name, _THREAD, thread, value) for name, value in figures.items()]
         for task_id, task in last.get("by_task", {}).items():
             tags = {**thread, "task-id": task_id}
@@ -130,27 +132,22 @@ class MetricHistory:
         return found
 
 
-def _thread_figures(totals: Mapping[str, float], growth: Mapping[str, float], seconds: float) -> dict[str, float]:
-    def rate(name: str) -> float:
-        return growth[name] / seconds if seconds > 0 else 0.0
-
-    def average(of: str, by: str, unit: float = 1.0) -> float:
-        return growth[of] * unit / growth[by] if growth[by] else float("nan")
-
+def _thread_figures(totals: Mapping[str, float], window: Window) -> dict[str, float]:
+    rate, average = window.rate, window.average
     return {
         "poll-rate": rate("polls"),
         "poll-total": totals["polls"],
-        "poll-latency-avg": average("poll_seconds", "polls", 1000),
+        "poll-latency-avg": average("poll_seconds", "polls", unit=1000),
         "poll-records-avg": average("poll_records", "polls"),
         "poll-ratio": rate("poll_seconds"),
         "process-rate": rate("process_records"),
         "process-total": totals["process_records"],
-        "process-latency-avg": average("process_seconds", "processes", 1000),
+        "process-latency-avg": average("process_seconds", "processes", unit=1000),
         "process-records-avg": average("process_records", "processes"),
         "process-ratio": rate("process_seconds"),
         "commit-rate": rate("commits"),
         "commit-total": totals["commits"],
-        "commit-latency-avg": average("commit_seconds", "commits", 1000),
+        "commit-latency-avg": average("commit_seconds", "commits", unit=1000),
         "commit-latency-max": totals["commit_seconds_max"] * 1000,
         "commit-ratio": rate("commit_seconds"),
         "task-created-total": totals["tasks_created"],
