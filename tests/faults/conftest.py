@@ -37,11 +37,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The tables of the attacks: what each of them has cost an honest client and the node."""
     if PERCENTILES:
         terminalreporter.section("p99 of honest clients")
-        terminalreporter.write_line(f"{'usual':>9} {'attacked':>12} {'ratio':>6}  attack")
+        heads = ("usual", "beside", "attacked", "ratio", "Kafka")
+        terminalreporter.write_line("".join(f"{head:>10}" for head in heads) + "  attack")
         for each in PERCENTILES:
-            ratio = each.attacked_ms / each.usual_ms
-            figures = f"{each.usual_ms:6.1f} ms {each.attacked_ms:9.1f} ms {ratio:6.1f}"
+            ratio = each.attacked_ms / (each.beside_ms or each.usual_ms)
+            columns = (each.usual_ms, each.beside_ms, each.attacked_ms, ratio, each.kafka_ms)
+            figures = "".join(f"{'-' if column is None else f'{column:.1f}':>10}" for column in columns)
             terminalreporter.write_line(f"{figures}  {each.attack} {each.note}".rstrip())
+        terminalreporter.write_line(
+            "in milliseconds; beside: the attackers attack another node; ratio: attacked / beside"
+        )
     if not RESULTS:
         return
     terminalreporter.section("attacks")

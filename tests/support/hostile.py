@@ -34,11 +34,14 @@ class Result(NamedTuple):
 
 
 class Percentiles(NamedTuple):
-    """The p99 of an honest client, without and with an attack."""
+    """The p99 of an honest client: without an attack, with one on another node, and with one on its own node."""
 
     attack: str
     usual_ms: float
+    beside_ms: float | None
     attacked_ms: float
+    # Of Apache Kafka under the same attack.
+    kafka_ms: float | None = None
     note: str = ""
 
 

@@ -23,6 +23,7 @@ from ottla.host.byte_stream import PLAIN, ByteStream, StreamTraits
 from ottla.host.muting import Muting, is_closed_by_client
 from ottla.host.outbox import Outbox
 from ottla.host.send_turn import SendTurn
+from ottla.host.stranger_turns import StrangerTurns
 from ottla.model.ports import Scheduler, World
 from ottla.wire.connection.buffers import ReceiveBuffers
 from ottla.wire.connection.request_memory import CHECK_SECONDS, RequestMemory
@@ -46,11 +47,12 @@ class ConnectionOwner(Protocol):
 class SharedReadState:
     """What the connections of one event loop share."""
 
-    __slots__ = ("_is_check_planned", "_scheduler", "buffers", "memory", "send_turn")
+    __slots__ = ("_is_check_planned", "_scheduler", "buffers", "memory", "send_turn", "stranger_turns")
 
     def __init__(self, scheduler: Scheduler, memory: RequestMemory) -> None:
         self._scheduler = scheduler
         self.send_turn = SendTurn(scheduler)
+        self.stranger_turns = StrangerTurns(scheduler)
         self.memory = memory
         self.buffers = ReceiveBuffers(memory=memory)
         self._is_check_planned = False
@@ -82,6 +84,7 @@ class Connection:
         "_outbox",
         "_outgoing",
         "_owner",
+        "_reader",
         "_shared",
         "_stream",
         "context",
@@ -132,7 +135,9 @@ class Connection:
         self._flush_planned = False
         self._closed = False
         self._is_reading = True
-        loop.add_reader(self._fd, self._on_readable)
+        # Called when there is something to read. A client that has not logged in waits for its turn.
+        self._reader = self._on_readable if gate is None else self._on_stranger_readable
+        loop.add_reader(self._fd, self._reader)
         context.mute = self.mute
 
     @property
@@ -149,6 +154,9 @@ class Connection:
         self.context.mute = None
         if self._muting is not None:
             self._muting.cancel()
+        # References back to this object are dropped, so that a closed connection does not wait for the garbage
+        # collector: collecting some thousands of them would hold up the loop for milliseconds.
+        self._reader = _read_nothing
         self._outbox.close()
         self._machine.drop()
         self._stream.close()
@@ -187,6 +195,22 @@ class Connection:
         self._close_if_finished()
 
     # -- reading ---------------------------------------------------------------------------------------------------
+
+    def _on_stranger_readable(self) -> None:
+        """As `_on_readable`, for a client that has not logged in."""
+        if not self._shared.stranger_turns.run(self._read_from_stranger):
+            # The step waits for its turn, and the descriptor would be reported in every turn until then.
+            self._stop_reading()
+
+    def _read_from_stranger(self) -> None:
+        if self._closed or self._machine.is_paused:
+            # A paused connection starts to read when it is resumed.
+            return
+        if not self._machine.is_at_gate:
+            self._reader = self._on_readable
+            self._stop_reading()
+        self._start_reading()
+        self._on_readable()
 
     def _on_readable(self) -> None:
         self.last_active = self._loop.time()
@@ -240,6 +264,11 @@ class Connection:
             if is_sent:
                 self._after_flush()
 
+    def _start_reading(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._loop.add_reader(self._fd, self._reader)
+
     def _stop_reading(self) -> None:
         if self._is_reading:
             self._is_reading = False
@@ -253,8 +282,7 @@ class Connection:
         if self._closed:
             return
         if not machine.is_paused and not self._is_reading:
-            self._is_reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
+            self._start_reading()
             if self._keeps_bytes:
                 # The descriptor does not become readable for bytes that the stream has read ahead.
                 self._loop.call_soon(self._read_kept_bytes)
@@ -339,3 +367,7 @@ class Connection:
     def _close_if_finished(self) -> None:
         if not self._closed and self._machine.is_finished:
             self.close(self._machine.close_reason)
+
+
+def _read_nothing() -> None:
+    """The reader of a closed connection."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ottla.broker.context import ANONYMOUS, ConnectionContext, ListenerInfo, Principal
@@ -33,6 +34,8 @@ logger = logging.getLogger("ottla.host.listener")
 
 # The most connections accepted in one turn of the loop, before it serves the open ones.
 ACCEPTS_PER_TURN = 64
+# No further connection is accepted in a turn after this time: one with TLS takes some 0.1 ms.
+ACCEPT_SECONDS_PER_TURN = 0.0005
 
 # When the process is out of descriptors, accepting pauses for this long; clients wait in the backlog.
 ACCEPT_RETRY_SECONDS = 0.2
@@ -205,7 +208,10 @@ class Listener:
         self._loop.remove_reader(self._socket.fileno())
 
     def _on_acceptable(self) -> None:
-        for _ in range(ACCEPTS_PER_TURN):
+        ends = perf_counter() + ACCEPT_SECONDS_PER_TURN
+        for accepted_before in range(ACCEPTS_PER_TURN):
+            if accepted_before and perf_counter() > ends:
+                return
             if not self._admission.has_room(self.info.name):
                 self._pause_accepting()
                 self._admission.when_room(self._resume_accepting)

@@ -44,6 +44,7 @@ class Muting:
 
     def cancel(self) -> None:
         self._is_cancelled = True
+        self._on_check = self._on_over = _do_nothing
         if self.timer is not None:
             self.timer.cancel()
 
@@ -61,6 +62,10 @@ class Muting:
         self._on_check()
         if not self._is_cancelled:
             self._plan()
+
+
+def _do_nothing() -> None:
+    """The callback of a cancelled throttle. The connection is not kept in memory by it."""
 
 
 def is_closed_by_client(connected: ByteStream) -> bool:

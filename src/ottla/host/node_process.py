@@ -216,7 +216,7 @@ class NodeProcess:
         for note in self._config.notes:
             logger.info("%s", note)
         try:
-            self._tls = open_tls(self._loop, self._config)
+            self._tls = open_tls(self._loop, self._config, self._shared.stranger_turns)
             self._open_peers()
             self._bind()
         except ConfigError as error:

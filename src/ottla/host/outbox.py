@@ -59,6 +59,22 @@ class OutboxOwner(Protocol):
         """Nothing more can be sent. `reason` is a sentence, or None if the client has disconnected."""
 
 
+class _NoOwner:
+    """The owner of a closed outbox."""
+
+    def outbox_moved(self) -> None:
+        """Nothing is waiting for it."""
+
+    def outbox_waited(self, seconds: float) -> None:
+        """Nothing is waiting for it."""
+
+    def outbox_failed(self, reason: str | None) -> None:
+        """Nothing is waiting for it."""
+
+
+_NO_OWNER = _NoOwner()
+
+
 class Outbox:
     """Moves the bytes of an `Outgoing` queue to a socket."""
 
@@ -93,7 +109,7 @@ class Outbox:
         self._world = world
         self._stream = stream
         self._fd = stream.fileno()
-        self._owner = owner
+        self._owner: OutboxOwner = owner
         self._sends_files = sends_files
         self._outgoing = outgoing
         self._parts = outgoing.parts
@@ -115,6 +131,8 @@ class Outbox:
     def close(self) -> None:
         self._closed = True
         self._stop_waiting_for_writable()
+        # The owner refers to this object: without this line only the garbage collector would free both.
+        self._owner = _NO_OWNER
 
     def _flush(self) -> bool:
         parts = self._parts

@@ -1,7 +1,7 @@
 """TLS handshakes of accepted connections, on the event loop.
 
-A handshake costs the loop up to a millisecond of computing, and any client can ask for one. So a turn of the loop does
-a few steps of them, and the connections that are open are served in between. A client that does not continue is closed
+A handshake costs the loop up to a millisecond of computing, and any client can ask for one. So its steps are work for
+strangers (`stranger_turns`): connections that are open are served in between. A client that does not continue is closed
 after a while.
 """
 
@@ -17,15 +17,13 @@ from ottla.tls.explain import explain_server_failure
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
+    from ottla.host.stranger_turns import StrangerTurns
     from ottla.model.ports import Timer
 
 __all__ = ["HANDSHAKE_SECONDS_MAX", "Handshakes"]
 
 # The longest time that a client may take for its handshake.
 HANDSHAKE_SECONDS_MAX: Final = 10.0
-
-# The most steps in one turn of the loop.
-STEPS_PER_TURN: Final = 4
 
 OnDone = Callable[[ssl.SSLSocket], object]
 # Called with a sentence for the log; None if the client has closed the connection.
@@ -35,10 +33,10 @@ OnFailed = Callable[[str | None], object]
 class Handshakes:
     """The handshakes of one listener."""
 
-    def __init__(self, loop: EventLoop) -> None:
+    def __init__(self, loop: EventLoop, turns: StrangerTurns) -> None:
         self._loop = loop
+        self.turns = turns
         self._running: set[_Handshake] = set()
-        self._steps_left = STEPS_PER_TURN
 
     def __len__(self) -> int:
         return len(self._running)
@@ -58,24 +56,22 @@ class Handshakes:
         for handshake in list(self._running):
             handshake.fail(None)
 
-    def take_step(self) -> bool:
-        """True if another step may be done in this turn of the loop."""
-        if self._steps_left == STEPS_PER_TURN:
-            self._loop.call_soon(self._begin_turn)
-        if self._steps_left == 0:
-            return False
-        self._steps_left -= 1
-        return True
-
     def ended(self, handshake: _Handshake) -> None:
         self._running.discard(handshake)
 
-    def _begin_turn(self) -> None:
-        self._steps_left = STEPS_PER_TURN
-
 
 class _Handshake:
-    __slots__ = ("_handshakes", "_is_writing", "_loop", "_on_done", "_on_failed", "_socket", "_timer")
+    __slots__ = (
+        "_handshakes",
+        "_is_over",
+        "_is_reading",
+        "_is_writing",
+        "_loop",
+        "_on_done",
+        "_on_failed",
+        "_socket",
+        "_timer",
+    )
 
     def __init__(
         self, loop: EventLoop, wrapped: ssl.SSLSocket, handshakes: Handshakes, on_done: OnDone, on_failed: OnFailed
@@ -85,24 +81,28 @@ class _Handshake:
         self._handshakes = handshakes
         self._on_done = on_done
         self._on_failed = on_failed
+        self._is_over = False
+        self._is_reading = False
         self._is_writing = False
         self._timer: Timer = loop.call_later(
             HANDSHAKE_SECONDS_MAX, self.fail, f"no TLS handshake within {HANDSHAKE_SECONDS_MAX:.0f} s"
         )
-        loop.add_reader(wrapped.fileno(), self._step)
+        self._wait_for_client()
+
+    def _on_ready(self) -> None:
+        if not self._handshakes.turns.run(self._step):
+            # The step waits for its turn, and the descriptor would be reported in every turn until then.
+            self._stop_waiting()
 
     def _step(self) -> None:
-        # The descriptor stays readable, so the next turn continues here.
-        if not self._handshakes.take_step():
+        if self._is_over:
             return
         try:
             self._socket.do_handshake()
         except ssl.SSLWantReadError:
-            self._stop_writing()
+            self._wait_for_client()
         except ssl.SSLWantWriteError:
-            if not self._is_writing:
-                self._is_writing = True
-                self._loop.add_writer(self._socket.fileno(), self._step)
+            self._wait_for_client(is_writing=True)
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
             self.fail(None)
         except OSError as error:
@@ -126,12 +126,28 @@ class _Handshake:
             socket.socket.recv(self._socket, 65_536)
 
     def _end(self) -> None:
+        self._is_over = True
         self._timer.cancel()
-        self._stop_writing()
-        self._loop.remove_reader(self._socket.fileno())
+        self._stop_waiting()
         self._handshakes.ended(self)
 
-    def _stop_writing(self) -> None:
+    def _wait_for_client(self, *, is_writing: bool = False) -> None:
+        fileno = self._socket.fileno()
+        if not self._is_reading:
+            self._is_reading = True
+            self._loop.add_reader(fileno, self._on_ready)
+        if is_writing and not self._is_writing:
+            self._is_writing = True
+            self._loop.add_writer(fileno, self._on_ready)
+        elif self._is_writing and not is_writing:
+            self._is_writing = False
+            self._loop.remove_writer(fileno)
+
+    def _stop_waiting(self) -> None:
+        fileno = self._socket.fileno()
+        if self._is_reading:
+            self._is_reading = False
+            self._loop.remove_reader(fileno)
         if self._is_writing:
             self._is_writing = False
-            self._loop.remove_writer(self._socket.fileno())
+            self._loop.remove_writer(fileno)

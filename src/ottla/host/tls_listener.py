@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import socket
 
     from ottla.host.loop import EventLoop
+    from ottla.host.stranger_turns import StrangerTurns
     from ottla.model.config import BrokerConfig
 
 __all__ = ["LoadedTls", "TlsListener"]
@@ -51,14 +52,14 @@ class LoadedTls(NamedTuple):
 class TlsListener:
     """Raises TlsError if the settings cannot be used."""
 
-    def __init__(self, loop: EventLoop, config: BrokerConfig, listener_name: str) -> None:
+    def __init__(self, loop: EventLoop, config: BrokerConfig, listener_name: str, turns: StrangerTurns) -> None:
         self.name = listener_name
         self._loaded = self.load(config)
         self._rules = PrincipalRules(
             listener_properties(config, listener_name).get("ssl.principal.mapping.rules", "DEFAULT")
         )
         self._groups_attribute = config.ottla_groups_certificate_attribute
-        self._handshakes = Handshakes(loop)
+        self._handshakes = Handshakes(loop, turns)
 
     def load(self, config: BrokerConfig) -> LoadedTls:
         """Reads the stores of a configuration; blocks. Raises TlsError."""

@@ -12,6 +12,7 @@ from ottla.model.config.listener_keys import METRICS_LISTENER
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
+    from ottla.host.stranger_turns import StrangerTurns
     from ottla.host.tls_listener import TlsListener
     from ottla.model.config import BrokerConfig
     from ottla.tls.settings import TlsSettings
@@ -25,7 +26,7 @@ def uses_tls(security_protocol: str) -> bool:
     return security_protocol in ("SSL", "SASL_SSL")
 
 
-def open_tls(loop: EventLoop, config: BrokerConfig) -> dict[str, TlsListener]:
+def open_tls(loop: EventLoop, config: BrokerConfig, turns: StrangerTurns) -> dict[str, TlsListener]:
     """The TLS of every listener that encrypts, and of the metrics; raises ConfigError if it cannot be used."""
     names = [endpoint.listener_name for endpoint in config.endpoints if uses_tls(endpoint.security_protocol)]
     if config.metrics_uses_tls:
@@ -38,7 +39,7 @@ def open_tls(loop: EventLoop, config: BrokerConfig) -> dict[str, TlsListener]:
     opened = {}
     for name in names:
         try:
-            opened[name] = TlsListener(loop, config, name)
+            opened[name] = TlsListener(loop, config, name, turns)
         except TlsError as error:
             raise ConfigError(f"The listener {name} cannot use TLS. {error.message}", key=error.key) from None
     return opened

@@ -104,6 +104,7 @@ class Peer:
         send_buffer_bytes: int = 0,
         stream_of: Callable[[socket.socket], Any] | None = None,
         traits: StreamTraits = PLAIN,
+        gate: Any = None,
         **settings: int,
     ) -> None:
         self.loop = loop
@@ -126,6 +127,7 @@ class Peer:
             owner=self,
             shared=SharedReadState(loop, RequestMemory(request_bytes_max=1_000_000)),
             limits=ConnectionLimits(**{**limits, **settings}),
+            gate=gate,
         )
 
     def connection_closed(self, connection: Connection, reason: str | None) -> None:

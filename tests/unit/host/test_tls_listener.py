@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.host.stranger_turns import StrangerTurns
 from ottla.host.tls_listener import TlsListener
 from ottla.model.config import BrokerConfig
 from ottla.tls.authority import KeyPair, new_authority
@@ -31,7 +32,8 @@ def config(pair: KeyPair, **more: str) -> BrokerConfig:
 @pytest.fixture
 def listener() -> Iterator[TlsListener]:
     loop = asyncio.new_event_loop()
-    yield TlsListener(loop, config(AUTHORITY.for_node("a.example", "b.example", common_name="node")), "PLAINTEXT")
+    own = config(AUTHORITY.for_node("a.example", "b.example", common_name="node"))
+    yield TlsListener(loop, own, "PLAINTEXT", StrangerTurns(loop))
     loop.close()
 
 

@@ -204,6 +204,11 @@ class FrameReader:
         if self._memory is not None:
             self._memory.release(self._holder)
 
+    def close(self) -> None:
+        """Nothing more is received. Drops the reference to the holder, which refers to this object."""
+        self.drop()
+        self._memory = self._holder = None
+
     def _begin(self, size: int, received: memoryview) -> None:
         filled = len(received)
         self._filled = filled

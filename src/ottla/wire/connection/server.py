@@ -287,6 +287,11 @@ class ServerConnection:
             self._end(gate.close_reason, keeps_answers=True)
         return self._handler.dispatch(frame, context, waiter) if answer is None else answer
 
+    @property
+    def is_at_gate(self) -> bool:
+        """True until the client has logged in, and while it logs in again."""
+        return self._gate is not None and not self._gate.is_open
+
     def gate_opened(self) -> None:
         """The client has logged in. Also called by a gate whose answer had to wait."""
         self.frames.size_min, self.frames.size_max = FRAME_SIZE_MIN, self._limits.request_bytes_max
@@ -392,9 +397,13 @@ class ServerConnection:
         """The connection is closed: forgets everything that was received or waits to be sent."""
         self.unanswered.clear()
         self._blocked = None
-        self.frames.drop()
+        self.frames.close()
         self.outgoing.clear()
         self.is_paused = True
+        # References back to this object and to its driver: reference counting frees a closed connection.
+        self._on_answer_ready = _ignore
+        self._dispatch = self._handler.dispatch
+        self._gate = None
 
     def _end(self, reason: str, *, keeps_answers: bool = False) -> None:
         if self.close_reason is None:
@@ -431,3 +440,7 @@ class ServerConnection:
         assert self.close_reason is None or self.is_paused
         assert len(self.unanswered) <= self._limits.requests_unanswered_max
         assert self.outgoing.unsent_bytes >= 0
+
+
+def _ignore() -> None:
+    """An answer of a closed connection has become ready."""
