@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ottla.client.admin import AdminClient
 from ottla.client.settings import ClientSettings
+from ottla.console.live import Live
+from ottla.console.node_metrics import NodeMetrics
 from ottla.console.roles import Role
 from ottla.console.view import ClusterView
 
@@ -21,12 +23,16 @@ class Account:
     admin: AdminClient
     view: ClusterView
     role: Role
+    live: Live
 
     @classmethod
-    def open(cls, user: str, settings: ClientSettings, role: Role) -> Account:
+    def open(cls, user: str, settings: ClientSettings, role: Role, metrics: NodeMetrics) -> Account:
         admin = AdminClient(settings)
-        return cls(user=user, settings=settings, admin=admin, view=ClusterView(admin), role=role)
+        view = ClusterView(admin)
+        live = Live(admin, view, metrics)
+        return cls(user=user, settings=settings, admin=admin, view=view, role=role, live=live)
 
     async def close(self) -> None:
+        await self.live.close()
         await self.view.close()
         await self.admin.close(timeout_ms=0)

@@ -6,6 +6,7 @@ the token against forged requests as well. Handlers return a value, a `Change` o
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from pathlib import Path
@@ -17,17 +18,25 @@ from aiohttp import web
 from ottla.console.answers import ApiError, error_answer, invalid, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change
+from ottla.console.routes.access import ACCESS_ROUTES
+from ottla.console.routes.audit import AUDIT_ROUTES
 from ottla.console.routes.brokers import BROKER_ROUTES
 from ottla.console.routes.connectors import CONNECTOR_ROUTES
+from ottla.console.routes.doctor import DOCTOR_ROUTES
 from ottla.console.routes.group_changes import GROUP_CHANGES
 from ottla.console.routes.groups import GROUP_ROUTES
+from ottla.console.routes.live import LIVE_ROUTES
 from ottla.console.routes.message_streams import MESSAGE_STREAM_ROUTES
 from ottla.console.routes.messages import MESSAGE_ROUTES
+from ottla.console.routes.mirrors import MIRROR_ROUTES
 from ottla.console.routes.overview import OVERVIEW_ROUTES
+from ottla.console.routes.replicas import REPLICA_ROUTES
+from ottla.console.routes.roles import ROLE_ROUTES
 from ottla.console.routes.schemas import SCHEMA_ROUTES
 from ottla.console.routes.session import SESSION_ROUTES
 from ottla.console.routes.topic_changes import TOPIC_CHANGES
 from ottla.console.routes.topics import TOPIC_ROUTES
+from ottla.console.routes.transactions import TRANSACTION_ROUTES
 from ottla.console.services import Services
 
 __all__ = ["ConsoleServer", "STATIC"]
@@ -52,6 +61,7 @@ _HEADERS = {
 ROUTES: tuple[Route, ...] = (
     *SESSION_ROUTES,
     *OVERVIEW_ROUTES,
+    *LIVE_ROUTES,
     *TOPIC_ROUTES,
     *TOPIC_CHANGES,
     *MESSAGE_ROUTES,
@@ -61,6 +71,13 @@ ROUTES: tuple[Route, ...] = (
     *GROUP_CHANGES,
     *SCHEMA_ROUTES,
     *CONNECTOR_ROUTES,
+    *TRANSACTION_ROUTES,
+    *ACCESS_ROUTES,
+    *ROLE_ROUTES,
+    *REPLICA_ROUTES,
+    *AUDIT_ROUTES,
+    *MIRROR_ROUTES,
+    *DOCTOR_ROUTES,
 )
 
 
@@ -79,7 +96,9 @@ class ConsoleServer:
         app.router.add_route("*", "/api/{rest:.*}", _no_such_call)
         app.router.add_get("/{path:.*}", _static)
         app.on_response_prepare.append(_add_headers)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=1.0, handler_cancellation=True
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, self._settings.host or None, self._settings.port).start()
         self.port = self._runner.addresses[0][1]
@@ -179,8 +198,10 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
             await change.validate()
         return change.told()
     outcome = "failed"
+    # A browser that goes away does not stop a change halfway.
+    work = asyncio.ensure_future(_finished(change))
     try:
-        result = await change.apply()
+        result = await asyncio.shield(work)
         outcome = "done"
     finally:
         call.view.drop()
@@ -191,6 +212,10 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
         }
         change_logger.info("%s", json.dumps({**entry, "outcome": outcome}, ensure_ascii=False))
     return {**change.told(), "result": result}
+
+
+async def _finished(change: Change) -> Any:
+    return await change.apply()
 
 
 async def _no_such_call(request: web.Request) -> web.StreamResponse:

@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.errors import ClientError
-from ottla.client.metadata import BrokerNode, TopicInfo
+from ottla.console.cluster_state import ClusterState, topic_row
+from ottla.console.features import features_of
 from ottla.console.lag_history import LagHistory
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Cached", "ClusterState", "ClusterView", "TopicRow", "leader_sizes", "or_none", "topic_row"]
+__all__ = ["Cached", "ClusterView", "leader_sizes", "or_none"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,10 @@ SIZES_FRESH_SECONDS = 10.0
 SIZES_USABLE_SECONDS = 120.0
 GROUPS_FRESH_SECONDS = 1.0
 GROUPS_USABLE_SECONDS = 30.0
+# Reads of one kind take at most one part in so many of the time.
+COST_FACTOR = 20.0
+FEATURES_FRESH_SECONDS = 30.0
+FEATURES_USABLE_SECONDS = 3600.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
 # How long a page waits for figures that it can do without.
@@ -58,17 +63,19 @@ class Cached(Generic[T]):
         self._usable_seconds = usable_seconds
         self._value: T | None = None
         self._read_at = float("-inf")
+        # How long the last read took: what costs much is read less often.
+        self._cost_seconds = 0.0
         self._reading: asyncio.Task[T] | None = None
 
-    async def get(self, *, is_fresh: bool = False) -> T:
-        """The value. `is_fresh`: no older than `fresh_seconds`, so the caller may wait for a new one."""
+    async def get(self) -> T:
+        """The value; waits only if there is none that is usable."""
         age = asyncio.get_running_loop().time() - self._read_at
-        if self._value is not None and age < self._fresh_seconds:
+        if self._value is not None and age < max(self._fresh_seconds, COST_FACTOR * self._cost_seconds):
             return self._value
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._refresh())
             self._reading.add_done_callback(self._on_read)
-        if self._value is not None and age < self._usable_seconds and not is_fresh:
+        if self._value is not None and age < self._usable_seconds:
             return self._value
         return await asyncio.shield(self._reading)
 
@@ -92,6 +99,7 @@ class Cached(Generic[T]):
         value = await self._read()
         if self._reading is asyncio.current_task():
             self._value, self._read_at = value, began
+            self._cost_seconds = asyncio.get_running_loop().time() - began
         return value
 
     def _on_read(self, task: asyncio.Task[T]) -> None:
@@ -99,34 +107,6 @@ class Cached(Generic[T]):
             self._reading = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.debug("The cluster cannot be read: %s", error)
-
-
-class TopicRow(NamedTuple):
-    """A topic in a list, as metadata tells it."""
-
-    name: str
-    topic_id: str
-    partitions: int
-    replication_factor: int
-    under_replicated: int
-    offline: int
-    is_internal: bool
-
-
-class ClusterState(NamedTuple):
-    cluster_id: str
-    controller_id: int
-    brokers: dict[int, BrokerNode]
-    topics: dict[str, TopicInfo]
-    rows: tuple[TopicRow, ...]
-
-    def partitions_of(self, names: Iterable[str]) -> list[TopicPartition]:
-        return [
-            TopicPartition(name, number)
-            for name in names
-            if name in self.topics
-            for number in self.topics[name].partitions
-        ]
 
 
 class ClusterView:
@@ -138,6 +118,9 @@ class ClusterView:
             self._read_state, fresh_seconds=METADATA_FRESH_SECONDS, usable_seconds=METADATA_USABLE_SECONDS
         )
         self.sizes = Cached(self._read_sizes, fresh_seconds=SIZES_FRESH_SECONDS, usable_seconds=SIZES_USABLE_SECONDS)
+        self.features = Cached(
+            self._read_features, fresh_seconds=FEATURES_FRESH_SECONDS, usable_seconds=FEATURES_USABLE_SECONDS
+        )
         self.lags = LagHistory()
         # Groups that somebody looks at, and until when the live figures follow them.
         self._watched: dict[str, float] = {}
@@ -159,7 +142,7 @@ class ClusterView:
         return list(self._watched)[-WATCHED_MAX:]
 
     async def close(self) -> None:
-        for cached in (self.state, self.sizes, self.groups):
+        for cached in (self.state, self.sizes, self.groups, self.features):
             await cached.close()
 
     async def sizes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -187,7 +170,15 @@ class ClusterView:
         metadata = await self._admin.connections.refresh(None)
         topics = dict(metadata.topics)
         rows = tuple(topic_row(info) for info in topics.values())
-        return ClusterState(metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows)
+        led = tuple(
+            TopicPartition(name, number)
+            for name, info in topics.items()
+            for number, one in info.partitions.items()
+            if one.leader >= 0
+        )
+        return ClusterState(
+            metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led
+        )
 
     async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
         state = await self.state.get()
@@ -198,6 +189,9 @@ class ClusterView:
 
         answers = await asyncio.gather(*map(ask, state.brokers))
         return {broker: found for broker, found in zip(state.brokers, answers, strict=True) if found is not None}
+
+    async def _read_features(self) -> dict[str, bool]:
+        return await features_of(self._admin, await self.state.get())
 
     async def _read_groups(self) -> list[ListedGroup]:
         return await self._admin.groups.find()
@@ -213,16 +207,3 @@ def leader_sizes(answer: dict[int, list[LogDirectory] | KafkaError]) -> dict[Top
         for partition, replica in directory.replicas.items()
         if not replica.is_future
     }
-
-
-def topic_row(info: TopicInfo) -> TopicRow:
-    partitions = info.partitions.values()
-    return TopicRow(
-        info.name,
-        str(info.topic_id),
-        len(info.partitions),
-        max((len(one.replicas) for one in partitions), default=0),
-        sum(1 for one in partitions if len(one.isr) < len(one.replicas)),
-        sum(1 for one in partitions if one.leader < 0),
-        info.is_internal,
-    )

@@ -11,21 +11,15 @@ import click
 from ottla.cli.commands.acls import resource_options, rule_options, show_acls
 from ottla.cli.failures import Failure
 from ottla.cli.logic.acl_words import Access, Resource, Subjects, rules
-from ottla.cli.logic.role_plan import Role, check_principals, plan, read_role, selection, written
+from ottla.cli.logic.role_plan import Role, check_principals, plan, selection
+from ottla.cli.logic.role_store import read_roles, write_role
 from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
-from ottla.client.admin.topics import NewTopic
-from ottla.client.consumer import Consumer
-from ottla.client.producer import Producer
 from ottla.model.access import PatternType
-from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition
 
 __all__ = ["roles"]
 
-TOPIC = "__roles"
-POLL_MS = 500
 # The type of the principals that stand for groups.
 GROUP = "Group"
 
@@ -56,7 +50,7 @@ def roles() -> None:
 @cluster_options
 def list_roles(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
-        known = await _read(admin, session)
+        known = await read_roles(admin, session.settings)
         session.output.table(
             ("ROLE", "RULES", "PRINCIPALS"),
             [(role.name, len(role.rules), ",".join(role.members) or "-") for role in known.values()],
@@ -75,7 +69,7 @@ def list_roles(session: Session) -> int:
 @cluster_options
 def show(session: Session, name: str) -> int:
     async def work(admin: AdminClient) -> None:
-        role = _find(await _read(admin, session), name)
+        role = _find(await read_roles(admin, session.settings), name)
         show_acls(session, sorted(role.acls() if role.members else role.rules))
 
     return session.run(work)
@@ -152,7 +146,7 @@ def unbind(session: Session, name: str, members: tuple[str, ...]) -> int:
 @cluster_options
 def apply(session: Session) -> int:
     async def work(admin: AdminClient) -> None:
-        known = await _read(admin, session)
+        known = await read_roles(admin, session.settings)
         planned = plan(known, known, await admin.acls.describe())
         if planned.created:
             await admin.acls.create(planned.created)
@@ -171,7 +165,7 @@ def _change(session: Session, name: str, change: Callable[[dict[str, Role]], Rol
     """
 
     async def work(admin: AdminClient) -> None:
-        before = await _read(admin, session)
+        before = await read_roles(admin, session.settings)
         role = change(before)
         after = {known: each for known, each in before.items() if known != name}
         if role is not None:
@@ -179,7 +173,7 @@ def _change(session: Session, name: str, change: Callable[[dict[str, Role]], Rol
         planned = plan(before, after, await admin.acls.describe())
         if planned.created:
             await admin.acls.create(planned.created)
-        await _write(admin, session, name, role)
+        await write_role(admin, session.settings, name, role)
         if planned.deleted:
             await admin.acls.delete([selection(acl) for acl in planned.deleted])
         for word, acls in (("added", planned.created), ("removed", planned.deleted)):
@@ -188,39 +182,6 @@ def _change(session: Session, name: str, change: Callable[[dict[str, Role]], Rol
         session.output.emit({"role": name, "added": len(planned.created), "removed": len(planned.deleted)})
 
     return session.run(work)
-
-
-async def _read(admin: AdminClient, session: Session) -> dict[str, Role]:
-    """The roles of the cluster by name; none if the topic does not exist."""
-    topic = (await admin.topics.all()).get(TOPIC)
-    if topic is None:
-        return {}
-    partition = TopicPartition(TOPIC, 0)
-    found: dict[str, Role] = {}
-    async with Consumer(session.settings) as consumer:
-        await consumer.assign([partition])
-        end = (await consumer.end_offsets([partition]))[partition]
-        position = (await consumer.beginning_offsets([partition]))[partition]
-        consumer.seek(partition, position)
-        while position < end:
-            for record in await consumer.poll(POLL_MS):
-                position = record.offset + 1
-                name = (record.key or b"").decode()
-                if record.value is None:
-                    found.pop(name, None)
-                else:
-                    found[name] = read_role(name, record.value)
-    return dict(sorted(found.items()))
-
-
-async def _write(admin: AdminClient, session: Session, name: str, role: Role | None) -> None:
-    if TOPIC not in await admin.topics.all():
-        topic = NewTopic(name=TOPIC, partitions=1, replication_factor=-1, configs={"cleanup.policy": "compact"})
-        answer = (await admin.topics.create([topic]))[TOPIC]
-        if isinstance(answer, KafkaError) and answer.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise answer
-    async with Producer(session.settings) as producer:
-        await producer.send_and_wait(TOPIC, None if role is None else written(role), name.encode(), partition=0)
 
 
 def _find(known: dict[str, Role], name: str) -> Role:

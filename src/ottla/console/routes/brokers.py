@@ -11,9 +11,10 @@ from ottla.client.admin.nodes import ClusterNode, Quorum, QuorumReplica
 from ottla.client.admin.partitions import LogDirectory
 from ottla.console.answers import ApiError, PageRequest, page_of
 from ottla.console.call import Call, Need, Route
-from ottla.console.change import Change
+from ottla.console.change import Change, command_line
+from ottla.console.cluster_state import ClusterState
 from ottla.console.routes.topic_changes import settings_change
-from ottla.console.view import ClusterState, or_none
+from ottla.console.view import or_none
 from ottla.console.words import settings_json
 
 __all__ = ["BROKER_ROUTES", "broker_items"]
@@ -115,6 +116,25 @@ async def _settings(call: Call) -> Change:
     return await settings_change(call, resource, owner=f"broker {broker}", option=("--broker", broker))
 
 
+async def _unregister(call: Call) -> Change:
+    broker = next((one for one in await broker_items(call) if str(one["id"]) == call.part("id")), None)
+    if broker is None:
+        raise ApiError(404, "NOT_FOUND", f"There is no broker {call.part('id')}.")
+    if broker["is_alive"]:
+        raise ApiError(409, "INVALID_REQUEST", f"Broker {broker['id']} is running.", "Stop it first.")
+
+    async def apply() -> dict[str, Any]:
+        await call.admin.cluster.unregister(broker["id"])
+        return {"unregistered": broker["id"]}
+
+    return Change(
+        plan=[f"Forgets broker {broker['id']}, which is not running and holds {broker['replicas']} replicas."],
+        command=command_line("cluster", "unregister", options=[("--id", broker["id"])]),
+        apply=apply,
+        warnings=["Its replicas stay missing until they are moved to other brokers."] if broker["replicas"] else [],
+    )
+
+
 async def _quorum(call: Call) -> dict[str, Any]:
     quorum = await call.admin.cluster.quorum()
     return {
@@ -143,5 +163,6 @@ BROKER_ROUTES = (
     Route("GET", "/api/brokers", _brokers),
     Route("GET", "/api/brokers/{id}", _broker),
     Route("PUT", "/api/brokers/{id}/settings", _settings, Need.WRITE),
+    Route("DELETE", "/api/brokers/{id}", _unregister, Need.WRITE),
     Route("GET", "/api/quorum", _quorum),
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from ottla.client.admin.nodes import ClusterDescription
 from ottla.console.call import Call, Route
-from ottla.console.view import ClusterState, or_none
+from ottla.console.cluster_state import ClusterState
+from ottla.console.view import or_none
 
 __all__ = ["OVERVIEW_ROUTES"]
 

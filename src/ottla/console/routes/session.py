@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from aiohttp import web
@@ -35,8 +36,21 @@ async def _told(call: Call, session_id: str) -> dict[str, Any]:
         "csrf_token": services.sessions.token_of(session_id),
         "cluster_id": None if state is None else state.cluster_id,
         "version": __version__,
-        "features": {},
+        "features": await _features(call),
     }
+
+
+async def _features(call: Call) -> dict[str, bool]:
+    services = call.services
+    own = {
+        "metrics": services.metrics.is_known,
+        "registry": services.registry is not None,
+        "connect": services.connect is not None,
+        "expressions": find_spec("celpy") is not None,
+    }
+    if services.needs_login and not services.is_logged_in(call.request):
+        return own
+    return {**own, **(await or_none(call.view.features.get()) or {})}
 
 
 SESSION_ROUTES = (Route("GET", "/api/session", _session, Need.NOTHING),)

@@ -11,7 +11,8 @@ from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset
 from ottla.client.metadata import PartitionInfo, TopicInfo
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
 from ottla.console.call import Call, Route
-from ottla.console.view import TopicRow, leader_sizes, or_none, topic_row
+from ottla.console.cluster_state import TopicRow, topic_row
+from ottla.console.view import leader_sizes, or_none
 from ottla.console.words import settings_json
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition

@@ -1,0 +1,54 @@
+"""The metadata of a cluster at a moment, with a row for each topic, so that lists need not count again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.client.metadata import BrokerNode, TopicInfo
+from ottla.model.ids import TopicPartition
+
+__all__ = ["ClusterState", "TopicRow", "topic_row"]
+
+
+class TopicRow(NamedTuple):
+    """A topic in a list, as metadata tells it."""
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    under_replicated: int
+    offline: int
+    is_internal: bool
+
+
+class ClusterState(NamedTuple):
+    cluster_id: str
+    controller_id: int
+    brokers: dict[int, BrokerNode]
+    topics: dict[str, TopicInfo]
+    rows: tuple[TopicRow, ...]
+    # Partitions with a leader.
+    led: tuple[TopicPartition, ...]
+
+    def partitions_of(self, names: Iterable[str]) -> list[TopicPartition]:
+        return [
+            TopicPartition(name, number)
+            for name in names
+            if name in self.topics
+            for number in self.topics[name].partitions
+        ]
+
+
+def topic_row(info: TopicInfo) -> TopicRow:
+    partitions = info.partitions.values()
+    return TopicRow(
+        info.name,
+        str(info.topic_id),
+        len(info.partitions),
+        max((len(one.replicas) for one in partitions), default=0),
+        sum(1 for one in partitions if len(one.isr) < len(one.replicas)),
+        sum(1 for one in partitions if one.leader < 0),
+        info.is_internal,
+    )

@@ -1,0 +1,48 @@
+"""What a cluster offers beyond topics and groups: pages exist only for what is there."""
+
+from __future__ import annotations
+
+from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
+from ottla.console.cluster_state import ClusterState
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.api import ApiKey
+
+__all__ = ["AUDIT_TOPIC", "features_of", "heartbeat_topics"]
+
+AUDIT_TOPIC = "__audit"
+_HEARTBEATS = "heartbeats"
+
+
+def heartbeat_topics(state: ClusterState) -> list[str]:
+    """The topic of heartbeats of mirroring flows, and its copies from other clusters."""
+    return [row.name for row in state.rows if row.name == _HEARTBEATS or row.name.endswith(f".{_HEARTBEATS}")]
+
+
+async def features_of(admin: AdminClient, state: ClusterState) -> dict[str, bool]:
+    """The part that the cluster tells."""
+    answer = (await admin.connections.any_connection()).api_versions
+    has_acls = await _has_acls(admin)
+    keys = set() if answer is None else {one.api_key for one in answer.api_keys}
+    return {
+        "audit": AUDIT_TOPIC in state.topics,
+        "acls": has_acls,
+        "roles": has_acls,
+        "quorum": ApiKey.DESCRIBE_QUORUM in keys,
+        "users": ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS in keys,
+        "quotas": ApiKey.DESCRIBE_CLIENT_QUOTAS in keys,
+        "transactions": ApiKey.LIST_TRANSACTIONS in keys,
+        "share_groups": ApiKey.SHARE_GROUP_DESCRIBE in keys,
+        "streams_groups": ApiKey.STREAMS_GROUP_DESCRIBE in keys,
+        "mirrors": bool(heartbeat_topics(state)),
+    }
+
+
+async def _has_acls(admin: AdminClient) -> bool:
+    try:
+        await admin.acls.describe()
+    except KafkaError as error:
+        return error.code != ErrorCode.SECURITY_DISABLED
+    except ClientError:
+        return False
+    return True

@@ -1,0 +1,178 @@
+"""The live figures: one stream for all viewers of an account, encoded once, and silent while nobody looks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from ottla.client.admin import AdminClient
+from ottla.client.admin.groups import ListedGroup
+from ottla.client.admin.offsets import LATEST, FoundOffset
+from ottla.client.errors import ClientError
+from ottla.console.answers import to_json
+from ottla.console.cluster_state import ClusterState
+from ottla.console.group_reading import kind_of, progress_of_groups, total_lag
+from ottla.console.node_metrics import NodeMetrics
+from ottla.console.rates import RecordRates, next_in_turn
+from ottla.console.view import ClusterView, or_none
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["Live"]
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 1.0
+HISTORY_MAX = 600
+PARTITIONS_PER_TICK = 500
+GROUPS_PER_TICK = 20
+TOPICS_TOLD = 20
+GROUPS_TOLD = 20
+# Events that a viewer may be behind; older ones are left out for it.
+WAITING_MAX = 3
+
+
+class Live:
+    def __init__(self, admin: AdminClient, view: ClusterView, metrics: NodeMetrics) -> None:
+        self._admin = admin
+        self._view = view
+        self._metrics = metrics
+        self._viewers: set[asyncio.Queue[bytes]] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._history: deque[dict[str, Any]] = deque(maxlen=HISTORY_MAX)
+        self._rates = RecordRates()
+        self._lags: dict[str, int] = {}
+        self._states: dict[str, str] = {}
+        self._partition_turn = 0
+        self._group_turn = 0
+        self._last_at: float | None = None
+
+    @property
+    def viewers(self) -> int:
+        return len(self._viewers)
+
+    @property
+    def is_reading(self) -> bool:
+        return self._task is not None
+
+    def history(self) -> list[dict[str, Any]]:
+        return list(self._history)
+
+    @asynccontextmanager
+    async def watched(self) -> AsyncIterator[asyncio.Queue[bytes]]:
+        """The events from now on. The first viewer starts the reading, and the last one ends it."""
+        queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
+        self._viewers.add(queue)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._run())
+        try:
+            yield queue
+        finally:
+            self._viewers.discard(queue)
+            if not self._viewers:
+                await self.close()
+
+    async def close(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        # Rates over a pause would tell nothing.
+        self._last_at = None
+        self._rates = RecordRates()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        while True:
+            try:
+                event = await self._read()
+            except (KafkaError, ClientError, TimeoutError, OSError) as error:
+                logger.debug("The live figures cannot be read: %s", error)
+                event = {
+                    "time": int(time.time() * 1000),
+                    "interval_ms": 0,
+                    "health": "unreachable",
+                    "error": str(error),
+                }
+            self._tell(event)
+            due = max(due + INTERVAL_SECONDS, loop.time())
+            await asyncio.sleep(due - loop.time())
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self._history.append({name: value for name, value in event.items() if name not in ("topics", "groups")})
+        encoded = b"event: live\ndata: " + to_json(event) + b"\n\n"
+        for queue in self._viewers:
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(encoded)
+
+    async def _read(self) -> dict[str, Any]:
+        state, groups, description, traffic = await asyncio.gather(
+            self._view.state.get(),
+            or_none(self._view.groups.get()),
+            or_none(self._admin.cluster.describe(fenced=True)),
+            self._metrics.traffic(),
+        )
+        await asyncio.gather(self._read_rates(state), self._read_lags(groups or []))
+        now = asyncio.get_running_loop().time()
+        interval = 0 if self._last_at is None else int((now - self._last_at) * 1000)
+        self._last_at = now
+        offline = sum(row.offline for row in state.rows)
+        behind = sum(row.under_replicated for row in state.rows)
+        total = len(state.brokers) if description is None else len(description.brokers)
+        alive = total if description is None else sum(not node.is_fenced for node in description.brokers)
+        return {
+            "time": int(time.time() * 1000),
+            "interval_ms": interval,
+            "records_in_per_second": self._rates.total if traffic is None else traffic["messagesin"],
+            "bytes_in_per_second": None if traffic is None else traffic["bytesin"],
+            "bytes_out_per_second": None if traffic is None else traffic["bytesout"],
+            "lag": sum(self._lags.values()) if self._lags else None,
+            "brokers_alive": alive,
+            "brokers_total": total,
+            "offline_partitions": offline,
+            "under_replicated_partitions": behind,
+            "health": "critical" if offline else "warning" if behind or alive < total else "ok",
+            "topics": self._busiest(),
+            "groups": self._furthest_behind(),
+        }
+
+    def _busiest(self) -> list[dict[str, Any]]:
+        rates = sorted(self._rates.by_topic().items(), key=lambda one: -one[1])[:TOPICS_TOLD]
+        return [{"name": name, "records_in_per_second": rate} for name, rate in rates]
+
+    def _furthest_behind(self) -> list[dict[str, Any]]:
+        lags = sorted(self._lags.items(), key=lambda one: -one[1])[:GROUPS_TOLD]
+        return [{"id": group_id, "lag": lag, "state": self._states.get(group_id)} for group_id, lag in lags]
+
+    async def _read_rates(self, state: ClusterState) -> None:
+        led = state.led
+        self._rates.keep(led)
+        busy = self._rates.busiest(PARTITIONS_PER_TICK // 2)
+        rest, self._partition_turn = next_in_turn(led, self._partition_turn, PARTITIONS_PER_TICK - len(busy))
+        wanted: dict[TopicPartition, int] = dict.fromkeys([*busy, *rest], LATEST)
+        answers = await or_none(self._admin.offsets.find(wanted, timeout_ms=500))
+        ends = {one: found.offset for one, found in (answers or {}).items() if isinstance(found, FoundOffset)}
+        self._rates.update(asyncio.get_running_loop().time(), ends)
+
+    async def _read_lags(self, groups: list[ListedGroup]) -> None:
+        kinds = {group.group_id: kind_of(group) for group in groups}
+        self._states = {group.group_id: group.state for group in groups}
+        self._lags = {group_id: lag for group_id, lag in self._lags.items() if group_id in kinds}
+        ids = sorted(kinds)
+        begin = self._group_turn % len(ids) if ids else 0
+        turn = [*ids[begin:], *ids[:begin]][:GROUPS_PER_TICK]
+        self._group_turn = begin + len(turn)
+        wanted = {group_id: kinds[group_id] for group_id in (*self._view.watched(), *turn) if group_id in kinds}
+        now = int(time.time() * 1000)
+        for group_id, progress in ((await or_none(progress_of_groups(self._admin, wanted))) or {}).items():
+            lag = total_lag(progress)
+            if lag is not None:
+                self._lags[group_id] = lag
+                self._view.lags.add(group_id, now, lag)

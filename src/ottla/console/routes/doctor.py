@@ -1,0 +1,53 @@
+"""The findings of `ottla doctor`, each with the request that repairs it, where there is one."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+from ottla.cli.logic.doctor_checks import Finding, examine
+from ottla.cli.logic.doctor_facts import gather
+from ottla.client.admin import AdminClient
+from ottla.console.call import Call, Route
+from ottla.console.fixes import command_in, fix_of
+
+__all__ = ["DOCTOR_ROUTES"]
+
+# A broker that hangs must not hide the findings about the other brokers.
+PATIENCE_MS = 5_000
+# Groups with lag are read twice, so far apart, to see whether they move.
+BETWEEN_SECONDS = 1.0
+
+_SEVERITIES = {"wrong": "critical", "risk": "warning", "hint": "info"}
+
+
+async def _doctor(call: Call) -> dict[str, Any]:
+    settings = replace(
+        call.account.settings,
+        api_timeout_ms=min(call.account.settings.api_timeout_ms, PATIENCE_MS),
+        connect_timeout_ms=min(call.account.settings.connect_timeout_ms, PATIENCE_MS // 2),
+    )
+    async with call.services.scans.turn(), AdminClient(settings) as admin:
+        facts = await gather(admin, seconds=BETWEEN_SECONDS)
+    return {
+        "findings": [_finding(one) for one in examine(facts)],
+        "unknown": facts.unknown,
+        "looked_at": {"brokers": len(facts.brokers), "topics": len(facts.topics), "groups": len(facts.groups)},
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    command = command_in(finding.fix)
+    return {
+        "id": f"{finding.check.replace(' ', '-')}:{hashlib.sha256(finding.what.encode()).hexdigest()[:8]}",
+        "check": finding.check,
+        "severity": _SEVERITIES[finding.severity],
+        "title": finding.what,
+        "detail": finding.fix,
+        "command": command,
+        "fix": fix_of(command),
+    }
+
+
+DOCTOR_ROUTES = (Route("GET", "/api/doctor", _doctor),)
