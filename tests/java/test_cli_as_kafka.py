@@ -461,6 +461,7 @@ ROWS = {
     "schemas": "integration/test_cli_schemas.py",
     "streams": "streams/test_reset.py",
     "mirror": "mirror/test_command.py",
+    "mirror-maker": "mirror/test_mirror_maker.py",
     "lake": "lake/test_command.py",
     "migrate": "integration/test_migrate.py",
     "monitor": "integration/test_monitor.py",

@@ -154,6 +154,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "ottla mirror failover mm2.properties --dry-run",
         "ottla mirror failover mm2.properties --flow 'primary->backup' --yes",
     ),
+    "mirror-maker": ("ottla mirror-maker --consumer.config c --producer.config p --include '.*'",),
     "mirror run": ("ottla mirror mm2.properties --threads", "ottla mirror mm2.properties --clusters backup"),
     "mirror status": ("ottla mirror status mm2.properties --json",),
     "monitor": ("ottla monitor --seconds 60", "ottla monitor lag"),

@@ -34,6 +34,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "mirror": CommandEntry(
         "Run", "mirror", "Copy topics and groups to another cluster, continuously.", "connect-mirror-maker"
     ),
+    "mirror-maker": CommandEntry(
+        "Run", "mirror_maker", "Copy topics to another cluster by MirrorMaker 1's flags.", "kafka-mirror-maker"
+    ),
     "lake": CommandEntry("Run", "lake", "Keep Iceberg and Delta tables of topics current.", ""),
     "migrate": CommandEntry(
         "Run", "migrate", "Turn a node of Apache Kafka into one of Ottla on the same files, or back.", ""
