@@ -159,6 +159,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "mirror status": ("ottla mirror status mm2.properties --json",),
     "monitor": ("ottla monitor --seconds 60", "ottla monitor lag"),
     "monitor run": ("ottla monitor --seconds 60 --json", "ottla monitor --metrics-port 9309"),
+    "monitor export": ("ottla monitor export http://node:9309/metrics --otlp http://collector:4318",),
     "monitor rules": ("ottla monitor rules objectives.toml > slo-rules.yml",),
     "monitor lag": ("ottla monitor lag -g '^billing' -i 10", "ottla monitor lag -n 3 --json"),
     "reconcile": (

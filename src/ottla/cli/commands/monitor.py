@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.output import Output, counted, duration, json_fields
-from ottla.cli.session import Session, cluster_options, parsed_file, run_async, stop_signals
+from ottla.cli.output import Output, counted, duration, json_fields, say_wrong
+from ottla.cli.session import Session, cluster_options, json_option, parsed_file, run_async, stop_signals
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -146,6 +146,46 @@ def rules(file: str) -> int:
 
     click.echo(rules_yaml(parsed_file(file, read_objectives)), nl=False)
     return 0
+
+
+@monitor.command(
+    help="Push the values of metrics pages to a collector of OpenTelemetry (OTLP over HTTP), again and again. The page "
+    "of a node has the metrics that clients push to it as well."
+)
+@click.argument("pages", nargs=-1, required=True, metavar="URL...")
+@click.option("--otlp", required=True, metavar="URL", help="The collector, such as http://localhost:4318.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="For the collector; may be repeated.")
+@click.option("-i", "--interval", type=click.FloatRange(1), default=15.0, metavar="S", help="[default: 15]")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after this many pushes.")
+@json_option
+def export(
+    pages: tuple[str, ...], otlp: str, headers: tuple[str, ...], interval: float, count: int | None, as_json: bool
+) -> int:
+    from ottla.monitor.otlp_export import Exporter
+
+    for address in (*pages, otlp):
+        if not address.startswith(("http://", "https://")):
+            raise click.UsageError(f"{address!r} is no address: write http://HOST:PORT/...")
+    output = Output(as_json=as_json)
+    exporter = Exporter(list(pages), otlp, dict(header.partition("=")[::2] for header in headers))
+
+    async def work() -> None:
+        stopped = stop_signals()
+        pushes = 0
+        while not stopped and (count is None or pushes < count):
+            if pushes:
+                await _pause(interval, stopped)
+            pushes += 1
+            for result in await asyncio.to_thread(exporter.export):
+                output.emit(json_fields(result))
+                if result.error:
+                    output.failed = True
+                    say_wrong(result.error)
+                else:
+                    output.say(f"{result.page}: {counted(result.points, 'value')}")
+
+    run_async(work())
+    return output.exit_code
 
 
 @asynccontextmanager
