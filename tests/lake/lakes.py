@@ -7,9 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ottla.lake.catalogs import open_catalog
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, read_settings
+from ottla.spark.tables import open_catalog
 from tests.support.spark_topics import Topics
 
 if TYPE_CHECKING:

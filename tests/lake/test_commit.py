@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ottla.lake.catalogs import open_catalog, open_or_create
+from ottla.lake.catalogs import open_or_create
 from ottla.lake.columns import RAW_SCHEMA
 from ottla.lake.errors import LakeError, Overtaken
-from ottla.lake.files import DataFileWriter, FileTarget
+from ottla.lake.files import DataFileWriter
 from ottla.lake.iceberg import IcebergTable
-from ottla.lake.position import OFFSETS, Position
+from ottla.spark.tables import OFFSETS, Position, TableFiles, open_catalog
 from tests.support.iceberg_rest import rest_catalog
 
 NAME = ("lake", "orders")
@@ -32,7 +32,7 @@ def at(offset: int) -> Position:
 
 
 def written(table: IcebergTable, offsets: range) -> list[Any]:
-    writer = DataFileWriter(FileTarget.of(table.table))
+    writer = DataFileWriter(TableFiles.of(table.table))
     count = len(offsets)
     rows = {
         "partition": [0] * count,

@@ -1,36 +1,19 @@
-"""Catalogs, and the tables of topics in them."""
+"""New tables of topics."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.lake.errors import LakeError
 from ottla.lake.partitioning import partition_spec
-from ottla.lake.position import TOPIC
+from ottla.spark.tables import TOPIC
 
 if TYPE_CHECKING:
     import pyarrow
     from pyiceberg.catalog import Catalog
 
-__all__ = ["open_catalog", "open_or_create"]
-
-_CATALOG = "ottla"
-
-
-def open_catalog(properties: Mapping[str, str]) -> Catalog:
-    """The catalog of these properties of pyiceberg. The file of a local catalog is made if necessary."""
-    try:
-        from pyiceberg.catalog import load_catalog
-    except ImportError:
-        raise LakeError("Lake tables need pyiceberg: run `pip install '.[lake]'` in a checkout of Ottla.") from None
-
-    file = re.fullmatch(r"sqlite:///(/.*)", properties.get("uri", ""))
-    if file is not None:
-        Path(file[1]).parent.mkdir(parents=True, exist_ok=True)
-    return load_catalog(_CATALOG, **properties)
+__all__ = ["open_or_create"]
 
 
 def open_or_create(

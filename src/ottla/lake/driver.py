@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.configs import ConfigResource, ResourceType
-from ottla.lake.catalogs import open_catalog
 from ottla.lake.errors import LakeError
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, TableSettings, TopicSetting
@@ -22,6 +21,7 @@ from ottla.model.errors import KafkaError
 from ottla.spark.client import client_of
 from ottla.spark.options import client_settings
 from ottla.spark.source.loss import DataLost
+from ottla.spark.tables import open_catalog
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

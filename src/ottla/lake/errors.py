@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from ottla.spark.tables import LakeError
+
 __all__ = ["LakeError", "Overtaken", "SchemaMissing"]
-
-
-class LakeError(Exception):
-    """A table cannot be kept as it is configured; the message says why. A repetition would fail in the same way."""
 
 
 class SchemaMissing(Exception):

@@ -5,55 +5,26 @@ A file is complete before the driver hears of it. Files of lost and repeated tas
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ottla.spark.tables import TableFiles
+
 if TYPE_CHECKING:
-    from pyiceberg.io import FileIO
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.metadata import TableMetadata
 
-__all__ = ["DataFileWriter", "FileTarget", "sent_files"]
+__all__ = ["DataFileWriter", "sent_files"]
 
 FILE_BYTES = 128 * 1024 * 1024
 """The size of the rows in memory from which on a file is written; files are several times smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileTarget:
-    """Where and how files are written: small values that travel to executors."""
-
-    metadata: TableMetadata
-    io_properties: Mapping[str, str]
-
-    @classmethod
-    def of(cls, table: Table) -> FileTarget:
-        return cls(table.metadata, dict(table.io.properties))
-
-    def read(self, task: FileScanTask, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a data file, with the present columns of the table."""
-        from pyiceberg.expressions import AlwaysTrue
-        from pyiceberg.io.pyarrow import ArrowScan
-
-        schema = self.metadata.schema()
-        wanted = schema if columns is None else schema.select(*columns)
-        task.file.spec_id = self.metadata.default_spec_id
-        return ArrowScan(self.metadata, self.io(), wanted, AlwaysTrue()).to_table([task])
-
-    def io(self) -> FileIO:
-        from pyiceberg.io import load_file_io
-
-        return load_file_io(dict(self.io_properties), self.metadata.location)
-
-
 class DataFileWriter:
     """Collects rows of a table and writes a file whenever there are enough of them."""
 
-    def __init__(self, target: FileTarget, *, file_bytes: int = FILE_BYTES) -> None:
+    def __init__(self, target: TableFiles, *, file_bytes: int = FILE_BYTES) -> None:
         self._target = target
         self._file_bytes = file_bytes
         self._batches: list[pa.RecordBatch] = []

@@ -8,11 +8,11 @@ or the position is unchanged and the commit may be repeated, or another pipeline
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ottla.lake.errors import LakeError, Overtaken
-from ottla.lake.position import COMMIT, OFFSETS, Position
+from ottla.lake.errors import Overtaken
+from ottla.spark.tables import COMMIT, Position, ancestors, newest_position, summary_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -50,19 +50,8 @@ class IcebergTable:
         self._disable_retries()
 
     def position(self) -> Position | None:
-        """The position of the newest snapshot that has one. Snapshots of other tools move no offsets."""
-        for snapshot in self._ancestors():
-            found = Position.from_properties(_summary(snapshot))
-            if found is not None:
-                return found
-        # The snapshots that had offsets may have expired, behind one of a compaction by another tool.
-        found = Position.from_properties(self._table.properties)
-        if found is None and self._table.current_snapshot() is not None:
-            raise LakeError(
-                f"Table {self.name} has rows, and no property {OFFSETS}: it is not the table of a topic. "
-                "Choose another name or namespace."
-            )
-        return found
+        """Raises LakeError if the table is not that of a topic."""
+        return newest_position(self._table)
 
     def commit(
         self,
@@ -123,15 +112,8 @@ class IcebergTable:
         transaction.set_properties(properties)
         transaction.commit_transaction()
 
-    def _ancestors(self) -> Iterator[Any]:
-        snapshot = self._table.current_snapshot()
-        while snapshot is not None:
-            yield snapshot
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else self._table.snapshot_by_id(parent)
-
     def _has_commit(self, commit_id: str) -> bool:
-        return any(_summary(snapshot).get(COMMIT) == commit_id for snapshot in self._ancestors())
+        return any(summary_of(snapshot).get(COMMIT) == commit_id for snapshot in ancestors(self._table))
 
     def _has_files(self, files: Sequence[DataFile]) -> bool:
         present = {task.file.file_path for task in self._table.scan().plan_files()}
@@ -148,8 +130,3 @@ class IcebergTable:
     def _disable_retries(self) -> None:
         # In memory only: other writers of the table keep their retries.
         self._table.metadata.properties[_LIBRARY_RETRIES] = "0"
-
-
-def _summary(snapshot: Any) -> Mapping[str, str]:
-    summary = snapshot.summary
-    return {} if summary is None else summary.additional_properties

@@ -16,9 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.lake.errors import Overtaken
-from ottla.lake.files import DataFileWriter, FileTarget, sent_files
+from ottla.lake.files import DataFileWriter, sent_files
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.tasks import RESULT, TaskResult, result_batch
+from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow
@@ -48,7 +49,7 @@ def compact(
     groups = _groups(list(table.table.scan().plan_files()), files_min, small_bytes)
     if not groups:
         return Compacted(0, 0)
-    target = FileTarget.of(table.table)
+    target = TableFiles.of(table.table)
     frame = spark.range(0, len(groups), 1, len(groups)).mapInArrow(partial(_merge_groups, target, groups), RESULT)
     added = []
     for row in frame.collect():
@@ -86,7 +87,7 @@ def _groups(tasks: Sequence[FileScanTask], files_min: int, small_bytes: int) -> 
 
 
 def _merge_groups(
-    target: FileTarget, groups: Sequence[Sequence[FileScanTask]], batches: Iterator[pyarrow.RecordBatch]
+    target: TableFiles, groups: Sequence[Sequence[FileScanTask]], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
 

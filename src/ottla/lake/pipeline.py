@@ -11,15 +11,14 @@ from ottla.lake.catalogs import open_or_create
 from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.evolution import SubjectSchema, evolve, subject_schema, typed_shape
-from ottla.lake.files import FileTarget
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.maintenance import compact, expire
 from ottla.lake.planning import PlannedBatch, plan_batch
-from ottla.lake.position import Position
 from ottla.lake.shapes import RawShape, RowShape
 from ottla.lake.tasks import DeadLetters, LandingJob, WrittenBatch, write_records
 from ottla.lake.upsert import files_by_bucket, upsert_records
 from ottla.spark.options import SourceOptions, source_options
+from ottla.spark.tables import Position, TableFiles
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -101,7 +100,7 @@ class TablePipeline:
         return self._table.position()
 
     def _write(self, table: IcebergTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
-        job = LandingJob(self._options, batch.work, shape, FileTarget.of(table.table), self._dead_letters())
+        job = LandingJob(self._options, batch.work, shape, TableFiles.of(table.table), self._dead_letters())
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         existing = files_by_bucket(list(table.table.scan().plan_files()))
@@ -130,7 +129,7 @@ class TablePipeline:
             self._dead = IcebergTable(self._catalog, identifier)
         self._dead.refresh()
         position = self._dead.position()
-        return DeadLetters(FileTarget.of(self._dead.table), {} if position is None else position.offsets)
+        return DeadLetters(TableFiles.of(self._dead.table), {} if position is None else position.offsets)
 
     def _opened(self, subject: SubjectSchema | None) -> IcebergTable:
         """The table, made if necessary, with the columns of the subject if the mode is typed."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from ottla.lake.errors import LakeError
-from ottla.lake.position import Position
 from ottla.model.ids import TopicPartition
 from ottla.spark.options import EARLIEST, LATEST, Point, SourceOptions
 from ottla.spark.source.limits import Lag, limit_offsets
 from ottla.spark.source.planner import Planner, Topics
 from ottla.spark.source.ranges import Range, ranges
+from ottla.spark.tables import Position
 
 if TYPE_CHECKING:
     from ottla.lake.settings import TableSettings

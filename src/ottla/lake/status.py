@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ottla.lake.catalogs import open_catalog
 from ottla.lake.driver import find_tables
 from ottla.lake.iceberg import IcebergTable
-from ottla.lake.position import Position
 from ottla.lake.settings import LakeSettings, TableSettings
 from ottla.model.ids import TopicPartition
 from ottla.spark.options import EARLIEST, Point, source_options
 from ottla.spark.source.planner import Planner
+from ottla.spark.tables import Position, open_catalog
 
 __all__ = ["TableState", "table_states"]
 

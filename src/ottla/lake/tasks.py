@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.lake.files import DataFileWriter, FileTarget, sent_files
+from ottla.lake.files import DataFileWriter, sent_files
 from ottla.lake.shapes import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.ranges import Range, read_range
+from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,7 +41,7 @@ RESULT = "result binary"
 class DeadLetters:
     """The table of dead letters, and its own position: what it has already is not written again."""
 
-    target: FileTarget
+    target: TableFiles
     offsets: Mapping[int, int]
 
 
@@ -52,7 +53,7 @@ class LandingJob:
     work: tuple[tuple[Range, ...], ...]
     """The ranges of each task."""
     shape: RowShape
-    target: FileTarget
+    target: TableFiles
     dead: DeadLetters | None = None
 
     def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.lake.columns import dead_letter_rows
-from ottla.lake.files import DataFileWriter, FileTarget
+from ottla.lake.files import DataFileWriter
 from ottla.lake.shapes import RowShape
 from ottla.lake.tasks import RESULT, DeadLetterWriter, LandingJob, TaskResult, WrittenBatch, gathered, result_batch
+from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask
@@ -149,7 +150,7 @@ def _last_of_each_key(rows: pa.Table, shape: RowShape) -> pa.Table:
     return rows.take(last)
 
 
-def _without_keys(target: FileTarget, task: FileScanTask, key: str, keys: pa.Array) -> pa.Table | None:
+def _without_keys(target: TableFiles, task: FileScanTask, key: str, keys: pa.Array) -> pa.Table | None:
     """The rows of a file that have none of the keys; None if all of its rows do."""
     found = target.read(task, columns=[key]).column(key)
     hits = pc.is_in(found, value_set=keys)

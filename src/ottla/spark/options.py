@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from_properties
 from ottla.model.ids import TopicPartition
@@ -19,6 +20,7 @@ __all__ = [
     "CLIENT_NAMES",
     "EARLIEST",
     "LATEST",
+    "HistoryOptions",
     "OptionError",
     "Point",
     "Selection",
@@ -63,6 +65,15 @@ class Point:
     times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryOptions:
+    """The table that has the past of the topic."""
+
+    table: str
+    catalog: tuple[tuple[str, str], ...]
+    """Properties of the catalog, as pyiceberg has them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
     client: ClientSettings
@@ -86,6 +97,7 @@ class SourceOptions:
     batch_bytes: int = BATCH_BYTES
     # The implementation that decodes records: "" (the best available), "native" or "python".
     decoder: str = ""
+    history: HistoryOptions | None = None
 
 
 _SOURCE_NAMES = {
@@ -160,7 +172,8 @@ def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark
 def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
     """Reads the options of a source. Raises OptionError."""
     given = without_prefix(options)
-    unknown = sorted(name for name in set(given) - _SOURCE_NAMES if not is_client_option(name))
+    known = {name for name in given if name == "history" or name.startswith("history.")}
+    unknown = sorted(name for name in set(given) - _SOURCE_NAMES - known if not is_client_option(name))
     if unknown:
         raise OptionError(f"Option {unknown[0]!r} is unknown to an ottla source.")
     if streaming:
@@ -202,7 +215,30 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         ),
         batch_bytes=number(given, "batch.bytes") or BATCH_BYTES,
         decoder=decoder,
+        history=_history(given, streaming=streaming),
     )
+
+
+def _history(given: Mapping[str, str], *, streaming: bool) -> HistoryOptions | None:
+    """`history` names a table; `history.warehouse` or `history.catalog.*` its catalog, as for `ottla lake`."""
+    table = given.get("history")
+    if table is None:
+        return None
+    if streaming:
+        raise OptionError("Option 'history' is for batch queries: a stream reads the topic from its offsets on.")
+    catalog = {
+        name.removeprefix("history.catalog."): value
+        for name, value in given.items()
+        if name.startswith("history.catalog.")
+    }
+    warehouse = given.get("history.warehouse")
+    if warehouse is None and "uri" not in catalog:
+        raise OptionError("Option 'history' needs history.warehouse, the directory of tables, or history.catalog.uri.")
+    if warehouse is not None:
+        catalog.setdefault("warehouse", warehouse)
+        catalog.setdefault("uri", f"sqlite:///{Path(warehouse).absolute()}/catalog.db")
+    catalog.setdefault("type", "rest" if catalog["uri"].startswith("http") else "sql")
+    return HistoryOptions(table, tuple(sorted(catalog.items())))
 
 
 def number(options: Mapping[str, str], name: str) -> int | None:

@@ -155,10 +155,10 @@ def _milliseconds(text: str) -> int:
 
 
 def _tables(settings: LakeSettings, topic: str | None) -> dict[str, IcebergTable]:
-    from ottla.lake.catalogs import open_catalog
     from ottla.lake.driver import find_tables
     from ottla.lake.errors import LakeError
     from ottla.lake.iceberg import IcebergTable
+    from ottla.spark.tables import open_catalog
 
     try:
         catalog = open_catalog(settings.catalog)

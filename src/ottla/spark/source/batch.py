@@ -28,8 +28,20 @@ class OttlaBatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         planner = Planner(self._options)
         topics = planner.existing_topics()
+        if self._options.history is not None:
+            return self._joined(planner, topics)
         lags = planner.patiently(lambda: self._between(planner, topics))
         return ranges(lags, dict(topics.ids), self._options.min_partitions)
+
+    def _joined(self, planner: Planner, topics: Topics) -> Sequence[InputPartition]:
+        """The past from the table of the topic, and the rest from the topic."""
+        from ottla.spark.source.history import History, joined_ranges, table_pieces
+
+        options = self._options
+        history = History.open(options, topics)
+        joined = planner.patiently(lambda: joined_ranges(options, planner, topics, history))
+        recent = ranges(joined.in_topic, dict(topics.ids), options.min_partitions)
+        return [*table_pieces(history, joined.in_table), *recent]
 
     def _between(self, planner: Planner, topics: Topics) -> dict[TopicPartition, Lag]:
         options = self._options
@@ -50,6 +62,11 @@ class OttlaBatchReader(DataSourceReader):
 
     @in_one_sentence
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self._options.history is not None:
+            from ottla.spark.source.history import TablePiece, read_table_piece
+
+            if isinstance(partition, TablePiece):
+                return read_table_piece(self._options, partition)
         # Spark makes an empty partition if there is none.
         if not isinstance(partition, Range):
             return iter(())

@@ -135,7 +135,9 @@ class Planner:
                 break
         return ends
 
-    def resolve(self, point: Point, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def resolve(
+        self, point: Point, partitions: Iterable[TopicPartition], *, is_end: bool | None = None
+    ) -> dict[TopicPartition, int]:
         """The offsets of a point; given offsets are used as they are."""
         partitions = list(partitions)
         unknown = sorted({*point.offsets, *point.times_ms} - set(partitions))
@@ -157,7 +159,7 @@ class Planner:
             else:
                 raise OptionError(f"{number} is not an offset of {partition}; use -1 for latest and -2 for earliest.")
         if times:
-            found |= self._at(times, is_end=point is self._options.ending)
+            found |= self._at(times, is_end=point is self._options.ending if is_end is None else is_end)
         return found
 
     def bytes_per_offset(self, partition: TopicPartition, topic_id: str, start: int, end: int) -> float:
