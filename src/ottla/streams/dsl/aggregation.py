@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.dsl.graph import Graph, GraphNode, RepartitionNode
-from ottla.streams.dsl.handle import stateful
+from ottla.streams.dsl.handle import check_no_time_to_live, stateful
 from ottla.streams.dsl.options import Materialized
 from ottla.streams.serdes import Serde, Serdes, SessionWindowedSerde, TimeWindowedSerde
 from ottla.streams.state.specification import StoreKind, StoreSpecification
@@ -99,6 +99,7 @@ class AggregateBuilder:
 
 
 def window_specification(store: str, materialized: Materialized, size_ms: int, grace_ms: int) -> StoreSpecification:
+    check_no_time_to_live(store, materialized)
     if materialized.specification is not None:
         kind = StoreKind.TIMESTAMPED_WINDOW
         return replace(
@@ -124,6 +125,7 @@ def window_specification(store: str, materialized: Materialized, size_ms: int, g
 
 
 def session_specification(store: str, materialized: Materialized, gap_ms: int, grace_ms: int) -> StoreSpecification:
+    check_no_time_to_live(store, materialized)
     if materialized.specification is not None:
         return replace(
             materialized.specification,

@@ -8,11 +8,12 @@ from typing import Any
 
 from ottla.streams.dsl.graph import Graph, GraphNode
 from ottla.streams.dsl.options import Materialized
+from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import Serde
 from ottla.streams.state.specification import StoreKind, StoreSpecification
 from ottla.streams.topology.topology import Topology
 
-__all__ = ["Handle", "key_value_specification", "stateful", "stateless"]
+__all__ = ["Handle", "check_no_time_to_live", "key_value_specification", "stateful", "stateless"]
 
 
 class Handle:
@@ -71,6 +72,10 @@ def key_value_specification(store: str, materialized: Materialized) -> StoreSpec
         given.value_serde = materialized.value_serde
         if given.kind is StoreKind.KEY_VALUE:
             given.kind = StoreKind.TIMESTAMPED
+        if materialized.time_to_live_ms:
+            if given.kind is not StoreKind.TIMESTAMPED:
+                check_no_time_to_live(given.name, materialized)
+            given.time_to_live_ms = materialized.time_to_live_ms
         given.is_cached = materialized.is_cached and given.kind is not StoreKind.VERSIONED
         return given
     return StoreSpecification(
@@ -82,7 +87,16 @@ def key_value_specification(store: str, materialized: Materialized) -> StoreSpec
         log_config=dict(materialized.log_config),
         is_persistent=materialized.is_persistent,
         is_cached=materialized.is_cached,
+        time_to_live_ms=materialized.time_to_live_ms,
     )
+
+
+def check_no_time_to_live(store: str, materialized: Materialized) -> None:
+    """For stores with a retention. Raises TopologyError."""
+    if materialized.time_to_live_ms:
+        raise TopologyError(
+            f"Store {store} has windows or versions, and no time to live: set its retention with with_retention(...)."
+        )
 
 
 def _write_processor(name: str, supplier: Callable[[], Any], topology: Topology, parents: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ottla.streams.dsl.windows import Duration, milliseconds
 from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import Serde
-from ottla.streams.state.specification import StoreKind, StoreSpecification, StoreType
+from ottla.streams.state.specification import StoreKind, StoreSpecification, StoreType, checked_time_to_live
 from ottla.streams.topology.topology import TimestampExtractor, check_name
 
 __all__ = [
@@ -171,6 +171,8 @@ class Materialized:
     is_persistent: bool | None = None
     # True if the record cache may hold updates back; it has no effect while the cache has no bytes.
     is_cached: bool = True
+    # 0: rows stay.
+    time_to_live_ms: int = 0
 
     @classmethod
     def as_(cls, store: str | StoreSpecification) -> Materialized:
@@ -204,6 +206,10 @@ class Materialized:
 
     def with_retention(self, retention: Duration) -> Materialized:
         return replace(self, retention_ms=milliseconds(retention))
+
+    def with_time_to_live(self, duration: Duration) -> Materialized:
+        """Rows of a table without windows are gone so long after their last update; the table tells nobody."""
+        return replace(self, time_to_live_ms=checked_time_to_live(self.store_name or "of the table", duration))
 
     def with_store_type(self, kind: StoreType) -> Materialized:
         return replace(self, is_persistent=kind is not StoreType.IN_MEMORY)

@@ -42,6 +42,7 @@ class _NoTask:
     """The owner of stores that only follow."""
 
     timestamp = NO_TIMESTAMP
+    stream_time = NO_TIMESTAMP
     metadata = None
 
     def log(self, *_: Any) -> None:

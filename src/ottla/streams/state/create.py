@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ottla.streams.serdes import Serde
 from ottla.streams.state.buffers import JoinBuffer, SuppressBuffer
+from ottla.streams.state.expiring import ExpiringStore
 from ottla.streams.state.key_value import KeyValueStore, LruStore, TimestampedKeyValueStore
 from ottla.streams.state.outer_join import OuterJoinStore
 from ottla.streams.state.session import SessionStore
@@ -34,4 +35,5 @@ def create_store(
     specification: StoreSpecification, owner: StoreOwner, topic: str, key_serde: Serde, value_serde: Serde
 ) -> Store:
     """An empty store. The serdes are those of the specification, or the defaults of the application."""
-    return _CLASSES[specification.kind](specification, owner, topic, key_serde, value_serde)
+    kind = ExpiringStore if specification.time_to_live_ms else _CLASSES[specification.kind]
+    return kind(specification, owner, topic, key_serde, value_serde)

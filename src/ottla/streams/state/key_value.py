@@ -108,7 +108,7 @@ class KeyValueStore(_KeyValueBase):
 class TimestampedKeyValueStore(_KeyValueBase):
     """Values with timestamps by key. The changelog holds the plain value; its record has the timestamp."""
 
-    row_form = RowForm.DATED
+    row_form: RowForm | None = RowForm.DATED
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         encoded = self._encode_key(key)

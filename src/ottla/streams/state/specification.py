@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import Enum
 from typing import Any
 
 from ottla.streams.errors import TopologyError
 from ottla.streams.serdes import Serde
 
-__all__ = ["StoreKind", "StoreSpecification", "StoreType", "Stores"]
+__all__ = ["StoreKind", "StoreSpecification", "StoreType", "Stores", "checked_time_to_live"]
 
 
 class StoreType(Enum):
@@ -45,6 +46,8 @@ class StoreSpecification:
     window_size_ms: int = 0
     retains_duplicates: bool = False
     entries_max: int = 0
+    # After so much time without an update a row is gone; 0: rows stay.
+    time_to_live_ms: int = 0
     # None: as `default.dsl.store` says, on disk unless it is in_memory.
     is_persistent: bool | None = None
     # True if the record cache may hold its updates back (`statestore.cache.max.bytes`).
@@ -57,6 +60,15 @@ class StoreSpecification:
 
     def with_logging_enabled(self, config: dict[str, str]) -> StoreSpecification:
         return replace(self, is_logged=True, log_config=dict(config))
+
+    def with_time_to_live(self, duration: int | timedelta) -> StoreSpecification:
+        """Rows are gone when stream time is so much larger than the timestamp of their last update."""
+        if self.kind is not StoreKind.TIMESTAMPED:
+            raise TopologyError(
+                f"Store {self.name} is a {self.kind.value} store; only timestamped key-value stores have a time to "
+                "live, because the others do not know when a row was written."
+            )
+        return replace(self, time_to_live_ms=checked_time_to_live(self.name, duration))
 
     def with_caching_enabled(self) -> StoreSpecification:
         return replace(self, is_cached=True)
@@ -72,6 +84,13 @@ class StoreSpecification:
     @property
     def is_windowed(self) -> bool:
         return self.kind in (StoreKind.WINDOW, StoreKind.TIMESTAMPED_WINDOW, StoreKind.SESSION)
+
+
+def checked_time_to_live(name: str, duration: int | timedelta) -> int:
+    found = duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
+    if found < 1:
+        raise TopologyError(f"Store {name}: a time to live is at least one millisecond.")
+    return found
 
 
 class Stores:

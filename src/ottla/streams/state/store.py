@@ -44,6 +44,11 @@ class StoreOwner(Protocol):
         ...
 
     @property
+    def stream_time(self) -> int:
+        """The largest timestamp that was processed."""
+        ...
+
+    @property
     def metadata(self) -> RecordMetadata | None:
         """Where that record came from; None during punctuations."""
         ...
