@@ -23,7 +23,7 @@ from google.protobuf import descriptor_pool, json_format, message_factory, times
 from google.protobuf.message import Message
 
 import ottla.testing
-from ottla.registry.formats import SchemaSource, parse
+from ottla.serdes.formats import SchemaSource, parse
 from tests.support.registries import RegistryProcess, registry_process
 
 PERSON = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"name","type":"string"}]}'

@@ -16,9 +16,9 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, timestamp_pb2
 
 import ottla.testing
-from ottla.registry.formats import SchemaSource, parse
 from ottla.serdes import SerializationError
 from ottla.serdes.avro import AvroDeserializer, AvroSerializer
+from ottla.serdes.formats import SchemaSource, parse
 from ottla.serdes.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
 from ottla.serdes.protobuf import ProtobufDeserializer, ProtobufSerializer
 from ottla.serdes.protocol import Header
@@ -182,6 +182,36 @@ def test_protobuf_in_both_directions(client: RegistryClient, theirs: SchemaRegis
     assert ProtobufDeserializer(item, client=client).deserialize(topic, ours) == message
     built = ProtobufDeserializer(client=client).deserialize(topic, ours)
     assert (built.price.cents, built.at.seconds) == (5, 3)
+
+
+def test_values_for_the_latest_version_are_compared_if_that_is_wanted(
+    registry: RegistryProcess, client: RegistryClient, topic: str
+) -> None:
+    subject = f"{topic}-value"
+    latest = {"auto.register.schemas": False, "use.latest.version": True, "latest.cache.ttl.sec": 0}
+    strict = latest | {"latest.compatibility.strict": "true"}
+    registry.register(subject, WITH_AGE)
+    ada = {"name": "Ada", "age": 36}
+    # The latest version gives absent fields their defaults.
+    assert AvroSerializer(PERSON, client=client, config=strict).serialize(topic, ada)
+    assert registry.ask("PUT", f"/config/{subject}", {"compatibility": "NONE"})[0] == 200
+    registry.register(subject, WITH_AGE.replace(',"default":null', ""))
+    serializer = AvroSerializer(PERSON, client=client, config=strict)
+    for _ in range(2):
+        with pytest.raises(SerializationError, match=r"not compatible with the latest version 2 of .*strict=false"):
+            serializer.serialize(topic, ada)
+    assert AvroSerializer(PERSON, client=client, config=latest).serialize(topic, ada)
+    place = JsonSchemaSerializer(PLACE.replace('"required":["city"],', ""), client=client, config=strict)
+    with pytest.raises(SerializationError, match="is a schema of type AVRO, not JSON"):
+        place.serialize(topic, {"city": "Paris"})
+    registry.register(f"{topic}-json-value", PLACE, schemaType="JSON")
+    with pytest.raises(SerializationError, match="not compatible with the latest version 1"):
+        place.serialize(f"{topic}-json", {"city": "Paris"})
+    registry.register(
+        f"{topic}-proto-value", 'syntax = "proto3"; message Timestamp { string seconds = 1; }', schemaType="PROTOBUF"
+    )
+    with pytest.raises(SerializationError, match="not compatible with the latest version 1"):
+        ProtobufSerializer(client=client, config=strict).serialize(f"{topic}-proto", timestamp_pb2.Timestamp(seconds=1))
 
 
 def test_an_unreachable_registry_is_named() -> None:

@@ -62,8 +62,10 @@ class ProtobufSerializer(SchemaSerializer[Any]):
             if dependency.name.startswith(_PROVIDED):
                 continue
             schema = SchemaText(_compiled(dependency), "PROTOBUF", self._references(dependency))
-            registered = self.client.register(dependency.name, schema, normalize=self._settings.normalize)
-            version = registered.version or self.client.lookup(dependency.name, schema).version
+            version = 0
+            if self._settings.auto_register:
+                version = self.client.register(dependency.name, schema, normalize=self._settings.normalize).version
+            version = version or self.client.lookup(dependency.name, schema).version
             found.append((dependency.name, dependency.name, version))
         return tuple(found)
 

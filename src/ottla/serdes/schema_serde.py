@@ -23,6 +23,7 @@ from ottla.serdes.registry_client import (
 from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode, RulePhase
 from ottla.serdes.rules.engine import RuleEngine
 from ottla.serdes.rules.migrations import migrations
+from ottla.serdes.strict import check_latest
 from ottla.serdes.subjects import AssociatedNames, SubjectStrategy, associated_name, subject_strategy, topic_name
 from ottla.serdes.wire_format import SchemaTag, header_name, read_tag, tagged_header, tagged_value
 
@@ -31,6 +32,7 @@ __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
 T = TypeVar("T")
 
 _TRUE = ("true", "1", "yes")
+_COMPARED_MAX = 1_000
 # The key of the record whose value is converted next, for dead letters: producers convert the key first. Of a key with
 # an encrypted part, its bytes.
 _last_key: ContextVar[Any] = ContextVar("last_key", default=None)
@@ -57,6 +59,7 @@ class _Settings:
         self.schema_guid: str | None = None
         self.latest_seconds = 60.0
         self.in_header = False
+        self.is_strict = False
 
     def read(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         side = "key" if is_key else "value"
@@ -68,6 +71,7 @@ class _Settings:
         self.uses_latest = _flag(config, "use.latest.version", default=False)
         self.latest_metadata = config.get("use.latest.with.metadata")
         self.latest_seconds = float(config.get("latest.cache.ttl.sec", self.latest_seconds))
+        self.is_strict = _flag(config, "latest.compatibility.strict", default=False)
         schema_id = config.get("use.schema.id")
         self.schema_id = None if schema_id in (None, "", -1, "-1") else int(str(schema_id))
         where = str(config.get(f"{side}.schema.id.serializer") or config.get("schema.id.serializer") or "prefix")
@@ -85,11 +89,6 @@ class _Settings:
             source = config.get(f"{name}.auth.credentials.source")
             if source and str(source) not in supported:
                 raise ValueError(f"{name}.auth.credentials.source={source} is not {' or '.join(supported)}.")
-        if _flag(config, "latest.compatibility.strict", default=False):
-            raise ValueError(
-                "latest.compatibility.strict=true is not supported: values are written with the latest schema, and one "
-                "that does not fit it is refused. Remove the setting."
-            )
         if self.schema_id is not None and self.in_header:
             raise ValueError("use.schema.id names an id, but headers have GUIDs: set use.schema.guid instead.")
         if self.schema_guid is not None and not self.in_header:
@@ -159,6 +158,11 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
     # The form in which the language wants its schemas from the registry.
     schema_form = ""
 
+    def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
+        # Why a schema of values is not compatible with a version, if it is not.
+        self._compared: dict[tuple[SchemaText, int], str | None] = {}
+        super().__init__(client, config)
+
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
         shown: Any = value
         try:
@@ -206,12 +210,30 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
             found = self.client.schema_by_guid(settings.schema_guid, form=self.schema_form)
             return RegisteredSchema(subject, 0, 0, settings.schema_guid, found)
         if settings.latest_metadata is not None or settings.uses_latest:
-            return self.client.latest(
+            latest = self.client.latest(
                 subject, form=self.schema_form, seconds=settings.latest_seconds, metadata=settings.latest_metadata
             )
+            if settings.is_strict:
+                self._check_latest(schema, latest)
+            return latest
         if settings.auto_register:
             return self.client.register(subject, schema, normalize=settings.normalize)
         return self.client.lookup(subject, schema, normalize=settings.normalize)
+
+    def _check_latest(self, schema: SchemaText, latest: RegisteredSchema) -> None:
+        """Raises ValueError, once for each pair of schemas and then from memory."""
+        place = (schema, latest.id)
+        if place not in self._compared:
+            if len(self._compared) >= _COMPARED_MAX:
+                self._compared.clear()
+            try:
+                check_latest(self.client, schema, latest, self.schema_form)
+                self._compared[place] = None
+            except ValueError as error:
+                self._compared[place] = str(error)
+        problem = self._compared[place]
+        if problem is not None:
+            raise ValueError(problem)
 
     def _schema_of(self, value: T, topic: str) -> SchemaText:
         raise NotImplementedError

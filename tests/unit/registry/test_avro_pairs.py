@@ -16,7 +16,7 @@ import fastavro
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ottla.registry.formats import SchemaSource, parse
+from ottla.serdes.formats import SchemaSource, parse
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 SAMPLES: dict[str, list[Any]] = {

@@ -24,8 +24,8 @@ from ottla.registry.core.registry import Registry
 from ottla.registry.core.requests import schema_request
 from ottla.registry.core.settings import decide_config, decide_delete_mode, decide_mode
 from ottla.registry.core.values import Reference, SchemaContent
-from ottla.registry.formats import avro_reading
 from ottla.registry.node.election import choose_writer
+from ottla.serdes.formats import avro_reading
 
 SUBJECTS = st.sampled_from(["a", "b", ":.x:a"])
 SCHEMAS = st.sampled_from(['"int"', '"string"', '"bytes"', '{"type":"fixed","name":"f","size":2}', '["null","int"]'])

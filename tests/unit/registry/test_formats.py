@@ -8,7 +8,7 @@ import json
 import pytest
 from google.protobuf import descriptor_pb2
 
-from ottla.registry.formats import AVRO, JSON, PROTOBUF, InvalidSchema, SchemaSource, parse
+from ottla.serdes.formats import AVRO, JSON, PROTOBUF, InvalidSchema, SchemaSource, parse
 
 
 def canonical(kind: str, text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from ottla.registry.formats import JSON, SchemaSource, parse
+from ottla.serdes.formats import JSON, SchemaSource, parse
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 CARD = {"properties": {"kind": {"const": "card"}}, "required": ["kind"]}

@@ -13,8 +13,8 @@ from ottla.registry.core import parsing
 from ottla.registry.core.registry import Registry
 from ottla.registry.core.requests import schema_request
 from ottla.registry.core.values import SchemaContent
-from ottla.registry.formats import PROTOBUF
 from ottla.registry.node import long_schemas
+from ottla.serdes.formats import PROTOBUF
 
 LONG = "\n".join(f"message M{number} {{ string text = 1; }}" for number in range(300))
 

@@ -33,7 +33,6 @@ class Registry(RegistryClient):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"latest.compatibility.strict": "true"}, "Remove the setting"),
         ({"use.schema.guid": GUID}, "needs schema.id.serializer=header"),
         ({"use.schema.id": 5, "schema.id.serializer": "header"}, "set use.schema.guid instead"),
         ({"context.name.strategy": "x.Y"}, "a context is part of the subject"),

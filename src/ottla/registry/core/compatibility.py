@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.registry.core.parsing import SchemaCache
 from ottla.registry.core.values import SchemaContent, StoredVersion
-from ottla.registry.formats import InvalidSchema, ParsedSchema
+from ottla.serdes.formats import InvalidSchema, ParsedSchema
 
 __all__ = ["compatibility_problems"]
 

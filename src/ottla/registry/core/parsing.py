@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.state import RegistryState
 from ottla.registry.core.values import Reference, SchemaContent
-from ottla.registry.formats import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource, parse
+from ottla.serdes.formats import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSource, parse
 
 __all__ = ["SchemaCache"]
 

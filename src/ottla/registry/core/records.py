@@ -13,7 +13,7 @@ from typing import Any
 
 from ottla.registry.core.identity import guid_of
 from ottla.registry.core.values import Reference, SchemaContent, StoredVersion
-from ottla.registry.formats import AVRO
+from ottla.serdes.formats import AVRO
 
 __all__ = [
     "Record",

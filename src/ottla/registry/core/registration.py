@@ -16,7 +16,7 @@ from ottla.registry.core.requests import SchemaRequest, checked_metadata, checke
 from ottla.registry.core.settings import config_in_scope, mode_in_scope
 from ottla.registry.core.state import RegistryState
 from ottla.registry.core.values import SchemaContent, StoredVersion
-from ottla.registry.formats import InvalidSchema, Tags
+from ottla.serdes.formats import InvalidSchema, Tags
 
 __all__ = ["check_compatibility", "decide_change_tags", "decide_register", "find_version"]
 

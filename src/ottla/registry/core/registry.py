@@ -13,7 +13,7 @@ from ottla.registry.core.requests import SchemaRequest
 from ottla.registry.core.settings import config_in_scope, mode_in_scope
 from ottla.registry.core.state import RegistryState
 from ottla.registry.core.values import SchemaContent, StoredVersion
-from ottla.registry.formats import InvalidSchema
+from ottla.serdes.formats import InvalidSchema
 
 __all__ = ["Registry"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.registry.core.contexts import canonical_subject, context_of, in_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import Reference
-from ottla.registry.formats import AVRO, FIELD, PROTOBUF, RECORD, Entity, Tags
+from ottla.serdes.formats import AVRO, FIELD, PROTOBUF, RECORD, Entity, Tags
 
 __all__ = ["SchemaRequest", "checked_metadata", "checked_rule_set", "checked_tags", "schema_request"]
 

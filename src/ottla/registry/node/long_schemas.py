@@ -11,8 +11,8 @@ from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.parsing import SchemaCache
 from ottla.registry.core.requests import SchemaRequest
 from ottla.registry.core.values import SchemaContent
-from ottla.registry.formats import InvalidSchema, ParsedSchema, SchemaSource, parse
 from ottla.registry.node.service import RegistryService
+from ottla.serdes.formats import InvalidSchema, ParsedSchema, SchemaSource, parse
 
 __all__ = ["add_tags", "parse_for_form", "parse_long_schemas"]
 

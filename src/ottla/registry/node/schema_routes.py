@@ -13,11 +13,11 @@ from ottla.registry.core.contexts import DEFAULT, context_of
 from ottla.registry.core.deletion import decide_delete_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import SchemaContent, StoredVersion
-from ottla.registry.formats import TYPES
 from ottla.registry.node.answers import answer, flag, guid_of, page
 from ottla.registry.node.guard import is_allowed
 from ottla.registry.node.long_schemas import add_tags, parse_for_form
 from ottla.registry.node.service import RegistryService
+from ottla.serdes.formats import TYPES
 
 __all__ = ["schema_routes"]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2 as pb
 
-from ottla.registry.formats.proto_text import SCALARS
+from ottla.serdes.formats.proto_text import SCALARS
 
 __all__ = ["proto_text"]
 

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2 as pb
 from proto_schema_parser import ast
 from proto_schema_parser.parser import Parser
 
-from ottla.registry.formats.base import InvalidSchema
+from ottla.serdes.formats.base import InvalidSchema
 
 __all__ = ["SCALARS", "parse_proto"]
 

@@ -13,10 +13,10 @@ from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import descriptor_pool, message_factory, text_format
 from google.protobuf.text_encoding import CEscape
 
-from ottla.registry.formats.base import FIELD, RECORD, Entity, InvalidSchema, Tags
-from ottla.registry.formats.proto_linking import known_file
-from ottla.registry.formats.proto_options import message_literal
-from ottla.registry.formats.tags import changed_tags, no_such_entity
+from ottla.serdes.formats.base import FIELD, RECORD, Entity, InvalidSchema, Tags
+from ottla.serdes.formats.proto_linking import known_file
+from ottla.serdes.formats.proto_options import message_literal
+from ottla.serdes.formats.tags import changed_tags, no_such_entity
 
 __all__ = ["proto_tagged", "tag_proto"]
 

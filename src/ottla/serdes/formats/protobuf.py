@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf.message import DecodeError
 
-from ottla.registry.formats.base import PROTOBUF, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
-from ottla.registry.formats.proto_differences import proto_differences
-from ottla.registry.formats.proto_linking import all_imports, check_links, linked
-from ottla.registry.formats.proto_options import options_as_text
-from ottla.registry.formats.proto_printing import proto_text
-from ottla.registry.formats.proto_tags import proto_tagged, tag_proto
-from ottla.registry.formats.proto_text import parse_proto
+from ottla.serdes.formats.base import PROTOBUF, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
+from ottla.serdes.formats.proto_differences import proto_differences
+from ottla.serdes.formats.proto_linking import all_imports, check_links, linked
+from ottla.serdes.formats.proto_options import options_as_text
+from ottla.serdes.formats.proto_printing import proto_text
+from ottla.serdes.formats.proto_tags import proto_tagged, tag_proto
+from ottla.serdes.formats.proto_text import parse_proto
 
 __all__ = ["ProtobufSchema", "parse_protobuf"]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.registry.formats.base import InvalidSchema
+from ottla.serdes.formats.base import InvalidSchema
 
 __all__ = ["PRIMITIVES", "AvroField", "AvroType", "build", "printed"]
 

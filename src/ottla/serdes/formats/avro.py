@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.registry.formats.avro_reading import default_problem, reading_problems
-from ottla.registry.formats.avro_types import AvroType, build, printed
-from ottla.registry.formats.base import AVRO, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
-from ottla.registry.formats.tags import avro_entities, tag_entities, tagged_entities
+from ottla.serdes.formats.avro_reading import default_problem, reading_problems
+from ottla.serdes.formats.avro_types import AvroType, build, printed
+from ottla.serdes.formats.base import AVRO, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
+from ottla.serdes.formats.tags import avro_entities, tag_entities, tagged_entities
 
 __all__ = ["AvroSchema", "parse_avro"]
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ottla.registry.formats.base import JSON, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
-from ottla.registry.formats.json_differences import differences
-from ottla.registry.formats.tags import json_entities, tag_entities, tagged_entities
+from ottla.serdes.formats.base import JSON, Entity, InvalidSchema, ParsedSchema, SchemaSource, Tags
+from ottla.serdes.formats.json_differences import differences
+from ottla.serdes.formats.tags import json_entities, tag_entities, tagged_entities
 
 __all__ = ["JsonSchema", "parse_json_schema"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.registry.formats.avro_types import AvroField, AvroType
+from ottla.serdes.formats.avro_types import AvroField, AvroType
 
 __all__ = ["default_problem", "reading_problems"]
 

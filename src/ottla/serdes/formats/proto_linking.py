@@ -13,8 +13,8 @@ from typing import Any
 from google.protobuf import descriptor_pb2 as pb
 from google.protobuf import descriptor_pool
 
-from ottla.registry.formats.base import InvalidSchema
-from ottla.registry.formats.proto_options import options_as_numbers
+from ottla.serdes.formats.base import InvalidSchema
+from ottla.serdes.formats.proto_options import options_as_numbers
 from ottla.serdes.provided_protos import provided_file
 
 __all__ = ["all_imports", "check_links", "is_provided", "known_file", "linked"]

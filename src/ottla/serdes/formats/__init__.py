@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.registry.formats.base import (
+from ottla.serdes.formats.base import (
     AVRO,
     FIELD,
     JSON,
@@ -37,15 +37,15 @@ TYPES = (JSON, PROTOBUF, AVRO)
 def parse(source: SchemaSource) -> ParsedSchema:
     """Raises InvalidSchema. Each language is imported when its first schema is parsed."""
     if source.schema_type == AVRO:
-        from ottla.registry.formats.avro import parse_avro
+        from ottla.serdes.formats.avro import parse_avro
 
         return parse_avro(source)
     if source.schema_type == JSON:
-        from ottla.registry.formats.json_schema import parse_json_schema
+        from ottla.serdes.formats.json_schema import parse_json_schema
 
         return parse_json_schema(source)
     if source.schema_type == PROTOBUF:
-        from ottla.registry.formats.protobuf import parse_protobuf
+        from ottla.serdes.formats.protobuf import parse_protobuf
 
         return parse_protobuf(source)
     raise InvalidSchema(f"Invalid schema type {source.schema_type}")

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.registry.formats.base import InvalidSchema
+from ottla.serdes.formats.base import InvalidSchema
 
 if TYPE_CHECKING:
-    from ottla.registry.formats.json_schema import JsonSchema
+    from ottla.serdes.formats.json_schema import JsonSchema
 
 __all__ = ["differences"]
 

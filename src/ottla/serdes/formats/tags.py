@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ottla.registry.formats.base import FIELD, RECORD, Entity, InvalidSchema, Tags
+from ottla.serdes.formats.base import FIELD, RECORD, Entity, InvalidSchema, Tags
 
 __all__ = ["avro_entities", "changed_tags", "json_entities", "no_such_entity", "tag_entities", "tagged_entities"]
 
