@@ -34,6 +34,12 @@ __all__ = ["API"]
 # SCRAM-SHA-256 and SCRAM-SHA-512.
 _MECHANISMS = (1, 2)
 
+# The words that Kafka's tests expect.
+_REFUSALS = {
+    ErrorCode.RESOURCE_NOT_FOUND: "Attempt to describe a user credential that does not exist",
+    ErrorCode.DUPLICATE_RESOURCE: "Cannot describe SCRAM credentials for the same user twice in a single request",
+}
+
 
 def handle(
     request: DescribeUserScramCredentialsRequest, context: RequestContext, broker: Broker
@@ -78,7 +84,8 @@ def _describe(user: str, credentials: Credentials) -> DescribeUserScramCredentia
 
 
 def _refused(user: str, code: ErrorCode) -> DescribeUserScramCredentialsResult:
-    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=f"{user[:100]}: {code.message}")
+    message = f"{_REFUSALS[code]}: {user[:100]}"
+    return DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message)
 
 
 API = Api(
