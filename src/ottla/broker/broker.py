@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.metadata.controller import Controller, ControllerGateway
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
+    from ottla.model.deferred import Deferred
     from ottla.model.ports import World
     from ottla.quorum.raft_node import RaftNode
     from ottla.replica.manager import ReplicaManager
@@ -125,8 +126,8 @@ class Broker:
         self.may_be_replaced: Callable[[], bool] = lambda: False
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
-        # Called with a new configuration before a dynamic change is written, to raise KafkaError, and after it.
-        self.config_checks: list[Callable[[BrokerConfig], object]] = []
+        # Called with a new configuration: before a dynamic change is written, to fail with KafkaError, and after it.
+        self.config_checks: list[Callable[[BrokerConfig], Deferred[None]]] = []
         self.on_config_changed: list[Callable[[BrokerConfig], object]] = []
         self.topics_in_creation: set[str] = set()
         self.topic_answers = TopicAnswers()

@@ -12,6 +12,7 @@ from ottla.metadata.controller.configs import check_broker_values
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.columns import INT_MAX
 from ottla.model.config.values import is_number
+from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -83,18 +84,19 @@ def check_named(resource: _Resource) -> None:
 
 def check_on_this_broker(
     resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
-) -> None:
+) -> Deferred[None]:
     """Validates a change for this broker, or for all brokers, against the properties file of this node.
 
     The controller only knows its own file. It would accept a value that is then described but never applied here.
-    `change` returns the new configuration of a resource for its present one.
+    `change` returns the new configuration of a resource for its present one. Raises KafkaError, or fails with one where
+    files have to be read.
     """
     target = ConfigResource(resource.resource_type, resource.resource_name)
     present = broker.metadata.image.configs.by_resource.get(target) or {}
     changed = check_broker_values(target, present, change(target, dict(present)), broker.config)
-    if changed is not None:
-        for check in broker.config_checks:
-            check(changed)
+    if changed is None:
+        return Deferred.resolved(None)
+    return gather([check(changed) for check in broker.config_checks]).then(lambda _: None)
 
 
 R = TypeVar("R", bound=_Resource)
@@ -111,24 +113,39 @@ class Triage(NamedTuple, Generic[R]):
     forwarded: list[R]
 
 
-def triage(resources: Sequence[R], settle: Callable[[R], bool]) -> Triage[R]:
-    """`settle` returns True if it has handled a resource, False to forward it, or raises the reason for refusing it."""
+def triage(resources: Sequence[R], settle: Callable[[R], bool | Deferred[None]]) -> Deferred[Triage[R]]:
+    """`settle` returns True if it has handled a resource, False to forward it, or raises the reason for refusing it.
+
+    A Deferred forwards the resource if it succeeds, and refuses the resource if it fails.
+    """
     repeated = _repeated(resources)
-    outcome: Triage[R] = Triage([], [], [])
-    for resource in resources:
-        refusal, is_settled = None, True
-        try:
-            if (resource.resource_type, resource.resource_name) in repeated:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
-            is_settled = settle(resource)
-        except KafkaError as error:
-            refusal = error
-            refusal.forget_traceback()
-        outcome.refusals.append(refusal)
-        outcome.is_forwarded.append(not is_settled)
-        if not is_settled:
-            outcome.forwarded.append(resource)
-    return outcome
+    settled = [_settled(resource, settle, repeated) for resource in resources]
+    return gather(settled).then(lambda outcomes: _triaged(resources, outcomes))
+
+
+def _settled(
+    resource: R, settle: Callable[[R], bool | Deferred[None]], repeated: set[tuple[int, str]]
+) -> Deferred[bool | KafkaError]:
+    """True if the resource was handled, False if it is to be forwarded, or why it is refused."""
+    try:
+        if (resource.resource_type, resource.resource_name) in repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
+        outcome = settle(resource)
+    except KafkaError as error:
+        error.forget_traceback()
+        return Deferred.resolved(error)
+    if not isinstance(outcome, Deferred):
+        return Deferred.resolved(outcome)
+    checked: Deferred[bool | KafkaError] = outcome.then(lambda _: False)
+    return checked.recover(KafkaError, lambda error: error)
+
+
+def _triaged(resources: Sequence[R], outcomes: Sequence[bool | KafkaError]) -> Triage[R]:
+    return Triage(
+        refusals=[outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes],
+        is_forwarded=[outcome is False for outcome in outcomes],
+        forwarded=[resource for resource, outcome in zip(resources, outcomes, strict=True) if outcome is False],
+    )
 
 
 def answers(

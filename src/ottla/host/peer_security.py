@@ -7,7 +7,7 @@ credentials (`peer_logins`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.authentication.listener_settings import ListenerSettings
 from ottla.host.tls_settings import listener_tls_settings, uses_tls
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from ottla.model.ports import Workers
     from ottla.wire.connection.client_login import Login
 
-__all__ = ["PeerSecurity", "security_between_brokers", "security_of_controllers"]
+__all__ = ["LoadedPeerSecurity", "PeerSecurity", "security_between_brokers", "security_of_controllers"]
+
+
+class LoadedPeerSecurity(NamedTuple):
+    """What was made of a configuration; None where the listener needs no TLS, or no login."""
+
+    context: ssl.SSLContext | None
+    login: Login | None
 
 
 class PeerSecurity:
@@ -39,9 +46,19 @@ class PeerSecurity:
 
     def follow(self, config: BrokerConfig) -> None:
         """Takes over the settings of another configuration; connections that are open keep theirs."""
+        self.use(self.load(config))
+
+    def load(self, config: BrokerConfig) -> LoadedPeerSecurity:
+        """Reads the key stores of a configuration; blocks. Raises ConfigError."""
         protocol = config.security_protocols[self.listener_name]
-        self.context = _context(config, self.listener_name) if uses_tls(protocol) else None
-        self.login = self._new_login(config) if protocol.startswith("SASL_") else None
+        return LoadedPeerSecurity(
+            context=_context(config, self.listener_name) if uses_tls(protocol) else None,
+            login=self._new_login(config) if protocol.startswith("SASL_") else None,
+        )
+
+    def use(self, loaded: LoadedPeerSecurity) -> None:
+        """New connections have these settings."""
+        self.context, self.login = loaded
 
     def _new_login(self, config: BrokerConfig) -> Login:
         # Most nodes have no logins between them.

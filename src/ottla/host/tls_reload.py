@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.config.keys import ConfigError
 from ottla.model.errors import ErrorCode, KafkaError
@@ -17,7 +17,7 @@ from ottla.tls.errors import TlsError
 
 if TYPE_CHECKING:
     from ottla.host.loop import EventLoop
-    from ottla.host.peer_security import PeerSecurity
+    from ottla.host.peer_security import LoadedPeerSecurity, PeerSecurity
     from ottla.host.tls_listener import LoadedTls, TlsListener
     from ottla.model.config import BrokerConfig
     from ottla.model.deferred import Deferred
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["TlsReload"]
 
 logger = logging.getLogger("ottla.host.tls_reload")
+
+
+class _Loaded(NamedTuple):
+    """What a worker has read, or why it could not."""
+
+    listeners: list[tuple[TlsListener, LoadedTls | TlsError]]
+    peers: list[tuple[PeerSecurity, LoadedPeerSecurity | ConfigError | TlsError]]
 
 
 class TlsReload:
@@ -58,8 +65,11 @@ class TlsReload:
         if self._timer is not None:
             self._timer.cancel()
 
-    def check(self, config: BrokerConfig) -> None:
-        """Raises KafkaError if a listener cannot have the settings of this configuration. Reads their stores."""
+    def check(self, config: BrokerConfig) -> Deferred[None]:
+        """Fails with KafkaError if a listener cannot have the settings of this configuration. A worker reads them."""
+        return self._workers.submit(self._check, config)
+
+    def _check(self, config: BrokerConfig) -> None:
         for listener in self._listeners.values():
             try:
                 if listener.differs(config):
@@ -94,49 +104,50 @@ class TlsReload:
         config = self._config
         self._workers.submit(self._load_changed, config).when_done(lambda done: self._on_loaded(done, config))
 
-    def _load_changed(self, config: BrokerConfig) -> list[tuple[TlsListener, LoadedTls | TlsError]]:
+    def _load_changed(self, config: BrokerConfig) -> _Loaded:
         """Runs on a worker: reads the key stores of listeners whose files or settings have changed."""
-        found: list[tuple[TlsListener, LoadedTls | TlsError]] = []
+        loaded = _Loaded([], [])
         for listener in self._listeners.values():
             try:
                 if listener.differs(config):
-                    loaded = listener.load(config)
-                    self._check_loaded(listener, loaded, config)
-                    found.append((listener, loaded))
+                    found = listener.load(config)
+                    self._check_loaded(listener, found, config)
+                    loaded.listeners.append((listener, found))
             except TlsError as error:
-                found.append((listener, error))
+                loaded.listeners.append((listener, error))
             except Exception as error:
                 # A store that breaks its reader must not keep the other listeners from their new certificates.
                 logger.exception("reading the key stores of the listener %s failed", listener.name)
-                found.append((listener, TlsError(f"Its stores cannot be read ({type(error).__name__}).")))
-        return found
+                refusal = TlsError(f"Its stores cannot be read ({type(error).__name__}).")
+                loaded.listeners.append((listener, refusal))
+        if any(not isinstance(found, TlsError) for _, found in loaded.listeners):
+            for security in self._peers:
+                try:
+                    loaded.peers.append((security, security.load(config)))
+                except (ConfigError, TlsError) as error:
+                    loaded.peers.append((security, error))
+        return loaded
 
-    def _on_loaded(self, done: Deferred[list[tuple[TlsListener, LoadedTls | TlsError]]], config: BrokerConfig) -> None:
+    def _on_loaded(self, done: Deferred[_Loaded], config: BrokerConfig) -> None:
         self._is_looking = False
         if self._is_stopped:
             return
-        is_new = False
-        for listener, loaded in done.result():
-            if isinstance(loaded, TlsError):
-                self._complain(listener.name, loaded.message)
+        for listener, found in done.result().listeners:
+            if isinstance(found, TlsError):
+                self._complain(listener.name, found.message)
                 continue
-            listener.use(loaded)
-            is_new = True
+            listener.use(found)
             self._complaints.pop(listener.name, None)
             logger.info(
                 "the listener %s has new TLS settings; its certificate expires %s", listener.name, listener.expires
             )
-        if is_new:
-            self._renew_peers(config)
+        for security, of_peer in done.result().peers:
+            if isinstance(of_peer, (ConfigError, TlsError)):
+                self._complain(f"{security.listener_name} as a client", of_peer.message)
+            else:
+                security.use(of_peer)
         if config is not self._config:
             self._look()
-
-    def _renew_peers(self, config: BrokerConfig) -> None:
-        for security in self._peers:
-            try:
-                security.follow(config)
-            except (ConfigError, TlsError) as error:
-                self._complain(f"{security.listener_name} as a client", error.message)
 
     def _complain(self, name: str, message: str) -> None:
         if self._complaints.get(name) != message:

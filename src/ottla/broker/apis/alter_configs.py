@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
+    Triage,
     answers,
     check_authorized,
     check_named,
@@ -38,29 +39,31 @@ if TYPE_CHECKING:
 __all__ = ["API"]
 
 
-def handle(
-    request: AlterConfigsRequest, context: RequestContext, broker: Broker
-) -> AlterConfigsResponse | Deferred[AlterConfigsResponse]:
-    def settle(resource: AlterConfigsResource) -> bool:
+def handle(request: AlterConfigsRequest, context: RequestContext, broker: Broker) -> Deferred[AlterConfigsResponse]:
+    def settle(resource: AlterConfigsResource) -> bool | Deferred[None]:
         check_authorized(context, Operation.ALTER_CONFIGS, resource)
         check_named(resource)
         if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
             if resource.resource_name:
                 check_own_id(resource.resource_name, broker.node_id)
-            check_on_this_broker(resource, broker, lambda _target, _present: replacement(resource.configs))
+            return check_on_this_broker(resource, broker, lambda _target, _present: replacement(resource.configs))
         return False
 
-    outcome = triage(request.resources, settle)
-    if not outcome.forwarded:
-        return AlterConfigsResponse(responses=answers(request.resources, outcome, [], AlterConfigsResourceResponse))
-    return broker.controller.ask(
-        AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-        context.for_controller(),
-    ).then(
-        lambda decided: AlterConfigsResponse(
-            responses=answers(request.resources, outcome, decided.responses, AlterConfigsResourceResponse)
-        )
-    )
+    def forward(outcome: Triage[AlterConfigsResource]) -> Deferred[AlterConfigsResponse]:
+        if not outcome.forwarded:
+            return Deferred.resolved(respond(outcome, []))
+        return broker.controller.ask(
+            AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
+            context.for_controller(),
+        ).then(lambda decided: respond(outcome, decided.responses))
+
+    def respond(
+        outcome: Triage[AlterConfigsResource], decided: list[AlterConfigsResourceResponse]
+    ) -> AlterConfigsResponse:
+        responses = answers(request.resources, outcome, decided, AlterConfigsResourceResponse)
+        return AlterConfigsResponse(responses=responses)
+
+    return triage(request.resources, settle).and_then(forward)
 
 
 def error_response(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
+    Triage,
     alter_loggers,
     answers,
     check_authorized,
@@ -42,8 +43,8 @@ __all__ = ["API"]
 
 def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext, broker: Broker
-) -> IncrementalAlterConfigsResponse | Deferred[IncrementalAlterConfigsResponse]:
-    def settle(resource: AlterConfigsResource) -> bool:
+) -> Deferred[IncrementalAlterConfigsResponse]:
+    def settle(resource: AlterConfigsResource) -> bool | Deferred[None]:
         if resource.resource_type == ResourceType.BROKER_LOGGER and context.listener.is_controller:
             # As Kafka: the loggers of a controller are for its fellow nodes.
             check_authorized(context, Operation.CLUSTER_ACTION, resource)
@@ -57,24 +58,26 @@ def handle(
         if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
             if resource.resource_name:
                 check_own_id(resource.resource_name, broker.node_id)
-            check_on_this_broker(
+            return check_on_this_broker(
                 resource, broker, lambda target, present: apply_operations(target, present, resource.configs)
             )
         return False
 
-    outcome = triage(request.resources, settle)
-    if not outcome.forwarded:
-        return IncrementalAlterConfigsResponse(
-            responses=answers(request.resources, outcome, [], AlterConfigsResourceResponse)
-        )
-    return broker.controller.ask(
-        IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-        context.for_controller(),
-    ).then(
-        lambda decided: IncrementalAlterConfigsResponse(
-            responses=answers(request.resources, outcome, decided.responses, AlterConfigsResourceResponse)
-        )
-    )
+    def forward(outcome: Triage[AlterConfigsResource]) -> Deferred[IncrementalAlterConfigsResponse]:
+        if not outcome.forwarded:
+            return Deferred.resolved(respond(outcome, []))
+        return broker.controller.ask(
+            IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
+            context.for_controller(),
+        ).then(lambda decided: respond(outcome, decided.responses))
+
+    def respond(
+        outcome: Triage[AlterConfigsResource], decided: list[AlterConfigsResourceResponse]
+    ) -> IncrementalAlterConfigsResponse:
+        responses = answers(request.resources, outcome, decided, AlterConfigsResourceResponse)
+        return IncrementalAlterConfigsResponse(responses=responses)
+
+    return triage(request.resources, settle).and_then(forward)
 
 
 def error_response(
