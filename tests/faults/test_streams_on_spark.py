@@ -27,8 +27,8 @@ PARTITIONS = 2
 MASTER = f"local-cluster[2,{len(TOPOLOGIES)},1024]"
 VICTIMS = ("driver", "executor", "worker", "broker")
 # How long it may take until all applications commit again after a kill.
-START_SECONDS = 300.0
-PATIENCE_SECONDS = 300.0
+START_SECONDS = 600.0
+PATIENCE_SECONDS = 600.0
 
 
 class Run:

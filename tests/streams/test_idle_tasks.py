@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +16,9 @@ from ottla.streams import Application, Consumed, Joined, Produced, Serdes, Strea
 from ottla.streams.runtime.waiting import WaitingRows
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
+from tests.streams.test_java_handover_stores import java
+from tests.support import jars
+from tests.support.java import unavailable_reason
 
 TEXT = Serdes.string()
 LEFT, RIGHT = TopicPartition("left", 0), TopicPartition("right", 0)
@@ -78,16 +84,16 @@ def test_an_empty_partition_is_waited_for_some_time() -> None:
 
 
 def topology(*, by_record: bool) -> Topology:
-    """Every event with the value that its row had at the time of the event."""
+    """Every event with the value that its row had at the time of the event; as in `HandoverStreams.java`."""
     builder = StreamsBuilder()
-    events = builder.stream("events", Consumed.with_(TEXT, TEXT))
+    events = Consumed.with_(TEXT, TEXT)
     if by_record:
         # An extractor has no column form.
-        extractor = Consumed.with_(TEXT, TEXT).with_timestamp_extractor(lambda record, _: record.timestamp)
-        events = builder.stream("events", extractor)
-    table = builder.table("rows", Consumed.with_(TEXT, TEXT))
-    joined = events.join(table, lambda event, row: f"{event}:{row}", Joined.with_(TEXT, TEXT, TEXT))
-    joined.to("joined", Produced.with_(TEXT, TEXT))
+        events = events.with_timestamp_extractor(lambda record, _: record.timestamp)
+    table = builder.table("right", Consumed.with_(TEXT, TEXT))
+    stream = builder.stream("left", events)
+    joined = stream.join(table, lambda event, row: f"{event}:{row}", Joined.with_(TEXT, TEXT, TEXT))
+    joined.to("out", Produced.with_(TEXT, TEXT))
     return builder.build()
 
 
@@ -105,18 +111,42 @@ def settings(live: Live, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("by_record", [False, True])
-def test_a_backlog_is_joined_in_the_order_of_time(by_record: bool) -> None:
+@pytest.fixture
+def live() -> Iterator[Live]:
+    """With a backlog: a row after every tenth event. Its topics have batches of a few records."""
     with cluster() as running:
-        live = Live(running.bootstrap)
-        live.create("events", "rows", "joined", partitions=1)
-        write(live, "rows", [(1_000 + number * 10, f"{number}" + "." * 200) for number in range(0, ROUNDS, 10)])
-        write(live, "events", [(1_005 + number * 10, str(number)) for number in range(ROUNDS)])
-        with Application(topology(by_record=by_record), settings(live), runs_on="threads"):
-            eventually(lambda: live.lag("idle") == 0)
-        found = [(value or "").rstrip(".") for _, value in live.read("joined")]
-        live.close()
-    assert found == [f"{number}:{number // 10 * 10}" for number in range(ROUNDS)]
+        found = Live(running.bootstrap)
+        found.create("left", "right", "out", partitions=1)
+        begin = int(time.time()) * 1000
+        rows = [(begin + number * 10, f"{number}" + "." * 200) for number in range(0, ROUNDS, 10)]
+        write(found, "right", rows)
+        write(found, "left", [(begin + 5 + number * 10, str(number)) for number in range(ROUNDS)])
+        yield found
+        found.close()
+
+
+WANTED = [f"{number}:{number // 10 * 10}" for number in range(ROUNDS)]
+
+
+@pytest.mark.parametrize("by_record", [False, True])
+def test_a_backlog_is_joined_in_the_order_of_time(live: Live, by_record: bool) -> None:
+    with Application(topology(by_record=by_record), settings(live), runs_on="threads"):
+        eventually(lambda: live.lag("idle") == 0)
+    assert [(value or "").rstrip(".") for _, value in live.read("out")] == WANTED
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_kafka_streams_joins_the_backlog_alike(live: Live, tmp_path: Path) -> None:
+    if reason := unavailable_reason(jars.COMPAT):
+        pytest.skip(reason)
+    process = java(live, "lookups", tmp_path)
+    try:
+        eventually(lambda: live.lag("lookups") == 0 and len(live.read("out")) >= ROUNDS, 120)
+    finally:
+        process.kill()
+        process.wait()
+    assert [(value or "").rstrip(".") for _, value in live.read("out")] == WANTED
 
 
 def write(live: Live, topic: str, values: list[tuple[int, str]]) -> None:

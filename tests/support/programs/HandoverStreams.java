@@ -15,7 +15,7 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 
-/** The topologies of `test_java_handover.py`: HandoverStreams BOOTSTRAP KIND STATE-DIRECTORY. Runs until it is killed. */
+/** The topologies of `test_java_handover_stores.py` and `test_idle_tasks.py`: HandoverStreams BOOTSTRAP KIND STATE-DIRECTORY. Runs until it is killed. */
 public final class HandoverStreams {
     private static final Consumed<String, String> TEXTS = Consumed.with(Serdes.String(), Serdes.String());
     private static final Produced<String, String> OUT = Produced.with(Serdes.String(), Serdes.String());
@@ -34,6 +34,11 @@ public final class HandoverStreams {
         settings.put("auto.offset.reset", "earliest");
         settings.put("session.timeout.ms", "6000");
         settings.put("heartbeat.interval.ms", "500");
+        if (arguments[1].equals("lookups")) {
+            // Two topics with a backlog do not arrive side by side.
+            settings.put("max.partition.fetch.bytes", "1000");
+            settings.put("fetch.max.bytes", "1500");
+        }
         StreamsBuilder builder = new StreamsBuilder();
         build(builder, arguments[1]);
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
@@ -60,6 +65,9 @@ public final class HandoverStreams {
                 left.join(builder.stream("right", TEXTS), (a, b) -> a + "+" + b,
                     JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(30), Duration.ofMinutes(1)),
                     StreamJoined.with(Serdes.String(), Serdes.String(), Serdes.String())).to("out", OUT);
+                break;
+            case "lookups":
+                left.join(builder.table("right", TEXTS), (a, b) -> a + ":" + b).to("out", OUT);
                 break;
             default:
                 KTable<String, String> rows = builder.table("left", TEXTS);
