@@ -8,7 +8,6 @@ that Spark repeats continues from the last commit. Between two epochs workers st
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -32,7 +31,7 @@ _SCHEMA = "epoch bigint, worker int, records bigint, commits bigint, restored bi
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochSettings:
     seconds: float
-    # Spark's checkpoint has the number of the epoch only; None: a temporary directory.
+    # Spark's checkpoint has the number of the epoch only; None: Spark makes a temporary one.
     checkpoint: str | None
     name: str | None
 
@@ -107,8 +106,9 @@ def start_epochs(
     figures = ("records", "commits", "restored")
     observed = rows.observe("streams", *(functions.sum(name).alias(name) for name in figures))
     writer = observed.writeStream.format("noop").queryName(settings.name or config.application_id)
-    checkpoint = settings.checkpoint or tempfile.mkdtemp(prefix="ottla-streams-epochs-")
-    return start(writer.option("checkpointLocation", checkpoint))
+    if settings.checkpoint is not None:
+        writer = writer.option("checkpointLocation", settings.checkpoint)
+    return start(writer)
 
 
 def _source(

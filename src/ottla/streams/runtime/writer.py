@@ -27,6 +27,25 @@ _Change = tuple[bytes | None, int, Headers]
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
+class _Sent:
+    """A batch that was sent. Its records are kept until it is delivered, in case that it is refused."""
+
+    __slots__ = ("count", "delivery", "place", "records")
+
+    def __init__(
+        self, place: TopicPartition, records: EncodedRecords, delivery: asyncio.Future[tuple[int, int]]
+    ) -> None:
+        self.place = place
+        self.count = records.record_count
+        self.records: EncodedRecords | None = records
+        self.delivery = delivery
+        delivery.add_done_callback(self._on_done)
+
+    def _on_done(self, delivery: asyncio.Future[tuple[int, int]]) -> None:
+        if not delivery.cancelled() and delivery.exception() is None:
+            self.records = None
+
+
 class RecordWriter:
     """Collects records by topic; `send` hands them to the producer, in order within each partition."""
 
@@ -53,7 +72,7 @@ class RecordWriter:
         self._appended: dict[tuple[str, int], list[ChangelogColumns]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
-        self._deliveries: list[tuple[TopicPartition, EncodedRecords, asyncio.Future[tuple[int, int]]]] = []
+        self._sent: list[_Sent] = []
         # The offsets behind the records of changelogs that were delivered since `take_positions`.
         self._positions: dict[TopicPartition, int] = {}
 
@@ -123,11 +142,11 @@ class RecordWriter:
 
     async def wait_delivered(self) -> None:
         """Raises the failure of a batch that was not acknowledged."""
-        offsets = await asyncio.gather(*(delivery for _, _, delivery in self._deliveries))
-        deliveries, self._deliveries = self._deliveries, []
-        for (place, batch, _), (offset, _) in zip(deliveries, offsets, strict=True):
-            if place.topic in self._changelogs:
-                self._positions[place] = max(self._positions.get(place, 0), offset + batch.record_count)
+        offsets = await asyncio.gather(*(batch.delivery for batch in self._sent))
+        sent, self._sent = self._sent, []
+        for batch, (offset, _) in zip(sent, offsets, strict=True):
+            if batch.place.topic in self._changelogs:
+                self._positions[batch.place] = max(self._positions.get(batch.place, 0), offset + batch.count)
         self._origins.clear()
 
     def judge_refusals(self) -> bool:
@@ -135,10 +154,10 @@ class RecordWriter:
 
         Raises FailedProcessingError if a record cannot be written and must not be left out.
         """
-        failed = [one for one in self._deliveries if one[2].done() and not one[2].cancelled()]
         found = [
-            self._refusals.judge(place.topic, batch, delivery.exception(), self._origins)
-            for place, batch, delivery in failed
+            self._refusals.judge(batch.place.topic, batch.records, batch.delivery.exception(), self._origins)
+            for batch in self._sent
+            if batch.records is not None and batch.delivery.done() and not batch.delivery.cancelled()
         ]
         return any(found)
 
@@ -153,7 +172,7 @@ class RecordWriter:
     async def _send(self, topic: str, batch: EncodedBatch) -> None:
         place = TopicPartition(topic, batch.partition)
         delivery = await self._producer.send_encoded(place, batch.records)
-        self._deliveries.append((place, batch.records, delivery))
+        self._sent.append(_Sent(place, batch.records, delivery))
 
     async def _encode(self, topic: str, rows: pa.RecordBatch, now_ms: int) -> None:
         encoder = self._encoders.get(topic)
