@@ -21,6 +21,7 @@ from metrics_views import ALERTS, ROWS, Panel
 from ottla.broker.metrics.metric import Kind, Metric
 from ottla.broker.metrics.table import METRICS, SUBJECTS
 from ottla.client.measures import CONSUMER_METRICS, PRODUCER_METRICS, SHARE_METRICS
+from ottla.monitor.series import SERIES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/metrics.md"
@@ -204,8 +205,8 @@ def rules() -> str:
 
 
 def unknown_names(expression: str) -> list[str]:
-    """Metrics in an expression that no node tells."""
-    told = {name for metric in METRICS for name in series_of(metric)}
+    """Metrics in an expression that neither a node nor `ottla monitor` tells."""
+    told = {name for metric in METRICS for name in series_of(metric)} | SERIES
     named = re.findall(r"\b(?:kafka|ottla|process|python)_[a-z0-9_]+", expression)
     return [name for name in named if name not in told]
 

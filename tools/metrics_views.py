@@ -235,6 +235,32 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             (("kafka_server_replicamanager_partitionswithlatetransactionscount", "{{instance}}"),),
         ),
     ),
+    "End to end (ottla monitor)": (
+        Panel(
+            "Probes lost, doubled or out of order",
+            (
+                ("sum(ottla_monitor_records_lost)", "lost"),
+                ("sum(ottla_monitor_records_duplicated_total)", "doubled"),
+                ("sum(ottla_monitor_records_reordered_total)", "out of order"),
+            ),
+        ),
+        Panel("Partitions that work", (("min by (broker) (ottla_monitor_partition_up)", "broker {{broker}}"),)),
+        Panel(
+            "End to end, 99th percentile",
+            (
+                (
+                    "histogram_quantile(0.99, sum by (broker, le) "
+                    "(rate(ottla_monitor_latency_seconds_bucket[$__rate_interval])))",
+                    "broker {{broker}}",
+                ),
+            ),
+            "s",
+        ),
+        Panel(
+            "Lag of groups in time", (("topk(10, max by (group) (ottla_monitor_group_lag_seconds))", "{{group}}"),), "s"
+        ),
+        Panel("Status of groups (0 is OK)", (("topk(10, ottla_monitor_group_status)", "{{group}}"),)),
+    ),
     "Processes": (
         Panel("CPU", ((rate("process_cpu_seconds_total"), "{{instance}}"),), "percentunit"),
         Panel("Memory", (("process_resident_memory_bytes", "{{instance}}"),), "bytes"),
@@ -244,6 +270,30 @@ ROWS: dict[str, tuple[Panel, ...]] = {
 }
 
 ALERTS: tuple[Alert, ...] = (
+    Alert(
+        "RecordsLost",
+        "sum(ottla_monitor_records_lost) > 0",
+        "1m",
+        "critical",
+        "{{ $value }} acknowledged records of ottla monitor cannot be read.",
+        "Run ottla doctor; look at unclean elections and at nodes that started with other files.",
+    ),
+    Alert(
+        "PartitionOutage",
+        "min by (broker) (ottla_monitor_partition_up) == 0",
+        "1m",
+        "critical",
+        "Partitions that broker {{ $labels.broker }} leads take no records, or give none.",
+        "Run ottla doctor, and look at the node's log.",
+    ),
+    Alert(
+        "GroupStands",
+        "ottla_monitor_group_status >= 3",
+        "5m",
+        "warning",
+        "The group {{ $labels.group }} makes no progress (3: stalled, 4: stopped).",
+        "ottla monitor lag shows its partitions, ottla groups describe its members.",
+    ),
     Alert(
         "NoActiveController",
         "sum(kafka_controller_kafkacontroller_activecontrollercount) != 1",

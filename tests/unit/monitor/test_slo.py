@@ -12,8 +12,10 @@ import pytest
 from ottla.monitor.group_watch import groups_text
 from ottla.monitor.latencies import Latencies
 from ottla.monitor.ledger import PartitionLedger
-from ottla.monitor.probe import Probe, ProbeSettings
+from ottla.monitor.outages import Outages
+from ottla.monitor.probe import Probe
 from ottla.monitor.report import BOUNDS, prometheus_text
+from ottla.monitor.series import SERIES
 from ottla.monitor.slo import BURNS, read_objectives, rules_yaml
 
 FILE = """
@@ -47,23 +49,17 @@ def test_every_objective_has_a_rule_for_each_window_and_an_alert_for_each_pair()
 
 
 def test_the_rules_use_metrics_that_the_monitor_exports() -> None:
-    probe = Probe.__new__(Probe)
-    probe.ledgers, probe.leaders = {0: PartitionLedger()}, {0: 1}
-    probe.commit_latency, probe.commits_failed, probe.reads_failed = Latencies(), 0, 0
-    from ottla.monitor.outages import Outages
+    assert set(re.findall(r"ottla_monitor_\w+", rules_yaml(read_objectives(FILE)))) <= SERIES
 
-    probe.outages = Outages(ProbeSettings().outage_after_seconds)
-    exported = "".join([*prometheus_text(probe, 0.0), *groups_text([])])
-    names = set(re.findall(r"ottla_monitor_\w+", rules_yaml(read_objectives(FILE))))
-    for name in names:
-        assert re.search(rf"^(# TYPE )?{name.removesuffix('_bucket').removesuffix('_count')}\b", exported, re.M), name
+
+RULES = Path(__file__).parents[3] / "docs/monitoring/prometheus-alerts.yml"
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
 def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
     path = tmp_path / "rules.yml"
     path.write_text(rules_yaml(read_objectives(FILE)))
-    done = subprocess.run(["promtool", "check", "rules", str(path)], capture_output=True, text=True)
+    done = subprocess.run(["promtool", "check", "rules", str(path), str(RULES)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -92,3 +88,13 @@ def test_buckets_of_the_histogram_count_what_is_below() -> None:
         latencies.add(milliseconds)
     counts = [latencies.at_most(bound * 1000) for bound in BOUNDS]
     assert counts == [1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5]
+
+
+def test_the_list_of_series_is_that_of_the_pages() -> None:
+    probe = Probe.__new__(Probe)
+    probe.ledgers, probe.leaders, probe.outages = {0: PartitionLedger()}, {0: 1}, Outages(1.0)
+    probe.commit_latency, probe.commits_failed, probe.reads_failed = Latencies(), 0, 0
+    told = set()
+    for name, kind in re.findall(r"# TYPE (\S+) (\S+)", "".join([*prometheus_text(probe, 0.0), *groups_text([])])):
+        told |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+    assert told == SERIES
