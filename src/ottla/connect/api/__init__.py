@@ -77,6 +77,7 @@ from ottla.connect.api.connector import (
     SourcePartition,
     SourceReader,
     Task,
+    TaskWorker,
 )
 from ottla.connect.api.plugin import ConfigProvider, ConnectError, Plugin, RetriableError
 from ottla.connect.api.record_plugin import Converter, Predicate, Transform
@@ -117,6 +118,7 @@ __all__ = [
     "SourcePartition",
     "SourceReader",
     "Task",
+    "TaskWorker",
     "Transform",
     "Width",
 ]

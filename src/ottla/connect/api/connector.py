@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -31,6 +31,7 @@ __all__ = [
     "SourcePartition",
     "SourceReader",
     "Task",
+    "TaskWorker",
 ]
 
 # Connect's maps: JSON objects with values that JSON can hold.
@@ -134,7 +135,7 @@ class Connector(Plugin):
 
 
 class SourceConnector(Connector):
-    """Brings data into topics. Implement `plan` and one of `reader` and `stream`."""
+    """Brings data into topics. Implement `plan` and one of `reader`, `stream` and `worker`."""
 
     claim: ClassVar[DeliveryClaim] = DeliveryClaim(Delivery.EXACTLY_ONCE)
 
@@ -149,6 +150,21 @@ class SourceConnector(Connector):
         offset topic: every worker that may run the task must reach that directory.
         """
         return None
+
+    def worker(self, task: Task, transactional_id: str) -> TaskWorker | None:
+        """A worker that reads and writes by itself, without transforms and converters. None if there is a reader.
+
+        It writes under the transactional id, by which Connect fences it when another worker takes the task over.
+        """
+        return None
+
+
+class TaskWorker(ABC):
+    """A task that reads and writes by itself, in its own thread."""
+
+    @abstractmethod
+    def run(self, should_stop: Callable[[], bool]) -> None:
+        """Works until it is stopped or paused. Called again after a pause, and after a failure that may pass."""
 
 
 class SourceReader(ABC):

@@ -23,6 +23,7 @@ from ottla.connect.work.causes import cause_of
 from ottla.connect.work.chain import build_chain
 from ottla.connect.work.engine import RunningTask, TaskEvents, TaskSpec
 from ottla.connect.work.jobs import UP_TO_THREE, ConnectorReference, CreationRule, WriteTarget
+from ottla.connect.work.own_task import OwnTask
 from ottla.connect.work.sink_task import SinkTask
 from ottla.connect.work.source_offsets import OffsetStore
 from ottla.connect.work.source_task import SourceTask
@@ -97,8 +98,12 @@ class SparkEngine:
             task = self._sink(start)
         else:
             assert issubclass(spec.connector, SourceConnector)
-            streams = spec.connector.stream is not SourceConnector.stream
-            task = (self._stream if streams else self._source)(start)
+            if spec.connector.worker is not SourceConnector.worker:
+                task = OwnTask(start)
+            elif spec.connector.stream is not SourceConnector.stream:
+                task = self._stream(start)
+            else:
+                task = self._source(start)
         self._running[spec.task.id] = task
         task.start()
         return task

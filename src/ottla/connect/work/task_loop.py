@@ -131,6 +131,10 @@ class TaskLoop(ABC):
     def is_stopping(self) -> bool:
         return self._stopping
 
+    def should_rest(self) -> bool:
+        """True if the task is to be stopped or paused."""
+        return self._stopping or self._paused
+
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the worker's event loop and waits for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

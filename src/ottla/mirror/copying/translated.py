@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from ottla.client.admin.groups import CommittedOffset, Groups
@@ -31,7 +31,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.records.header import BatchHeader
 
-__all__ = ["Leftover", "TranslatedCopier"]
+__all__ = ["Leftover", "OnCopied", "TranslatedCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
@@ -51,6 +51,10 @@ class _Sent(NamedTuple):
     done: asyncio.Future[tuple[int, int]]
 
 
+OnCopied = Callable[[list[tuple[TopicPartition, Run]]], Awaitable[None]]
+"""Called with the runs of a transaction after its commit."""
+
+
 class Leftover(NamedTuple):
     """What an exact copy lacks after a failover."""
 
@@ -68,7 +72,10 @@ class Leftover(NamedTuple):
 
 
 class TranslatedCopier:
-    """Worker `number` of a flow. `run_id` names the run of the mirror to which the flow must belong."""
+    """Worker `number` of a flow. `run_id` names the run of the mirror to which the flow must belong.
+
+    Where Connect sees to it that a task runs once, the transactional id is that of the task, and there is no run id.
+    """
 
     def __init__(
         self,
@@ -77,9 +84,12 @@ class TranslatedCopier:
         run_id: str | None = None,
         *,
         leftovers: Mapping[TopicPartition, Leftover] | None = None,
+        transactional_id: str | None = None,
+        on_copied: OnCopied | None = None,
     ) -> None:
         self._flow = flow
         self._leftovers = leftovers or {}
+        self._on_copied = on_copied
         self._number = number
         self._source = Cluster(flow.source_client)
         self._target = Cluster(flow.target_client)
@@ -100,7 +110,7 @@ class TranslatedCopier:
         self._producer = Producer(
             self._target,
             ProducerSettings(
-                transactional_id=f"{flow.group_id}-{number}",
+                transactional_id=transactional_id or f"{flow.group_id}-{number}",
                 transaction_timeout_ms=_TRANSACTION_TIMEOUT_MS,
                 linger_ms=0,
                 request_bytes_max=_REQUEST_BYTES_MAX,
@@ -205,7 +215,8 @@ class TranslatedCopier:
         self._check_copies({reader.pairs[one.source] for one in sent})
         for place, origin in self._origins.items():
             await self._producer.send(topic, origin.value(), key=origin.key(place), partition=0)
-        for place, run in _runs(sent, base_offsets):
+        runs = _runs(sent, base_offsets)
+        for place, run in runs:
             await self._producer.send(topic, run.value(), key=run.key(place), partition=0)
         moved = {
             pair.target: CommittedOffset(reader.next[place], metadata=pair.topic_ids)
@@ -218,6 +229,8 @@ class TranslatedCopier:
         reader.moved.clear()
         self._origins = {}
         self._is_open = False
+        if self._on_copied is not None and runs:
+            await self._on_copied(runs)
 
     def _check_copies(self, pairs: set[Pair]) -> None:
         """Raises if a copy was deleted and made again while records were sent: the new one has to begin at the start.
