@@ -37,7 +37,9 @@ class ConsoleProcess:
         if not line.startswith("ready "):
             self.process.kill()
             self.process.communicate()
-            raise AssertionError(f"The console did not start: {line}{self.log}")
+            log = self.log
+            self._log.close()
+            raise AssertionError(f"The console did not start: {line}{log}")
         self.url = line.split()[1]
 
     def browser(self, tls: ssl.SSLContext | None = None) -> Browser:
@@ -72,6 +74,8 @@ class Browser:
         self._opener = urllib.request.build_opener(*handlers)
         self.token: str | None = None
         self.headers: Message = Message()
+        # Where the last answer came from, after redirections.
+        self.address = ""
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """Status and body; `self.headers` has the headers of the answer."""
@@ -83,7 +87,7 @@ class Browser:
         request = urllib.request.Request(self.url + path, method=method, data=data, headers=sent)
         try:
             with self._opener.open(request, timeout=60) as answer:
-                self.headers = answer.headers
+                self.headers, self.address = answer.headers, answer.url
                 return answer.status, _parsed(answer.read())
         except urllib.error.HTTPError as error:
             with error:

@@ -24,13 +24,17 @@ class Account:
     view: ClusterView
     role: Role
     live: Live
+    # True if the cluster knows the user, so that its own rights and its audit are about the user.
+    acts_as_user: bool
 
     @classmethod
-    def open(cls, user: str, settings: ClientSettings, role: Role, metrics: NodeMetrics) -> Account:
+    def open(
+        cls, user: str, settings: ClientSettings, role: Role, metrics: NodeMetrics, *, is_own: bool = True
+    ) -> Account:
         admin = AdminClient(settings)
         view = ClusterView(admin)
         live = Live(admin, view, metrics)
-        return cls(user=user, settings=settings, admin=admin, view=view, role=role, live=live)
+        return cls(user=user, settings=settings, admin=admin, view=view, role=role, live=live, acts_as_user=is_own)
 
     async def close(self) -> None:
         await self.live.close()

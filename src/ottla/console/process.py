@@ -10,6 +10,7 @@ from typing import Self
 from ottla.console.server import ConsoleServer
 from ottla.console.services import Services
 from ottla.console.settings import ConsoleSettings
+from ottla.console.view import or_none
 
 __all__ = ["Console", "run_console"]
 
@@ -21,6 +22,7 @@ class Console:
         self._settings = settings
         self._services: Services | None = None
         self._server: ConsoleServer | None = None
+        self._warming: asyncio.Task[object] | None = None
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -32,13 +34,19 @@ class Console:
             await self.stop()
             raise
         host = self._settings.host
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self._server.port}"
+        scheme = "http" if self._settings.tls is None else "https"
+        self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._server.port}"
+        if not self._settings.needs_login:
+            # Read once ahead, so that the first page need not wait for it.
+            self._warming = asyncio.ensure_future(or_none(self._services.own.view.state.get()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:
+        if self._warming is not None:
+            self._warming.cancel()
         if self._server is not None:
             await self._server.stop()
         if self._services is not None:

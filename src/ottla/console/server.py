@@ -18,6 +18,7 @@ from aiohttp import web
 from ottla.console.answers import ApiError, error_answer, invalid, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change
+from ottla.console.roles import Role
 from ottla.console.routes.access import ACCESS_ROUTES
 from ottla.console.routes.audit import AUDIT_ROUTES
 from ottla.console.routes.brokers import BROKER_ROUTES
@@ -100,7 +101,9 @@ class ConsoleServer:
             app, access_log=None, handle_signals=False, shutdown_timeout=1.0, handler_cancellation=True
         )
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._settings.host or None, self._settings.port).start()
+        tls = self._settings.tls
+        context = None if tls is None else await asyncio.to_thread(tls.context)
+        await web.TCPSite(self._runner, self._settings.host or None, self._settings.port, ssl_context=context).start()
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
@@ -133,12 +136,13 @@ class ConsoleServer:
             if is_change:
                 self._check_forgery(request, route)
             services = self._services
-            account = services.sessions.account_of(services.sessions.id_of(request))
+            account = services.account_of(request)
             if account is None:
-                if services.needs_login and route.need is not Need.NOTHING:
+                if route.need is not Need.NOTHING:
                     raise ApiError(401, "NOT_LOGGED_IN", "Log in first.")
                 account = services.own
-            _check_right(account.role.can_read, account.role.can_read_messages, account.role.can_write, route.need)
+            elif route.need is not Need.NOTHING:
+                _check_right(account.role, route.need)
             body = await _body(request) if is_change else {}
             call = Call(request=request, account=account, services=services, body=body)
             found = await route.handler(call)
@@ -163,12 +167,12 @@ class ConsoleServer:
             )
 
 
-def _check_right(can_read: bool, can_read_messages: bool, can_write: bool, need: Need) -> None:
+def _check_right(role: Role, need: Need) -> None:
     allowed = {
         Need.NOTHING: True,
-        Need.READ: can_read,
-        Need.MESSAGES: can_read and can_read_messages,
-        Need.WRITE: can_write,
+        Need.READ: role.can_read,
+        Need.MESSAGES: role.can_read and role.can_read_messages,
+        Need.WRITE: role.can_write,
     }[need]
     if not allowed and need is Need.WRITE:
         raise ApiError(403, "READ_ONLY", "Your role may not change anything.", "Ask an administrator for a role.")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from ottla.console.accounts import Account
+from ottla.console.logins import Logins
 from ottla.console.node_metrics import NodeMetrics
+from ottla.console.oidc import OidcLogin
 from ottla.console.roles import OPERATOR
 from ottla.console.sessions import Sessions
 from ottla.console.settings import ConsoleSettings
@@ -22,27 +24,35 @@ STREAMS_MAX = 1_000
 class Services:
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
-        self.sessions = Sessions(f"ottla_console_{settings.port}", is_secure=False)
-        # The console's own account: that of every user where the cluster expects no login.
+        self.sessions = Sessions(f"ottla_console_{settings.port}", is_secure=settings.tls is not None)
         self.metrics = NodeMetrics(settings.metrics_urls)
         self.streams = Turns("live pages", STREAMS_MAX)
         self.scans = Turns("searches and tails", SCANS_MAX)
         registry, connect = settings.registry_url, settings.connect_url
         self.registry = None if registry is None else Upstream("Schema Registry", registry)
         self.connect = None if connect is None else Upstream("Connect worker", connect)
-        self.own = Account.open(ANONYMOUS, settings.client, OPERATOR, self.metrics)
+        self.oidc = None if settings.oidc is None else OidcLogin(settings.oidc)
+        # The console's own account: that of every user where nobody has to log in.
+        self.own = Account.open(
+            ANONYMOUS, settings.client, settings.roles.of([ANONYMOUS]) or OPERATOR, self.metrics, is_own=False
+        )
+        self.logins = Logins(settings.client, self.own, settings.roles, self.metrics, self.sessions)
 
     @property
     def needs_login(self) -> bool:
-        return False
+        return self.settings.needs_login
 
-    def is_logged_in(self, request: web.Request) -> bool:
-        return self.sessions.account_of(self.sessions.id_of(request)) is not None
+    def account_of(self, request: web.Request) -> Account | None:
+        """The account of a request; None if the user has to log in first."""
+        found = self.sessions.account_of(self.sessions.id_of(request))
+        return found if found is not None or self.needs_login else self.own
 
     async def close(self) -> None:
-        for account in (self.own, *self.sessions.accounts()):
-            await account.close()
+        await self.logins.close()
+        await self.own.close()
         await self.metrics.close()
+        if self.oidc is not None:
+            await self.oidc.close()
         for upstream in (self.registry, self.connect):
             if upstream is not None:
                 await upstream.close()

@@ -19,12 +19,14 @@ from ottla.console.accounts import Account
 __all__ = ["Sessions"]
 
 IDLE_SECONDS_MAX = 8 * 3600.0
+SECONDS_MAX = 12 * 3600.0
 SESSIONS_MAX = 10_000
 _ID_BYTES = 32
 
 
 class _Entry(NamedTuple):
     account: Account
+    began_at: float
     used_at: float
 
 
@@ -43,7 +45,7 @@ class Sessions:
         if session_id is None or entry is None:
             return None
         now = time.monotonic()
-        if now - entry.used_at > IDLE_SECONDS_MAX:
+        if now - entry.used_at > IDLE_SECONDS_MAX or now - entry.began_at > SECONDS_MAX:
             del self._entries[session_id]
             return None
         self._entries[session_id] = entry._replace(used_at=now)
@@ -57,15 +59,16 @@ class Sessions:
         session_id = self.new_id()
         if len(self._entries) >= SESSIONS_MAX:
             del self._entries[min(self._entries, key=lambda one: self._entries[one].used_at)]
-        self._entries[session_id] = _Entry(account, time.monotonic())
+        now = time.monotonic()
+        self._entries[session_id] = _Entry(account, now, now)
         return session_id
+
+    def accounts(self) -> list[Account]:
+        """Accounts with a session."""
+        return [entry.account for entry in self._entries.values()]
 
     def end(self, session_id: str | None) -> None:
         self._entries.pop(session_id or "", None)
-
-    def accounts(self) -> list[Account]:
-        """Every account with a session, once."""
-        return list({id(entry.account): entry.account for entry in self._entries.values()}.values())
 
     def token_of(self, session_id: str) -> str:
         return hmac.new(self._key, session_id.encode(), sha256).hexdigest()

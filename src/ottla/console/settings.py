@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ottla.client.settings import ClientSettings
+from ottla.console.certificates import ConsoleTls
+from ottla.console.oidc import OidcSettings
+from ottla.console.roles import Roles
 
 __all__ = ["ConsoleSettings"]
 
@@ -17,6 +20,18 @@ class ConsoleSettings:
     port: int = 8080
     # Names by which browsers may reach the console, beside those of `host`.
     names: frozenset[str] = field(default_factory=frozenset)
+    # The address that browsers use, where it is not the one that the console listens on.
+    public_url: str | None = None
     registry_url: str | None = None
     connect_url: str | None = None
     metrics_urls: tuple[str, ...] = ()
+    # Users log in with the passwords of the cluster.
+    has_password_login: bool = False
+    tls: ConsoleTls | None = None
+    oidc: OidcSettings | None = None
+    roles: Roles = field(default_factory=Roles)
+
+    @property
+    def needs_login(self) -> bool:
+        has_certificates = self.tls is not None and self.tls.authorities is not None
+        return self.has_password_login or self.oidc is not None or has_certificates

@@ -81,26 +81,29 @@ async def _broker(call: Call) -> dict[str, Any]:
     if item is None:
         raise ApiError(404, "NOT_FOUND", f"There is no broker {call.part('id')}.")
     resource = ConfigResource(ResourceType.BROKER, call.part("id"))
+    # Directories without their replicas, which are many; those were counted a moment ago.
     directories, settings = await asyncio.gather(
-        or_none(call.admin.partitions.log_directories([item["id"]])),
+        or_none(call.admin.partitions.log_directories([item["id"]], partitions=[])),
         or_none(call.admin.configs.describe([resource], synonyms=True, documentation=True)),
     )
     told = (directories or {}).get(item["id"])
+    counted = (call.view.sizes.value or {}).get(item["id"])
+    known = {one.path: one for one in counted} if isinstance(counted, list) else {}
     entries = (settings or {}).get(resource)
     return {
         **item,
-        "log_dirs": [_directory(one) for one in told] if isinstance(told, list) else None,
+        "log_dirs": [_directory(one, known.get(one.path)) for one in told] if isinstance(told, list) else None,
         "settings": settings_json(entries) if isinstance(entries, list) else None,
     }
 
 
-def _directory(directory: LogDirectory) -> dict[str, Any]:
+def _directory(directory: LogDirectory, counted: LogDirectory | None) -> dict[str, Any]:
     return {
         "path": directory.path,
         "total_bytes": directory.total_bytes if directory.total_bytes >= 0 else None,
         "usable_bytes": directory.usable_bytes if directory.usable_bytes >= 0 else None,
-        "replicas": len(directory.replicas),
-        "bytes": _bytes(directory),
+        "replicas": None if counted is None else len(counted.replicas),
+        "bytes": None if counted is None else _bytes(counted),
         "error": None if directory.error is None else directory.error.message,
     }
 

@@ -1,0 +1,116 @@
+"""Pages of the console on a large cluster: `python -m bench.console --topics 10000 --partitions 4 --groups 2000`.
+
+A real node gets the topics, and groups with committed offsets; then every page is asked for several times, as a browser
+would do. The table shows the first answer, the median and the slowest of the others, in milliseconds. Nothing is
+asserted: machines differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import ottla.testing
+from ottla.client.admin import AdminClient
+from ottla.client.admin.topics import NewTopic
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
+
+__all__ = ["PAGES", "main"]
+
+# A page may take this long.
+GOAL_MS = 300.0
+PAGES = (
+    "/api/session",
+    "/api/overview",
+    "/api/topics",
+    "/api/topics?page=150&sort=-partitions",
+    "/api/topics?filter=topic-09",
+    "/api/topics?sort=-bytes",
+    "/api/topics/topic-00042",
+    "/api/topics/topic-00042/messages",
+    "/api/groups",
+    "/api/groups?page=30&filter=group-1",
+    "/api/groups/group-0042",
+    "/api/brokers",
+    "/api/brokers/1",
+    "/api/quorum",
+    "/api/transactions",
+    "/api/reassignments",
+)
+TOPICS_AT_ONCE = 200
+GROUPS_AT_ONCE = 50
+
+
+async def fill(bootstrap: str, *, topics: int, partitions: int, groups: int) -> None:
+    settings = ClientSettings(
+        bootstrap_servers=parse_bootstrap(bootstrap), api_timeout_ms=300_000, request_timeout_ms=120_000
+    )
+    async with AdminClient(settings) as admin:
+        names = [f"topic-{number:05}" for number in range(topics)]
+        for begin in range(0, topics, TOPICS_AT_ONCE):
+            wanted = [NewTopic(name=name, partitions=partitions) for name in names[begin : begin + TOPICS_AT_ONCE]]
+            for made in (await admin.topics.create(wanted)).values():
+                if isinstance(made, KafkaError):
+                    raise made
+        for begin in range(0, groups, GROUPS_AT_ONCE):
+            await asyncio.gather(
+                *[
+                    admin.groups.alter_offsets(f"group-{number:04}", {TopicPartition(names[number % topics], 0): 0})
+                    for number in range(begin, min(begin + GROUPS_AT_ONCE, groups))
+                ]
+            )
+
+
+@contextmanager
+def console(bootstrap: str) -> Iterator[str]:
+    command = [sys.executable, "-m", "ottla.cli.main", "console", "-b", bootstrap, "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def asked_ms(url: str) -> float:
+    began = time.perf_counter()
+    with urllib.request.urlopen(url, timeout=120) as answer:
+        json.load(answer)
+    return (time.perf_counter() - began) * 1000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topics", type=int, default=10_000)
+    parser.add_argument("--partitions", type=int, default=4)
+    parser.add_argument("--groups", type=int, default=2_000)
+    parser.add_argument("--repeats", type=int, default=10)
+    options = parser.parse_args()
+    with ottla.testing.cluster(settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
+        began = time.perf_counter()
+        asyncio.run(
+            fill(cluster.bootstrap, topics=options.topics, partitions=options.partitions, groups=options.groups)
+        )
+        print(f"{options.topics} topics and {options.groups} groups after {time.perf_counter() - began:.0f} s")
+        with console(cluster.bootstrap) as url:
+            print(f"{'page':42} {'first':>8} {'median':>8} {'slowest':>8}")
+            for page in PAGES:
+                first = asked_ms(url + page)
+                times = [asked_ms(url + page) for _ in range(options.repeats)]
+                mark = "" if statistics.median(times) <= GOAL_MS else "  over the goal"
+                print(f"{page:42} {first:8.0f} {statistics.median(times):8.0f} {max(times):8.0f}{mark}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

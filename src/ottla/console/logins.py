@@ -1,0 +1,200 @@
+"""Logins: a user proves who they are, and gets an account.
+
+A password is tried against the cluster, and the account acts with that login: the cluster's own rights decide, and its
+audit names the user. For users whom the console knows by a certificate or an identity provider, the console asks the
+cluster for a delegation token of the user (KIP-48, KIP-373) and acts with it. Where it may not, the account acts with
+the console's own connection, and the roles of the console alone decide.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ottla.client.admin import AdminClient
+from ottla.client.errors import AuthenticationFailed, ClientError
+from ottla.client.login import Login, PasswordLogin
+from ottla.client.settings import ClientSettings
+from ottla.console.accounts import Account
+from ottla.console.answers import ApiError, invalid
+from ottla.console.node_metrics import NodeMetrics
+from ottla.console.roles import OPERATOR, READER, Role, Roles
+from ottla.console.sessions import Sessions
+from ottla.model.access import Operation
+from ottla.model.errors import KafkaError
+from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+
+__all__ = ["Logins", "MECHANISMS"]
+
+logger = logging.getLogger(__name__)
+
+MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+ATTEMPTS_AT_ONCE_MAX = 16
+# Failed logins of one user name before it has to wait.
+FAILURES_MAX = 10
+FAILURE_SECONDS = 60.0
+FAILURES_KEPT_MAX = 10_000
+ACCOUNTS_MAX = 1_000
+IDLE_ACCOUNTS_KEPT = 50
+# Delegation tokens live for a day by default, and sessions for half of it.
+DELEGATED_SECONDS_MAX = 11 * 3600.0
+LOGIN_TIMEOUT_MS = 10_000
+# Rights on the cluster that make a user more than a reader.
+_CHANGING = (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE)
+
+
+class Logins:
+    """Keeps accounts by their credentials: a second session of a user shares connections and live figures."""
+
+    def __init__(
+        self, client: ClientSettings, own: Account, roles: Roles, metrics: NodeMetrics, sessions: Sessions
+    ) -> None:
+        self._client = client
+        self._sessions = sessions
+        self._own = own
+        self._roles = roles
+        self._metrics = metrics
+        self._accounts: dict[bytes, Account] = {}
+        # When the delegation tokens of accounts were made: they expire.
+        self._delegated_at: dict[bytes, float] = {}
+        self._key = secrets.token_bytes(32)
+        self._turns = asyncio.Semaphore(ATTEMPTS_AT_ONCE_MAX)
+        self._failures: dict[str, tuple[int, float]] = {}
+
+    async def close(self) -> None:
+        accounts, self._accounts = self._accounts, {}
+        for account in accounts.values():
+            await account.close()
+
+    async def by_password(self, user: str, password: str, mechanism: str | None) -> Account:
+        """Raises ApiError 401 for a wrong password."""
+        if mechanism is not None and mechanism not in MECHANISMS:
+            raise invalid(f"mechanism is one of {', '.join(MECHANISMS)}.")
+        self._check_failures(user)
+        reasons = []
+        async with self._turns:
+            for name in self._mechanisms(mechanism):
+                login = PasswordLogin(name, user, password)
+                try:
+                    return await self._opened(f"User:{user}", login, self._fingerprint(name, user, password))
+                except AuthenticationFailed as error:
+                    reasons.append(str(error))
+        self._count_failure(user)
+        logger.info("Login of %r failed: %s", user, "; ".join(reasons))
+        raise ApiError(401, "LOGIN_FAILED", "The cluster does not know this user and password.", _hint(reasons))
+
+    async def by_token(self, user: str, token: str, groups: Iterable[str]) -> Account:
+        """A user of an identity provider whose tokens the cluster accepts itself."""
+        from ottla.client.oauth.sources import from_callable
+        from ottla.client.oauth.tokens import OAuthLogin
+
+        async def current() -> str:
+            return token
+
+        login = OAuthLogin(from_callable(current), user=user)
+        return await self._opened(user, login, self._fingerprint("OAUTHBEARER", user, token), groups)
+
+    async def by_identity(self, user: str, groups: Iterable[str] = ()) -> Account:
+        """A user whom the console knows by a certificate or an identity provider."""
+        named = sorted(groups)
+        key = self._fingerprint("identity", user, *named)
+        is_fresh = time.monotonic() - self._delegated_at.get(key, 0.0) < DELEGATED_SECONDS_MAX
+        if key in self._accounts and (is_fresh or not self._accounts[key].acts_as_user):
+            return self._accounts[key]
+        login = await self._delegated(user)
+        if login is None:
+            role = self._roles.of([user, *named]) or READER
+            return await self._kept(key, Account.open(user, self._client, role, self._metrics, is_own=False))
+        self._delegated_at[key] = time.monotonic()
+        if key in self._accounts:
+            # Sessions with the old token end before it does.
+            self._accounts[secrets.token_bytes(32)] = self._accounts.pop(key)
+        return await self._opened(user, login, key, named)
+
+    def _mechanisms(self, given: str | None) -> list[str]:
+        if given is not None:
+            return [given]
+        own = None if self._client.login is None else self._client.login.mechanism
+        if own in MECHANISMS:
+            return [own]
+        # A password in clear text is sent only if the user asks for it, or the console itself does so.
+        return [name for name in MECHANISMS if name in SCRAM_MECHANISMS]
+
+    async def _opened(self, user: str, login: Login, key: bytes, groups: Iterable[str] = ()) -> Account:
+        """Raises AuthenticationFailed. A known account was proven with the same credentials, but may be outdated."""
+        settings = replace(self._client, login=login)
+        probe = AdminClient(replace(settings, api_timeout_ms=LOGIN_TIMEOUT_MS))
+        async with probe:
+            # The request proves the login, so it is sent even if its answer is not needed.
+            by_rights = await _role_by_rights(probe)
+        role = self._roles.of([user, *groups]) or by_rights
+        if key in self._accounts:
+            return self._accounts[key]
+        return await self._kept(key, Account.open(user, settings, role, self._metrics))
+
+    async def _kept(self, key: bytes, account: Account) -> Account:
+        """Accounts without a session are closed when another one comes."""
+        used = {id(one) for one in self._sessions.accounts()}
+        idle = [known for known, one in self._accounts.items() if id(one) not in used and one.live.viewers == 0]
+        for known in idle if len(self._accounts) >= IDLE_ACCOUNTS_KEPT else ():
+            self._delegated_at.pop(known, None)
+            await self._accounts.pop(known).close()
+        if len(self._accounts) >= ACCOUNTS_MAX:
+            await account.close()
+            raise ApiError(429, "TOO_MANY", "Too many users are logged in.", "Try again later.")
+        self._accounts[key] = account
+        return account
+
+    async def _delegated(self, user: str) -> PasswordLogin | None:
+        """A login with a token of the user; None if the cluster gives the console none."""
+        own = self._client.login
+        if own is None:
+            return None
+        try:
+            token = await self._own.admin.tokens.create(owner=user)
+        except (KafkaError, ClientError, ValueError) as error:
+            logger.info("%s acts with the console's own connection: the cluster gives no token (%s)", user, error)
+            return None
+        mechanism = own.mechanism if own.mechanism in SCRAM_MECHANISMS else MECHANISMS[0]
+        return PasswordLogin(mechanism, token.token_id, base64.b64encode(token.hmac).decode(), is_token=True)
+
+    def _fingerprint(self, *parts: str) -> bytes:
+        """Finds an account again without keeping a password in a dictionary."""
+        return hmac.new(self._key, "\0".join(parts).encode(), hashlib.sha256).digest()
+
+    def _check_failures(self, user: str) -> None:
+        count, since = self._failures.get(user, (0, 0.0))
+        if count >= FAILURES_MAX and time.monotonic() - since < FAILURE_SECONDS:
+            raise ApiError(429, "LOGIN_FAILED", f"Too many failed logins of {user!r}.", "Wait a minute.")
+
+    def _count_failure(self, user: str) -> None:
+        count, since = self._failures.pop(user, (0, 0.0))
+        now = time.monotonic()
+        self._failures[user] = (1, now) if now - since > FAILURE_SECONDS else (count + 1, since)
+        if len(self._failures) > FAILURES_KEPT_MAX:
+            del self._failures[next(iter(self._failures))]
+
+
+async def _role_by_rights(admin: AdminClient) -> Role:
+    """Without a role of the console, the rights of the user on the cluster decide whether buttons are shown."""
+    response: DescribeClusterResponse = await admin.connections.ask_any(
+        DescribeClusterRequest(include_cluster_authorized_operations=True)
+    )
+    allowed = response.cluster_authorized_operations
+    # The smallest number means that the cluster tells nothing.
+    if allowed == -(1 << 31):
+        return READER
+    return OPERATOR if any(allowed & (1 << int(one)) for one in _CHANGING) else READER
+
+
+def _hint(reasons: list[str]) -> str | None:
+    offered = next((reason for reason in reasons if "does not offer" in reason), None)
+    return None if offered is None else offered.partition(";")[2].strip().capitalize() or None

@@ -1,0 +1,188 @@
+"""Login by an identity provider: OpenID Connect's code flow with PKCE.
+
+The state, the nonce and the verifier of a login stay on the server, bound to the browser by its cookie. The ID token is
+checked with the provider's keys, as nodes check tokens of OAUTHBEARER. No token leaves the server.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from aiohttp import BasicAuth, ClientSession, ClientTimeout
+from aiohttp import ClientError as HttpClientError
+
+from ottla.cli.logic.exposure import is_loopback
+from ottla.console.answers import ApiError
+from ottla.registry.node.tokens import BearerRules, BearerTokens
+
+__all__ = ["Identity", "OidcLogin", "OidcSettings"]
+
+PENDING_MAX = 1_000
+PENDING_SECONDS = 600.0
+TIMEOUT_SECONDS = 10.0
+DOCUMENT_BYTES_MAX = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OidcSettings:
+    issuer: str
+    client_id: str
+    client_secret: str | None = None
+    user_claim: str = "sub"
+    groups_claim: str = "groups"
+    scope: str = "openid profile"
+    # The cluster accepts the provider's access tokens over OAUTHBEARER.
+    reaches_cluster: bool = False
+
+
+class Identity(NamedTuple):
+    user: str
+    groups: tuple[str, ...]
+    access_token: str
+
+
+class _Pending(NamedTuple):
+    session_id: str
+    nonce: str
+    verifier: str
+    redirect: str
+    to: str
+    began: float
+
+
+class OidcLogin:
+    def __init__(self, settings: OidcSettings) -> None:
+        _check_address(settings.issuer)
+        self.settings = settings
+        self._pending: dict[str, _Pending] = {}
+        self._provider: dict[str, Any] | None = None
+        self._tokens: BearerTokens | None = None
+        self._session: ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def begin(self, session_id: str, *, redirect: str, to: str) -> str:
+        """The address at the provider to which the browser goes."""
+        provider = await self._discovered()
+        now = time.monotonic()
+        self._pending = {state: one for state, one in self._pending.items() if now - one.began < PENDING_SECONDS}
+        if len(self._pending) >= PENDING_MAX:
+            raise ApiError(429, "TOO_MANY", "Too many logins have begun.", "Try again in a minute.")
+        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
+        self._pending[state] = _Pending(session_id, nonce, verifier, redirect, _local(to), now)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": redirect,
+            "scope": self.settings.scope,
+            "state": state,
+            "nonce": nonce,
+            "code_challenge": challenge,
+            "code_challenge_method": "S256",
+        }
+        return f"{provider['authorization_endpoint']}?{urlencode(query)}"
+
+    async def finish(self, session_id: str | None, *, state: str, code: str) -> tuple[Identity, str]:
+        """The user, and the page to which the browser goes. Raises ApiError 401."""
+        pending = self._pending.pop(state, None)
+        is_known = pending is not None and time.monotonic() - pending.began < PENDING_SECONDS
+        if pending is None or not is_known or session_id is None or pending.session_id != session_id:
+            raise ApiError(401, "LOGIN_FAILED", "This login did not begin in this browser.", "Log in again.")
+        provider = await self._discovered()
+        answer = await self._token(provider, code, pending)
+        token = answer.get("id_token")
+        assert self._tokens is not None
+        user = await self._tokens.user_of(token) if isinstance(token, str) else None
+        if user is None:
+            raise ApiError(401, "LOGIN_FAILED", "The identity provider's token is not accepted.")
+        claims = _claims(str(token))
+        if not secrets.compare_digest(str(claims.get("nonce", "")), pending.nonce):
+            raise ApiError(401, "LOGIN_FAILED", "The identity provider's token belongs to another login.")
+        groups = claims.get(self.settings.groups_claim)
+        named = tuple(f"Group:{one}" for one in groups if isinstance(one, str)) if isinstance(groups, list) else ()
+        return Identity(f"User:{user}", named, str(answer.get("access_token", ""))), pending.to
+
+    async def _discovered(self) -> dict[str, Any]:
+        if self._provider is None:
+            address = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
+            found = await self._ask("GET", address)
+            if found.get("issuer") != self.settings.issuer:
+                raise ApiError(502, "UPSTREAM", "The identity provider names another issuer than --oidc-issuer.")
+            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+                _check_address(str(found.get(name)))
+            rules = BearerRules(
+                issuer=self.settings.issuer,
+                audiences=(self.settings.client_id,),
+                user_claim=self.settings.user_claim,
+            )
+            tokens = BearerTokens(found["jwks_uri"], rules)
+            try:
+                await tokens.load()
+            except (OSError, ValueError) as error:
+                raise ApiError(502, "UPSTREAM", f"The identity provider's keys cannot be read: {error}.") from None
+            self._tokens, self._provider = tokens, found
+        return self._provider
+
+    async def _token(self, provider: dict[str, Any], code: str, pending: _Pending) -> dict[str, Any]:
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": pending.redirect,
+            "client_id": self.settings.client_id,
+            "code_verifier": pending.verifier,
+        }
+        secret = self.settings.client_secret
+        auth = None if secret is None else BasicAuth(self.settings.client_id, secret)
+        return await self._ask("POST", provider["token_endpoint"], form=form, auth=auth)
+
+    async def _ask(
+        self, method: str, url: str, *, form: dict[str, str] | None = None, auth: BasicAuth | None = None
+    ) -> dict[str, Any]:
+        if self._session is None:
+            self._session = ClientSession(timeout=ClientTimeout(total=TIMEOUT_SECONDS))
+        try:
+            async with self._session.request(method, url, data=form, auth=auth, allow_redirects=False) as answer:
+                content, status = await answer.content.read(DOCUMENT_BYTES_MAX), answer.status
+        except (HttpClientError, TimeoutError, OSError) as error:
+            raise ApiError(502, "UPSTREAM", f"The identity provider does not answer: {error}.") from None
+        if status >= 300:
+            raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login (HTTP {status}).")
+        try:
+            told = json.loads(content)
+        except ValueError:
+            told = None
+        if not isinstance(told, dict):
+            raise ApiError(502, "UPSTREAM", "The identity provider's answer is no JSON object.")
+        return told
+
+
+def _check_address(url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return
+    if parts.scheme == "http" and parts.hostname and is_loopback(parts.hostname):
+        return
+    raise ValueError(f"{url!r} is not an address with https.")
+
+
+def _local(path: str) -> str:
+    """A page of this console; anything else could lead a user elsewhere after the login."""
+    is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and "\\" not in path
+    return path if is_local and path.isprintable() else "/"
+
+
+def _claims(token: str) -> dict[str, Any]:
+    """The claims of a token whose signature was checked."""
+    payload = token.split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return claims if isinstance(claims, dict) else {}

@@ -1,0 +1,99 @@
+"""An OpenID provider for tests: the code flow with PKCE, for whoever is at the browser (`user`)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from tests.support.identity_provider import IdentityProvider
+
+__all__ = ["CLIENT_ID", "CLIENT_SECRET", "OidcProvider"]
+
+CLIENT_ID, CLIENT_SECRET = "console", "console-secret"
+
+
+class OidcProvider:
+    def __init__(self) -> None:
+        self.signer = IdentityProvider()
+        self.user = "alice"
+        self.groups: list[str] = []
+        self.issuer = ""
+        # What a dishonest provider or an attacker would change.
+        self.claims: dict[str, Any] = {}
+        self._codes: dict[str, dict[str, str]] = {}
+
+    def authorize(self, query: dict[str, str]) -> str:
+        """The address to which the browser is sent back."""
+        assert query["response_type"] == "code"
+        assert query["code_challenge_method"] == "S256"
+        code = secrets.token_urlsafe(16)
+        self._codes[code] = query
+        return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
+
+    def exchange(self, form: dict[str, str], authorization: str | None) -> tuple[int, dict[str, Any]]:
+        asked = self._codes.pop(form.get("code", ""), None)
+        pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
+        if asked is None or authorization != f"Basic {pair}" or form["redirect_uri"] != asked["redirect_uri"]:
+            return 400, {"error": "invalid_grant"}
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
+        if challenge.decode() != asked["code_challenge"]:
+            return 400, {"error": "invalid_grant"}
+        claims = {"iss": self.issuer, "aud": CLIENT_ID, "nonce": asked["nonce"], "groups": self.groups, **self.claims}
+        token = self.signer.token(self.user, **claims)
+        return 200, {"id_token": token, "access_token": self.signer.token(self.user), "token_type": "Bearer"}
+
+    @contextmanager
+    def serving(self) -> Iterator[OidcProvider]:
+        provider = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                if parts.path == "/.well-known/openid-configuration":
+                    endpoints = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
+                    found = {name: f"{provider.issuer}/{path}" for name, path in endpoints.items()}
+                    self._answer(200, json.dumps({"issuer": provider.issuer, **found}).encode())
+                elif parts.path == "/keys":
+                    self._answer(200, provider.signer.document)
+                elif parts.path == "/authorize":
+                    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+                    self._answer(302, b"", Location=provider.authorize(query))
+                else:
+                    self._answer(404, b"")
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                form = {name: values[0] for name, values in parse_qs(body).items()}
+                status, answer = provider.exchange(form, self.headers.get("Authorization"))
+                self._answer(status, json.dumps(answer).encode())
+
+            def _answer(self, status: int, body: bytes, **headers: str) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Says nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        self.issuer = f"http://127.0.0.1:{server.server_address[1]}"
+        try:
+            yield self
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
