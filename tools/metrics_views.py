@@ -259,7 +259,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Lag of groups in time", (("topk(10, max by (group) (ottla_monitor_group_lag_seconds))", "{{group}}"),), "s"
         ),
-        Panel("Status of groups (0 is OK)", (("topk(10, ottla_monitor_group_status)", "{{group}}"),)),
+        Panel("Status of groups (0 is OK)", (("topk(10, max by (group) (ottla_monitor_group_status))", "{{group}}"),)),
     ),
     "Processes": (
         Panel("CPU", ((rate("process_cpu_seconds_total"), "{{instance}}"),), "percentunit"),
