@@ -253,9 +253,9 @@ class RequestContext:
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
 
     def would_allow(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
-        """`allows` for a question whose denial refuses nothing: filters of lists, and the first of two possible rights.
+        """True if the principal may do this. For filters of lists, and for the first of two alternative rights.
 
-        A denial is not recorded in the audit.
+        A denial does not refuse the request, so the audit does not record it.
         """
         return self.connection.authorizer.authorize_softly(self, operation, resource_type, resource_name)
 

@@ -6,6 +6,7 @@ loaded by the name of a login module.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,8 @@ _USER_PREFIX = "user_"
 
 class SaslSettings(NamedTuple):
     mechanisms: tuple[str, ...]
-    plain_users: Mapping[str, str]
+    # The hashes of the passwords, by user.
+    plain_users: Mapping[str, bytes]
     # The size of a request before the login, and the delay of the answer to a failed login.
     request_bytes_max: int
     failure_delay_seconds: float
@@ -41,10 +43,9 @@ class SaslSettings(NamedTuple):
         return self.session_ms.get(mechanism, 0)
 
     def is_password(self, user: str, password: str) -> bool:
-        """Whether the password is the user's. Takes as long for an unknown user."""
-        known = self.plain_users.get(user)
-        is_right = hmac.compare_digest((known or "").encode(), password.encode())
-        return known is not None and is_right
+        """True if the password is the user's. The same steps are done for an unknown user: the time tells nothing."""
+        is_right = hmac.compare_digest(self.plain_users.get(user, _NO_HASH), _hash(password))
+        return is_right and user in self.plain_users
 
 
 def sasl_settings(config: BrokerConfig, listener_name: str, *, is_plain_elsewhere: bool = False) -> SaslSettings:
@@ -94,13 +95,22 @@ def jaas_options(settings: ListenerSettings, mechanism: str, module: str) -> lis
     return entries
 
 
-def _plain_users(settings: ListenerSettings) -> dict[str, str]:
+def _hash(password: str) -> bytes:
+    """Makes passwords equally long, so that comparing them does not tell their lengths."""
+    return hashlib.sha256(password.encode()).digest()
+
+
+# Compared with the passwords of unknown users.
+_NO_HASH = bytes(hashlib.sha256().digest_size)
+
+
+def _plain_users(settings: ListenerSettings) -> dict[str, bytes]:
     entries = jaas_options(settings, "PLAIN", _PLAIN_MODULE)
     if not entries:
         key = settings.key("sasl.jaas.config", "PLAIN")
         raise ConfigError(f"The listener {settings.listener_name} offers PLAIN, so {key} must name its users.", key=key)
     return {
-        option.removeprefix(_USER_PREFIX): password
+        option.removeprefix(_USER_PREFIX): _hash(password)
         for entry in entries
         for option, password in entry.options.items()
         if option.startswith(_USER_PREFIX)

@@ -1,7 +1,8 @@
 """Users of Basic authentication, with passwords in clear text or hashed.
 
-A hashed password is `pbkdf2-sha256$ITERATIONS$SALT$HASH`. Checking one takes a tenth of a second on purpose, so it is
-done on a thread, once for each user and password: afterwards a fast keyed hash of what was accepted is compared.
+A hashed password is `pbkdf2-sha256$ITERATIONS$SALT$HASH`. Checking one takes a tenth of a second, which slows down
+guessing. So it is done on a thread, once for each user and password. A keyed hash of accepted credentials is kept, and
+later requests are compared with it.
 """
 
 from __future__ import annotations
