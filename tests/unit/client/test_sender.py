@@ -39,6 +39,8 @@ class Connection:
     def __init__(self, script: Script, *, waits: bool = False) -> None:
         self.script = script
         self.requests: list[dict[int, int]] = []
+        # The bytes of each request's batches, not copied.
+        self.records: list[Any] = []
         self.answering = asyncio.Event()
         if not waits:
             self.answering.set()
@@ -46,6 +48,7 @@ class Connection:
     async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
         (topic,) = request.topic_data
         self.requests.append({partition.index: len(partition.records or b"") for partition in topic.partition_data})
+        self.records += [partition.records for partition in topic.partition_data]
         number = len(self.requests) - 1
         await self.answering.wait()
         answers = [
@@ -158,6 +161,26 @@ def test_batches_behind_an_expired_one_expire_as_well() -> None:
                 await delivery
 
     run(accepts, work, batch_size=500, in_flight_max=1)
+
+
+def test_the_bytes_of_an_expired_batch_are_not_used_again_while_its_request_may_leave() -> None:
+    """As CVE-2026-35554: the buffer of a batch that had expired in flight was filled with records of another topic."""
+
+    async def work(sending: Sending) -> None:
+        connection = sending.cluster.connection
+        first = sending.send(b"a" * 400)
+        await until(lambda: bool(connection.requests))
+        before = bytes(connection.records[0])
+        assert first.batch is not None
+        first.batch.created -= 1_000
+        second = sending.send(b"b" * 400, 1)
+        await until(lambda: len(connection.requests) > 1)
+        assert bytes(connection.records[0]) == before
+        assert connection.records[1] is not connection.records[0]
+        connection.answering.set()
+        await second
+
+    run(accepts, work, waits=True, batch_size=500)
 
 
 def test_what_has_passed_is_not_told() -> None:

@@ -25,6 +25,11 @@ DISTRIBUTED = {
 }
 
 
+def test_the_rest_interface_listens_for_this_machine_alone_unless_it_is_told_otherwise() -> None:
+    """Its clients can run code on the worker (CVE-2024-36543 of another system, whose interface was open)."""
+    assert WorkerConfig(DISTRIBUTED, distributed=True).listeners() == [("http", "127.0.0.1", 8083)]
+
+
 def test_kafkas_own_example_files_are_understood() -> None:
     config = WorkerConfig(
         {
