@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.logic import doctor_checks as checks
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import ClusterFacts, GroupFacts
-from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, parse_damaged_segments
+from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, NodeMetrics, parse_node_metrics
 from ottla.cli.logic.group_lag import GroupRow
 from ottla.cli.logic.hanging import HangingTransaction
 from ottla.cli.logic.local_files import mount_options
@@ -95,7 +95,17 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "wrong",
         "ottla log-dirs",
     ),
-    "damaged_segments": ({"damaged": {2: [DamagedSegmentMetric("t", 0, 42)]}}, "wrong", "broker 2 repairs it"),
+    "damaged_segments": (
+        {"metrics": {2: NodeMetrics([DamagedSegmentMetric("t", 0, 42)], {}, 0, 0)}},
+        "wrong",
+        "broker 2 repairs it",
+    ),
+    "certificates_that_end": (
+        {"metrics": {2: NodeMetrics([], {"CLIENTS": 1_000.0}, 0, 0)}, "now_seconds": 1_001.0},
+        "wrong",
+        "write a new key store",
+    ),
+    "logins_that_fail": ({"metrics": {2: NodeMetrics([], {}, 40, 3)}}, "risk", "ottla audit --stream authentication"),
     "disks_nearly_full": ({"directories": {1: [directory(usable_bytes=50)]}}, "wrong", "configs alter --topic t"),
     "groups_stuck": ({"groups": [group(9, members=2, moved=False)]}, "wrong", "groups reset-offsets g"),
     "hanging_transactions": ({"hanging": [HANGING]}, "wrong", "--topic t --partition 0 --start-offset 42"),
@@ -190,7 +200,27 @@ def test_damaged_segments_in_metrics() -> None:
         "# TYPE ottla_log_damaged_segments gauge\nottla_log_damaged_segments 1\n"
         'ottla_log_damaged_segment{topic="a.b-c",partition="3",offset="1234"} 1\n'
     )
-    assert parse_damaged_segments(text) == [DamagedSegmentMetric("a.b-c", 3, 1234)]
-    single = dataclasses.replace(healthy(), damaged={1: [DamagedSegmentMetric("unknown", 0, 5)]})
+    assert parse_node_metrics(text).damaged == [DamagedSegmentMetric("a.b-c", 3, 1234)]
+    damaged = NodeMetrics([DamagedSegmentMetric("unknown", 0, 5)], {}, 0, 0)
+    single = dataclasses.replace(healthy(), metrics={1: damaged})
     (finding,) = checks.damaged_segments(single)
     assert "restore" in finding.fix
+
+
+def test_certificates_and_logins_in_metrics() -> None:
+    day = 86_400.0
+    text = (
+        'ottla_tls_certificate_expiry_timestamp_seconds{listener="CLIENTS"} 864000.0\n'
+        'kafka_server_socket_server_metrics_failed_authentication_total{listener="CLIENTS"} 30\n'
+        'kafka_server_socket_server_metrics_failed_authentication_total{listener="BROKERS"} 1\n'
+        'kafka_server_socket_server_metrics_successful_authentication_total{listener="CLIENTS"} 31\n'
+    )
+    metrics = parse_node_metrics(text)
+    assert metrics == NodeMetrics([], {"CLIENTS": 10 * day}, 31, 31)
+    facts = dataclasses.replace(healthy(), metrics={1: metrics}, now_seconds=0.0)
+    (finding,) = checks.certificates_that_end(facts)
+    assert (finding.severity, "expires in 10 days" in finding.what) == ("risk", True)
+    # As many succeed: some client has a wrong password, and nobody guesses.
+    assert list(checks.logins_that_fail(facts)) == []
+    later = NodeMetrics([], {"CLIENTS": 40 * day}, 0, 0)
+    assert list(checks.certificates_that_end(dataclasses.replace(facts, metrics={1: later}))) == []

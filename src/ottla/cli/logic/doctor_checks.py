@@ -23,6 +23,10 @@ DISK_FREE_SHARE_MIN = 0.10
 # An uneven spread of leaders is reported beyond this factor.
 LEADER_SKEW_MAX = 1.5
 QUORUM_LAG_MAX = 1_000
+# A certificate that ends earlier is reported.
+CERTIFICATE_DAYS_MIN = 14
+# Fewer logins that fail are mistakes of people.
+FAILED_LOGINS_MIN = 20
 # Up to this number, partitions are named one by one.
 NAMED_MAX = 5
 
@@ -179,8 +183,8 @@ def offline_directories(facts: ClusterFacts) -> Iterator[Finding]:
 
 def damaged_segments(facts: ClusterFacts) -> Iterator[Finding]:
     replicas = {(topic.name, partition.partition): len(partition.replicas) for topic, partition in _partitions(facts)}
-    for broker, segments in sorted(facts.damaged.items()):
-        for topic_name, partition_id, base_offset in segments:
+    for broker, metrics in sorted(facts.metrics.items()):
+        for topic_name, partition_id, base_offset in metrics.damaged:
             is_single = replicas.get((topic_name, partition_id), 1) == 1
             yield Finding(
                 WRONG,
@@ -190,6 +194,34 @@ def damaged_segments(facts: ClusterFacts) -> Iterator[Finding]:
                 f"stop broker {broker}, look at the files: ottla doctor --log-dir DIR, and restore them from a backup"
                 if is_single
                 else f"broker {broker} repairs it from another in-sync replica; if it stays, look at the broker's log",
+            )
+
+
+def certificates_that_end(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, metrics in sorted(facts.metrics.items()):
+        for listener, expiry in sorted(metrics.certificates.items()):
+            days = (expiry - facts.now_seconds) / 86_400
+            if days > CERTIFICATE_DAYS_MIN:
+                continue
+            told = "has expired; new connections fail" if days <= 0 else f"expires in {days:.0f} days"
+            yield Finding(
+                WRONG if days <= 0 else RISK,
+                "certificates",
+                f"The certificate of the listener {listener} on broker {broker} {told}.",
+                "write a new key store to the same file: the broker reads it by itself (docs/tls.md)",
+            )
+
+
+def logins_that_fail(facts: ClusterFacts) -> Iterator[Finding]:
+    for broker, metrics in sorted(facts.metrics.items()):
+        failed, succeeded = metrics.failed_logins, metrics.successful_logins
+        if failed >= FAILED_LOGINS_MIN and failed > succeeded:
+            yield Finding(
+                RISK,
+                "logins",
+                f"Broker {broker} has refused {failed} logins and accepted {succeeded}: somebody guesses passwords, or "
+                "a client has an old one.",
+                "ottla audit --stream authentication --decision refused --since 1h",
             )
 
 
@@ -397,6 +429,8 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
     partitions_under_replicated,
     offline_directories,
     damaged_segments,
+    certificates_that_end,
+    logins_that_fail,
     disks_nearly_full,
     groups_stuck,
     hanging_transactions,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass, field
 
-from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, read_damaged_segments
+from ottla.cli.logic.doctor_metrics import NodeMetrics, read_node_metrics
 from ottla.cli.logic.group_lag import GroupRow, group_rows
 from ottla.cli.logic.hanging import HangingTransaction, find_hanging_transactions
 from ottla.client.admin import AdminClient
@@ -52,8 +52,9 @@ class ClusterFacts:
     clock_skew_ms: int = 0
     moving: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     hanging: list[HangingTransaction] = field(default_factory=list)
-    # Broker -> damaged segments, as its metrics name them.
-    damaged: dict[int, list[DamagedSegmentMetric]] = field(default_factory=dict)
+    # Broker -> what its metrics say, where they can be read.
+    metrics: dict[int, NodeMetrics] = field(default_factory=dict)
+    now_seconds: float = field(default_factory=time.time)
     # Facts that could not be gathered, and why.
     unknown: list[str] = field(default_factory=list)
 
@@ -74,7 +75,7 @@ async def gather(
             facts.unknown.append(f"log directories of broker {broker}: {directories.message}")
         else:
             facts.directories[broker] = directories
-    await _damaged(facts)
+    await _metrics(facts)
     await _optional(facts, "the quorum", _quorum(admin, facts))
     await _optional(facts, "reassignments", _moving(admin, facts))
     await _optional(facts, "transactions", _hanging(admin, facts, transaction_silence_ms))
@@ -120,8 +121,8 @@ async def _settings(admin: AdminClient, facts: ClusterFacts, answering: list[int
             facts.broker_settings[int(resource.name)] = values
 
 
-async def _damaged(facts: ClusterFacts) -> None:
-    """Damaged segments that brokers know of, where `ottla.metrics.listener` is set and reachable."""
+async def _metrics(facts: ClusterFacts) -> None:
+    """The metrics of brokers where `ottla.metrics.listener` is set and reachable."""
     for node in facts.brokers:
         address = facts.broker_settings.get(node.node_id, {}).get("ottla.metrics.listener", "")
         host, _, port = address.rpartition(":")
@@ -129,10 +130,12 @@ async def _damaged(facts: ClusterFacts) -> None:
             continue
         reachable = node.host if host in _ANY_ADDRESS else host
         try:
-            facts.damaged[node.node_id] = await read_damaged_segments(reachable, int(port))
+            facts.metrics[node.node_id] = await read_node_metrics(reachable, int(port))
         except OSError as error:
             reason = f"the metrics at {reachable}:{port} cannot be read: {error}"
-            facts.unknown.append(f"damaged segments of broker {node.node_id}, because {reason}")
+            facts.unknown.append(
+                f"damaged segments, certificates and logins of broker {node.node_id}, because {reason}"
+            )
 
 
 async def _quorum(admin: AdminClient, facts: ClusterFacts) -> None:

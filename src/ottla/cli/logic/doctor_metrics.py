@@ -1,4 +1,4 @@
-"""What the doctor reads from a node's metrics endpoint: the damaged segments that the node knows of."""
+"""What the doctor reads from a node's metrics endpoint: damaged segments, certificates, and logins that fail."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import asyncio
 import re
 from typing import NamedTuple
 
-__all__ = ["DamagedSegmentMetric", "parse_damaged_segments", "read_damaged_segments"]
+__all__ = ["DamagedSegmentMetric", "NodeMetrics", "parse_node_metrics", "read_node_metrics"]
 
 TIMEOUT_SECONDS = 3.0
 
 _DAMAGED = re.compile(r"^ottla_log_damaged_segment\{(?P<labels>[^}]*)\} 1", re.MULTILINE)
+_CERTIFICATE = re.compile(
+    r"^ottla_tls_certificate_expiry_timestamp_seconds\{(?P<labels>[^}]*)\} (?P<value>\S+)", re.MULTILINE
+)
+_LOGINS = re.compile(
+    r"^kafka_server_socket_server_metrics_(?P<result>failed|successful)_authentication_total"
+    r"\{(?P<labels>[^}]*)\} (?P<value>\S+)",
+    re.MULTILINE,
+)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -20,7 +28,16 @@ class DamagedSegmentMetric(NamedTuple):
     base_offset: int
 
 
-async def read_damaged_segments(host: str, port: int) -> list[DamagedSegmentMetric]:
+class NodeMetrics(NamedTuple):
+    damaged: list[DamagedSegmentMetric]
+    # Listener -> when its certificate expires, in seconds since 1970.
+    certificates: dict[str, float]
+    # Since the start of the node, on all listeners.
+    failed_logins: int
+    successful_logins: int
+
+
+async def read_node_metrics(host: str, port: int) -> NodeMetrics:
     """Raises OSError if the endpoint cannot be read."""
     async with asyncio.timeout(TIMEOUT_SECONDS):
         reader, writer = await asyncio.open_connection(host.strip("[]"), port)
@@ -29,12 +46,19 @@ async def read_damaged_segments(host: str, port: int) -> list[DamagedSegmentMetr
             answer = await reader.read(-1)
         finally:
             writer.close()
-    return parse_damaged_segments(answer.decode("utf-8", "replace"))
+    return parse_node_metrics(answer.decode("utf-8", "replace"))
 
 
-def parse_damaged_segments(text: str) -> list[DamagedSegmentMetric]:
+def parse_node_metrics(text: str) -> NodeMetrics:
     segments = []
     for match in _DAMAGED.finditer(text):
         labels = dict(_LABEL.findall(match["labels"]))
         segments.append(DamagedSegmentMetric(labels["topic"], int(labels["partition"]), int(labels["offset"])))
-    return segments
+    certificates = {
+        dict(_LABEL.findall(match["labels"])).get("listener", ""): float(match["value"])
+        for match in _CERTIFICATE.finditer(text)
+    }
+    logins = {"failed": 0, "successful": 0}
+    for match in _LOGINS.finditer(text):
+        logins[match["result"]] += int(float(match["value"]))
+    return NodeMetrics(segments, certificates, logins["failed"], logins["successful"])
