@@ -1,0 +1,246 @@
+"""Schemas of a real registry, values that it describes, and connectors of a worker."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+import ottla.testing
+from tests.support.consoles import Browser, ConsoleProcess, console_process
+from tests.support.registries import RegistryProcess, registry_process
+
+PERSON = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"name","type":"string"}]}'
+WITH_AGE = (
+    '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"name","type":"string"},'
+    '{"name":"age","type":["null","int"],"default":null}]}'
+)
+RENAMED = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"label","type":"string"}]}'
+
+
+class FakeWorker:
+    """The answers of a worker of Kafka Connect, as far as the console asks."""
+
+    def __init__(self) -> None:
+        self.configs: dict[str, dict[str, str]] = {
+            "lines": {"connector.class": "FileStreamSource", "file": "a", "db.password": "hidden-word", "name": "lines"}
+        }
+        self.states = {"lines": "RUNNING"}
+        self.restarted: list[str] = []
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        parts = path.partition("?")[0].strip("/").split("/")
+        if parts == ["connectors"]:
+            key = "status" if "status" in path else "info"
+            return 200, {
+                name: {key: self.status(name) if key == "status" else self.info(name)} for name in self.configs
+            }
+        if parts[0] == "connector-plugins":
+            if method == "GET":
+                return 200, [{"class": "FileStreamSource", "type": "source", "version": "1"}]
+            errors = [] if body.get("file") else ["file is missing"]
+            return 200, {"configs": [{"value": {"name": "file", "errors": errors}}]}
+        name, rest = parts[1], parts[2:]
+        if name not in self.configs and not (method == "PUT" and rest == ["config"]):
+            return 404, {"error_code": 404, "message": f"Connector {name} not found"}
+        if method == "GET":
+            found = {
+                "": self.info(name),
+                "config": self.configs[name],
+                "status": self.status(name),
+                "topics": {name: {"topics": ["t"]}},
+                "offsets": {"offsets": []},
+            }
+            return 200, found["/".join(rest)]
+        if method == "DELETE":
+            del self.configs[name]
+        elif rest == ["config"]:
+            self.configs[name] = body
+            self.states[name] = "RUNNING"
+            return 200, self.info(name)
+        elif rest[-1] == "restart":
+            self.restarted.append(path)
+        else:
+            self.states[name] = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[rest[0]]
+        return 204, None
+
+    def info(self, name: str) -> dict[str, Any]:
+        return {"name": name, "config": self.configs[name], "tasks": [], "type": "source"}
+
+    def status(self, name: str) -> dict[str, Any]:
+        tasks = [{"id": 0, "state": "FAILED", "worker_id": "w:1", "trace": "it broke"}]
+        return {
+            "name": name,
+            "type": "source",
+            "connector": {"state": self.states[name], "worker_id": "w:1"},
+            "tasks": tasks,
+        }
+
+    @contextmanager
+    def serving(self) -> Iterator[str]:
+        worker = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _serve(self) -> None:
+                length = int(self.headers.get("Content-Length") or 0)
+                body = json.loads(self.rfile.read(length)) if length else None
+                status, found = worker.answer(self.command, self.path, body)
+                content = b"" if found is None else json.dumps(found).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def do_GET(self) -> None:
+                self._serve()
+
+            def do_POST(self) -> None:
+                self._serve()
+
+            def do_PUT(self) -> None:
+                self._serve()
+
+            def do_DELETE(self) -> None:
+                self._serve()
+
+            def log_message(self, *_: Any) -> None:
+                """Says nothing."""
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def registry(cluster: ottla.testing.Cluster) -> Iterator[RegistryProcess]:
+    with registry_process(cluster.bootstrap) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def worker() -> FakeWorker:
+    return FakeWorker()
+
+
+@pytest.fixture(scope="module")
+def console(cluster: ottla.testing.Cluster, registry: RegistryProcess, worker: FakeWorker) -> Iterator[ConsoleProcess]:
+    with (
+        worker.serving() as url,
+        console_process(cluster.bootstrap, "--registry", registry.url, "--connect", url) as running,
+    ):
+        yield running
+
+
+@pytest.fixture
+def subject() -> str:
+    return f"s-{uuid.uuid4().hex[:8]}-value"
+
+
+def test_schemas_are_checked_before_they_are_registered(browser: Browser, subject: str) -> None:
+    told = browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON, "dry_run": True})
+    assert told["is_compatible"]
+    assert subject not in str(browser.get("/api/schemas"))
+    browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON})
+    bad = browser.change("POST", f"/api/schemas/{subject}/check", {"schema": RENAMED})
+    assert not bad["is_compatible"]
+    assert bad["messages"]
+    assert {"kind": "removed", "text": '      "name": "name",'} in bad["lines"]
+    told = browser.change("POST", f"/api/schemas/{subject}", {"schema": RENAMED, "dry_run": True})
+    assert told["warnings"][0] == "The registry will refuse this schema."
+    assert browser.failure("POST", f"/api/schemas/{subject}", {"schema": RENAMED}) == (409, "UPSTREAM")
+    browser.change("POST", f"/api/schemas/{subject}", {"schema": WITH_AGE})
+    found = browser.get(f"/api/schemas/{subject}")
+    assert [one["version"] for one in found["versions"]] == [1, 2]
+    assert (found["compatibility"], found["compatibility_source"]) == ("BACKWARD", "global")
+    lines = browser.get(f"/api/schemas/{subject}/diff?from=1&to=2")["lines"]
+    assert {line["kind"] for line in lines} == {"same", "added"}
+    assert "age" in browser.get(f"/api/schemas/{subject}/versions/2")["schema"]
+    (item,) = browser.get(f"/api/schemas?filter={subject}")["items"]
+    assert (item["versions"], item["latest"], item["type"]) == (2, 2, "AVRO")
+
+
+def test_compatibility_and_deletion(browser: Browser, subject: str) -> None:
+    browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON})
+    told = browser.change("PUT", f"/api/schemas/{subject}/compatibility", {"compatibility": "none"})
+    assert told["plan"] == [f"New versions of {subject} must be NONE; now it is BACKWARD."]
+    assert browser.get(f"/api/schemas/{subject}")["compatibility_source"] == "subject"
+    browser.change("POST", f"/api/schemas/{subject}", {"schema": RENAMED})
+    browser.change("DELETE", f"/api/schemas/{subject}", {"version": 1})
+    browser.change("DELETE", f"/api/schemas/{subject}", {})
+    assert browser.failure("GET", f"/api/schemas/{subject}") == (404, "NOT_FOUND")
+
+
+def test_values_are_decoded_by_the_registry(
+    browser: Browser, cluster: ottla.testing.Cluster, registry: RegistryProcess
+) -> None:
+    topic = f"people-{uuid.uuid4().hex[:8]}"
+    browser.change("POST", "/api/topics", {"name": topic, "partitions": 1})
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        serializer = AvroSerializer(client, WITH_AGE)
+        value = serializer({"name": "Ada", "age": 36}, SerializationContext(topic, MessageField.VALUE))
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(topic, value=value)
+    producer.produce(topic, value=b"\x00\x00\x0f\xff\xff none such")
+    producer.flush(60)
+    unknown, known = browser.get(f"/api/topics/{topic}/messages")["items"]
+    assert (known["value"]["type"], known["value"]["value"]) == ("avro", {"name": "Ada", "age": 36})
+    assert known["value"]["schema_id"] > 0
+    assert unknown["value"]["type"] == "hex"
+    assert unknown["value"]["error"]
+    path = f"/api/topics/{topic}/messages?from=earliest&filter=%3D+value.age+%3E+30"
+    assert len(browser.get(path)["items"]) == 1
+    assert browser.get(f"/api/topics/{topic}")["link_schema"] == f"{topic}-value"
+
+
+def test_connectors(browser: Browser, worker: FakeWorker) -> None:
+    (item,) = browser.get("/api/connectors?filter=LINES")["items"]
+    assert (item["state"], item["tasks"], item["failed_tasks"]) == ("RUNNING", 1, 1)
+    found = browser.get("/api/connectors/lines")
+    assert found["task_list"][0]["trace"] == "it broke"
+    assert found["config"]["db.password"] == "[hidden]"
+    browser.change("POST", "/api/connectors/lines/pause", {})
+    assert browser.get("/api/connectors/lines")["state"] == "PAUSED"
+    browser.change("POST", "/api/connectors/lines/resume", {})
+    browser.change("POST", "/api/connectors/lines/tasks/0/restart", {})
+    browser.change("POST", "/api/connectors/lines/restart", {"dry_run": True})
+    assert worker.restarted == ["/connectors/lines/tasks/0/restart"]
+    told = browser.change("PUT", "/api/connectors/lines", {"config": {**found["config"], "file": "b"}})
+    assert told["plan"] == ["Changes file of connector lines, and restarts its tasks."]
+    assert worker.configs["lines"]["db.password"] == "hidden-word"
+    assert "hidden-word" not in str(told)
+    assert browser.failure("GET", "/api/connectors/none") == (404, "NOT_FOUND")
+
+
+def test_a_connector_is_made_and_deleted(browser: Browser) -> None:
+    body = {"name": "new", "config": {"connector.class": "org.example.FileStreamSource", "file": "x"}}
+    wrong = {"name": "new", "config": {"connector.class": "FileStreamSource"}, "dry_run": True}
+    assert browser.failure("POST", "/api/connectors", wrong) == (400, "INVALID_REQUEST")
+    browser.change("POST", "/api/connectors", body)
+    assert browser.failure("POST", "/api/connectors", body) == (409, "UPSTREAM")
+    browser.change("DELETE", "/api/connectors/new", {})
+    assert browser.get("/api/connector-plugins")["items"]
+
+
+def test_a_registry_that_is_gone(cluster: ottla.testing.Cluster) -> None:
+    with console_process(cluster.bootstrap, "--registry", "http://127.0.0.1:1") as running:
+        browser = running.browser()
+        assert browser.failure("GET", "/api/schemas") == (502, "UPSTREAM")
+        browser.change("POST", "/api/topics", {"name": "alone", "partitions": 1})
+        assert browser.get("/api/topics/alone")["link_schema"] is None
