@@ -16,7 +16,7 @@ JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter
 .PHONY: help setup run demo test docs docs-test lint format check faults sim mutants bench compat dist lock clean
 
 help:
-	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA)"
+	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA) (CONSOLE=1: with the web console on port 8080)"
 	@echo "make demo     a pipeline of clicks through topics into Parquet files, shown live (SECONDS=45 RATE=4000; KEEP=1: runs on)"
 	@echo "make test     lint, then every test, with a selection of Apache Kafka's own"
 	@echo "make check    test and compat: everything that must pass"
@@ -84,7 +84,8 @@ compat: $(READY)
 	$(if $(ARGS),,BROKER=kafka $(BIN)/python -m pytest -q tests/java/test_cli_as_kafka.py \
 	  tests/java/test_cli_replicas_as_kafka.py tests/java/test_client_groups.py tests/integration/test_client.py \
 	  tests/integration/test_client_producer.py tests/integration/test_client_consumer.py \
-	  tests/integration/test_client_columns.py tests/integration/test_client_examples.py)
+	  tests/integration/test_client_columns.py tests/integration/test_client_examples.py tests/console/test_topics.py \
+	  tests/console/test_groups.py tests/console/test_messages.py tests/console/test_live.py)
 	@# Every operator of ottla.streams against Kafka Streams, with random cases.
 	$(if $(ARGS),,$(BIN)/python -m tests.streams.compare 200)
 

@@ -90,12 +90,32 @@ def asked_ms(url: str) -> float:
     return (time.perf_counter() - began) * 1000
 
 
+def live_cost(url: str, node_pid: int, seconds: float) -> tuple[float, float]:
+    """The share of a core that the node needs, without and with an open live page."""
+    import psutil
+
+    node = psutil.Process(node_pid)
+
+    def share(until: float) -> float:
+        began, before = time.perf_counter(), sum(node.cpu_times()[:2])
+        while time.perf_counter() < began + until:
+            time.sleep(0.2)
+        return (sum(node.cpu_times()[:2]) - before) / (time.perf_counter() - began)
+
+    idle = share(seconds)
+    with urllib.request.urlopen(f"{url}/api/live", timeout=60) as answer:
+        for _ in range(6):
+            answer.readline()
+        return idle, share(seconds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topics", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--groups", type=int, default=2_000)
     parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
     with ottla.testing.cluster(settings={"group.initial.rebalance.delay.ms": "0"}) as cluster:
         began = time.perf_counter()
@@ -110,6 +130,8 @@ def main() -> None:
                 times = [asked_ms(url + page) for _ in range(options.repeats)]
                 mark = "" if statistics.median(times) <= GOAL_MS else "  over the goal"
                 print(f"{page:42} {first:8.0f} {statistics.median(times):8.0f} {max(times):8.0f}{mark}", flush=True)
+            idle, watched = live_cost(url, cluster.node(1).pid, options.seconds)
+            print(f"The node needs {idle:.2%} of a core at rest, {watched:.2%} with a live page open.")
 
 
 if __name__ == "__main__":

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 import ottla.testing
+from tests.support.brokers import QuickKafka
 from tests.support.consoles import Browser, ConsoleProcess, console_process
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster() as running:
-        yield running
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ottla.testing.Cluster | QuickKafka]:
+    """A node of Ottla, or of Apache Kafka with `BROKER=kafka`."""
+    if os.environ.get("BROKER") == "kafka":
+        with QuickKafka(tmp_path_factory.mktemp("kafka"), {"group.initial.rebalance.delay.ms": "0"}) as broker:
+            yield broker
+    else:
+        with ottla.testing.cluster() as running:
+            yield running
 
 
 @pytest.fixture(scope="module")

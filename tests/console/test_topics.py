@@ -68,6 +68,7 @@ def test_settings_change_and_fall_back(browser: Browser, topic: str) -> None:
 def test_partitions_are_added(browser: Browser, topic: str) -> None:
     told = browser.change("POST", f"/api/topics/{topic}/partitions", {"count": 5})
     assert told["plan"] == [f"Adds 3 partitions to topic {topic}, which has 2."]
+    assert told["warnings"][0] == "Records with the same key may go to another partition from now on."
     assert browser.get(f"/api/topics/{topic}")["partitions"] == 5
     assert browser.failure("POST", f"/api/topics/{topic}/partitions", {"count": 1}) == (400, "INVALID_REQUEST")
 

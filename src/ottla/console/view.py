@@ -38,6 +38,8 @@ GROUPS_USABLE_SECONDS = 30.0
 COST_FACTOR = 20.0
 FEATURES_FRESH_SECONDS = 30.0
 FEATURES_USABLE_SECONDS = 3600.0
+# A value may be older than it took to read, by this factor.
+STALE_FACTOR = 100.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
 # How long a page waits for figures that it can do without.
@@ -75,7 +77,8 @@ class Cached(Generic[T]):
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._refresh())
             self._reading.add_done_callback(self._on_read)
-        if self._value is not None and age < self._usable_seconds:
+        # What is read quickly is worth waiting for; what is not is shown as it was.
+        if self._value is not None and age < min(self._usable_seconds, STALE_FACTOR * self._cost_seconds):
             return self._value
         return await asyncio.shield(self._reading)
 
