@@ -168,6 +168,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "lake": ("ottla lake lake.properties", "ottla lake status lake.properties"),
     "lake run": ("ottla lake lake.properties --once",),
+    "lake backfill": ("ottla lake backfill lake.properties --topic orders --to orders-again",),
     "lake compact": ("ottla lake compact lake.properties --topic orders",),
     "lake expire": ("ottla lake expire lake.properties --older-than 7d --orphans 3d",),
     "lake status": ("ottla lake status lake.properties --json",),

@@ -132,13 +132,15 @@ class TableFiles:
     def read(self, task: FileScanTask, columns: Sequence[str] | None = None, *, row_filter: Any = None) -> pa.Table:
         """The rows of a data file, with the present columns of the table."""
         from pyiceberg.expressions import AlwaysTrue
-        from pyiceberg.io.pyarrow import ArrowScan
+        from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 
         schema = self.metadata.schema()
         wanted = schema if columns is None else schema.select(*columns)
         # Not part of what is pickled.
         task.file.spec_id = self.metadata.default_spec_id
-        return ArrowScan(self.metadata, self.io(), wanted, row_filter or AlwaysTrue()).to_table([task])
+        rows = ArrowScan(self.metadata, self.io(), wanted, row_filter or AlwaysTrue()).to_table([task])
+        # Strings of an empty result have another type than those of a result with rows.
+        return rows.cast(schema_to_pyarrow(wanted, include_field_ids=False))
 
     def io(self) -> Any:
         from pyiceberg.io import load_file_io

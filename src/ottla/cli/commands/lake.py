@@ -147,6 +147,36 @@ def expire(file: Path, topic: str | None, older_than: str, keep: int, orphans: s
     return 0
 
 
+@lake.command(
+    help="Write the records of a raw table to a new topic: every record once, in the order of each partition, with "
+    "keys, headers and timestamps. After an interruption the same command continues."
+)
+@click.argument("file", type=_FILE)
+@click.option("--topic", required=True, metavar="NAME", help="The topic of the table; it need not exist any more.")
+@click.option("--to", required=True, metavar="NAME", help="The new topic, which is created if it does not exist.")
+@click.option("--master", metavar="URL", help="The Spark master.  [default: local, all cores]")
+@json_option
+def backfill(file: Path, topic: str, to: str, master: str | None, as_json: bool) -> int:
+    from ottla.lake.backfill import Backfill
+    from ottla.lake.errors import LakeError
+    from ottla.spark import session
+
+    settings = _settings(file)
+    try:
+        work = Backfill(settings, topic, to)
+        spark = session("ottla lake", master=master, settings=settings.spark)
+        try:
+            work.run(spark)
+        finally:
+            spark.stop()
+    except LakeError as error:
+        raise Failure(str(error)) from error
+    output = Output(as_json=as_json)
+    output.emit({"topic": to, "offsets": {str(number): end for number, end in work.ends.items()}})
+    output.say(f"Topic {to} has the records of table {work.table} up to offset {sum(work.ends.values())} in total.")
+    return 0
+
+
 def _milliseconds(text: str) -> int:
     units = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
     if text[-1:] not in units or not text[:-1].isdecimal():

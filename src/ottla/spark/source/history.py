@@ -27,19 +27,23 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
 
 __all__ = [
+    "RECORD_COLUMNS",
     "History",
     "JoinedRanges",
     "TablePiece",
     "joined_ranges",
     "read_in_order",
+    "read_piece_in_order",
     "read_table_piece",
     "table_pieces",
+    "whole_piece",
 ]
 
 _PIECE_BYTES = 64 * 1024 * 1024
 # The offsets that an ordered reader sorts in memory at once.
 _WINDOW = 200_000
-_COLUMNS = ("partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+RECORD_COLUMNS = ("partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
+"""The columns of a raw table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class History:
         names = {partition.topic for partition in topics.partitions}
         table = open_catalog(dict(options.history.catalog)).load_table(options.history.table)
         present = {field.name for field in table.schema().fields}
-        if not present.issuperset(_COLUMNS):
+        if not present.issuperset(RECORD_COLUMNS):
             raise OptionError(f"history={options.history.table} is not a raw table: it has no bytes of records.")
         try:
             position = newest_position(table)
@@ -183,7 +187,7 @@ def table_pieces(history: History, lags: Mapping[TopicPartition, Lag]) -> list[I
 def read_table_piece(options: SourceOptions, piece: TablePiece) -> Iterator[pa.RecordBatch]:
     """The records of the files as the source gives those of a topic."""
     for task in piece.tasks:
-        rows = piece.files.read(task, _COLUMNS, row_filter=_filter(piece.ranges))
+        rows = piece.files.read(task, RECORD_COLUMNS, row_filter=_filter(piece.ranges))
         yield from _as_records(rows, piece.topic, options)
 
 
@@ -199,12 +203,9 @@ def read_in_order(options: SourceOptions) -> Iterator[pa.RecordBatch]:
     for partition in sorted(topics.partitions):
         lag = joined.in_table.get(partition, Lag(0, 0))
         for start in range(lag.start, lag.end, _WINDOW):
-            window = {partition: Lag(start, min(start + _WINDOW, lag.end))}
-            for piece in _whole(history, window):
-                rows = pa.concat_tables(
-                    piece.files.read(task, _COLUMNS, row_filter=_filter(piece.ranges)) for task in piece.tasks
-                )
-                yield from _as_records(rows.sort_by("offset"), piece.topic, options)
+            yield from read_piece_in_order(
+                whole_piece(history, partition, start, min(start + _WINDOW, lag.end)), options
+            )
         rest = joined.in_topic.get(partition)
         if rest is not None:
             yield from read_range(
@@ -212,14 +213,22 @@ def read_in_order(options: SourceOptions) -> Iterator[pa.RecordBatch]:
             )
 
 
-def _whole(history: History, lags: Mapping[TopicPartition, Lag]) -> Iterator[TablePiece]:
-    tasks = history.files(lags)
-    if tasks:
-        yield TablePiece(history.position.topic, TableFiles.of(history.table), tasks, _numbers(lags))
+def whole_piece(history: History, partition: TopicPartition, start: int, end: int) -> TablePiece:
+    """All files of the table that have records of a range of a partition."""
+    lags = {partition: Lag(start, end)}
+    return TablePiece(partition.topic, TableFiles.of(history.table), history.files(lags), _numbers(lags))
 
 
-def _as_records(rows: pa.Table, topic: str, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    schema = arrow_schema(options.include_headers)
+def read_piece_in_order(piece: TablePiece, options: SourceOptions | None = None) -> Iterator[pa.RecordBatch]:
+    """The records of one partition in the order of their offsets, sorted in memory."""
+    if piece.tasks:
+        wanted = _filter(piece.ranges)
+        rows = pa.concat_tables(piece.files.read(task, RECORD_COLUMNS, row_filter=wanted) for task in piece.tasks)
+        yield from _as_records(rows.sort_by("offset"), piece.topic, options)
+
+
+def _as_records(rows: pa.Table, topic: str, options: SourceOptions | None) -> Iterator[pa.RecordBatch]:
+    schema = arrow_schema(options is None or options.include_headers)
     if not rows.num_rows:
         return
     columns = {**{name: rows[name] for name in rows.column_names}, "timestampType": rows["timestamp_type"]}
