@@ -50,14 +50,21 @@ class Lake:
 
 def duckdb_rows(table: Table, *columns: str) -> list[tuple[Any, ...]]:
     """Rows as DuckDB reads them, with its own implementation of Iceberg, in the order of the columns."""
+    return _duckdb(f"iceberg_scan('{table.metadata_location}')", ("avro", "iceberg"), columns)
+
+
+def duckdb_delta_rows(location: str, *columns: str) -> list[tuple[Any, ...]]:
+    return _duckdb(f"delta_scan('{location}')", ("delta",), columns)
+
+
+def _duckdb(scan: str, extensions: tuple[str, ...], columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
     import duckdb
 
     with duckdb.connect() as connection:
-        for name in ("avro", "iceberg"):
+        for name in extensions:
             folder = Path(import_module(f"duckdb_extension_{name}").__file__ or "").parent
             (file,) = folder.glob(f"extensions/v{duckdb.__version__}/{name}.duckdb_extension")
             connection.execute(f"LOAD '{file}'")
         wanted = ", ".join(f'"{name}"' for name in columns)
-        query = f"SELECT {wanted} FROM iceberg_scan('{table.metadata_location}') ORDER BY ALL"
-        found: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+        found: list[tuple[Any, ...]] = connection.execute(f"SELECT {wanted} FROM {scan} ORDER BY ALL").fetchall()
         return found

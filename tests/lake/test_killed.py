@@ -28,7 +28,7 @@ from tests.lake.lakes import Lake
 from tests.support.iceberg_rest import RestCatalogProcess, rest_catalog
 from tests.support.spark_topics import Content, Topics
 
-pytestmark = [pytest.mark.faults, pytest.mark.spark]
+pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 
 KILLS = int(os.environ.get("FAULTS_KILLS", "8"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
@@ -164,7 +164,9 @@ def test_tables_equal_their_topics_whatever_is_killed(brokers: Cluster, tmp_path
             for number in range(KILLS):
                 wait_for_progress(driver, lake, [raw, keyed])
                 time.sleep(dice.random())
-                kill(("driver", "worker", "catalog", "broker")[number % 4], driver, catalog, brokers, dice)
+                target = ("driver", "worker", "catalog", "broker")[number % 4]
+                print(f"{time.strftime('%X')} {source.sent} records of each topic sent; killing: {target}")
+                kill(target, driver, catalog, brokers, dice)
             source.stop()
             ends = {name: ends_of(topics, name) for name in (raw, keyed)}
             end = time.monotonic() + PATIENCE_SECONDS
@@ -205,7 +207,7 @@ def ends_of(topics: Topics, name: str) -> dict[int, int]:
 def compare(topics: Topics, lake: Lake, raw: str, keyed: str) -> None:
     expected = sorted((record.partition, record.offset, record.value) for record in topics.read(raw))
     landed = [(row[0], row[1], row[3]) for row in lake.rows(raw)]
-    print(f"{len(expected)} records, {len(landed)} rows", file=sys.stderr)
+    print(f"{len(expected)} records, {len(landed)} rows")
     assert landed == expected
     last: dict[bytes, bytes] = {}
     for record in topics.read(keyed):

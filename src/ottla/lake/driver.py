@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.lake.delta import DeltaPipeline
 from ottla.lake.errors import LakeError
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, TableSettings, TopicSetting
@@ -64,7 +65,7 @@ def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
 class _Turn:
     """A table and the time of its next step."""
 
-    def __init__(self, pipeline: TablePipeline) -> None:
+    def __init__(self, pipeline: TablePipeline | DeltaPipeline) -> None:
         self.pipeline = pipeline
         self.due_at = 0.0
         self.failures = 0
@@ -137,10 +138,18 @@ class LakeDriver:
             turn = self._turns.get(topic)
             if topic not in self.failed and (turn is None or turn.pipeline.settings != table):
                 log.info("Topic %s becomes table %s", topic, ".".join(table.identifier))
-                self._turns[topic] = _Turn(TablePipeline(self._spark, self._catalog, self._settings, table))
+                try:
+                    self._turns[topic] = _Turn(self._pipeline(table))
+                except LakeError as error:
+                    self._leave_out(topic, str(error))
         for topic in set(self._turns) - set(tables):
             log.info("Topic %s is not selected any more, or was deleted; its table stays", topic)
             del self._turns[topic]
+
+    def _pipeline(self, table: TableSettings) -> TablePipeline | DeltaPipeline:
+        if table.format == "delta":
+            return DeltaPipeline(self._spark, self._settings, table)
+        return TablePipeline(self._spark, self._catalog, self._settings, table)
 
     def _step(self, turn: _Turn) -> None:
         topic = turn.pipeline.settings.topic
@@ -157,7 +166,7 @@ class LakeDriver:
     def _leave_out(self, topic: str, why: str) -> None:
         log.error("Topic %s is left out: %s", topic, why)
         self.failed[topic] = why
-        del self._turns[topic]
+        self._turns.pop(topic, None)
 
 
 def _first_line(error: Exception) -> str:
