@@ -231,6 +231,31 @@ def test_a_cluster_that_does_not_answer_is_an_error_with_a_sentence() -> None:
     asyncio.run(whole())
 
 
+def test_time_that_is_over_has_a_reason() -> None:
+    with BlockingProducer({"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 1_000}) as producer:
+        sent = producer.send("t", b"value")
+        with pytest.raises(TimedOut, match=r"no metadata within max\.block\.ms=1000\. .*127\.0\.0\.1:1"):
+            sent.result()
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"value": "text"}, r"The value is of type str, not bytes: set value\.serializer=string, or convert it"),
+        ({"value": b"v", "key": 7}, r"The key is of type int, not bytes: set key\.serializer=long"),
+        ({"value": object()}, "The value is of type object, not bytes: set a serializer"),
+    ],
+)
+def test_a_record_that_is_no_bytes_is_explained(
+    where: dict[str, Any], topic: str, record: dict[str, Any], said: str
+) -> None:
+    with BlockingProducer(where) as producer:
+        for _ in range(2):
+            sent = producer.send(topic, **record)
+            with pytest.raises(TypeError, match=said):
+                sent.result()
+
+
 def test_threads_share_a_blocking_producer(where: dict[str, Any], topic: str) -> None:
     called: list[int] = []
     with BlockingProducer({**where, "linger.ms": 2}) as producer:

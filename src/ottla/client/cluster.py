@@ -99,6 +99,8 @@ class Cluster:
         self._closed = False
         self._closing = False
         self._calls = 0
+        # Why the latest call is repeated: calls with a time-out of their own tell it.
+        self.last_failure: Exception | None = None
         self._idle = asyncio.Event()
         self._idle.set()
         # The source of randomness of this client; in simulations its seed determines everything.
@@ -331,6 +333,7 @@ class Cluster:
                 raise TimedOut(
                     f"The cluster at {where} did not answer in time. Look at its health, or allow more with --timeout."
                 ) from None
+            self.last_failure = last
             pause = backoff_ms / 1000 * self.random.uniform(0.8, 1.2)
             if now() + pause >= end or attempts > self.settings.retries:
                 raise last

@@ -17,6 +17,7 @@ __all__ = [
     "ClusterUnreachable",
     "ConnectionLost",
     "LogTruncated",
+    "MissingLibrary",
     "RequestUnsupported",
     "TimedOut",
     "WokenUp",
@@ -39,6 +40,10 @@ class ClusterUnreachable(ClientError):
 
 class ConnectionLost(ClientError):
     """The connection to a node failed, broke or timed out. The request may be retried."""
+
+
+class MissingLibrary(ClientError, ImportError):
+    """A call needs a library that is not installed."""
 
 
 class TimedOut(ClientError):

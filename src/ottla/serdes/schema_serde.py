@@ -173,7 +173,10 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
                 shown = data
             return data
         except RegistryClientError as error:
-            raise self._error(topic, f"the registry refused its schema: {error}") from error
+            what = "the registry refused its schema" if error.status else "its schema could not be looked up"
+            raise self._error(topic, f"{what}: {error}") from error
+        except ModuleNotFoundError as error:
+            raise self._error(topic, _missing(error)) from error
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
         finally:
@@ -270,6 +273,8 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
             raise
         except RegistryClientError as error:
             raise self._error(topic, f"the registry did not give its schema: {error}") from error
+        except ModuleNotFoundError as error:
+            raise self._error(topic, _missing(error)) from error
         except ValueError as error:
             raise self._error(topic, f"{error}.") from error
         finally:
@@ -366,6 +371,11 @@ def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "")
 
     collect(schema)
     return found
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    """Libraries of schema languages are imported with the first value."""
+    return f"schemas need {error.name}, which is not installed: pip install 'ottla[registry]'."
 
 
 def _flag(config: Mapping[str, Any], name: str, *, default: bool) -> bool:

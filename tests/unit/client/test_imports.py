@@ -31,3 +31,9 @@ def test_clients_load_no_broker_and_no_arrow() -> None:
     loaded = done.stdout.split()
     assert [name for name in loaded if name.startswith(tuple(f"ottla.{part}" for part in NODE))] == []
     assert {"pyarrow", "numpy", "pandas", "pyspark"} & set(loaded) == set()
+
+
+def test_columns_without_their_library_say_what_to_install() -> None:
+    program = "import sys; sys.modules['pyarrow'] = None; import ottla.client.columns.reading"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "MissingLibrary: Columns need pyarrow: pip install 'ottla[columns]'." in done.stderr

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from ottla.serdes.registry_client import RegistryClient, RegistryClientError
+from ottla.serdes.avro import AvroSerializer
+from ottla.serdes.protocol import SerializationError
+from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, RegistryClientError, SchemaText
 
 
 class Proxy(BaseHTTPRequestHandler):
@@ -58,3 +61,17 @@ def test_a_registry_that_cannot_be_reached() -> None:
 def test_an_address_without_a_scheme() -> None:
     with pytest.raises(ValueError, match=r"^'localhost:8081' is not an address"):
         RegistryClient("user:secret@localhost:8081")
+
+
+def test_a_serializer_says_what_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = {"schema.registry.url": "http://127.0.0.1:1"}
+    serializer = AvroSerializer('"string"', config=config)
+    with pytest.raises(
+        SerializationError, match=r"its schema could not be looked up: The registry .* cannot be reached"
+    ):
+        serializer.serialize("t", "x")
+    found = RegisteredSchema("t-value", 1, 1, "", SchemaText('"string"'))
+    monkeypatch.setattr(RegistryClient, "register", lambda *_, **__: found)
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(SerializationError, match=r"schemas need fastavro.*pip install 'ottla\[registry\]'"):
+        serializer.serialize("t", "x")

@@ -113,17 +113,21 @@ class Producer:
         Key and value are bytes or None, or objects that the serializers of the settings know. `on_delivery` is called
         with the record's position, or with its error; for the records of a partition in their order.
         """
-        if self._converts:
-            record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
-            return await self._send_converted(record, on_delivery)
-        if (info := self._ready(topic)) is not None:
-            delivery = self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
-            if self._batches.closed_count >= CLOSED_BATCHES_MAX:
-                await self._let_sender_work()
-            return delivery
-        async with self._turns.turn(topic):
-            info = await self._prepare(topic)
-            return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+        try:
+            if self._converts:
+                record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
+                return await self._send_converted(record, on_delivery)
+            if (info := self._ready(topic)) is not None:
+                delivery = self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+                if self._batches.closed_count >= CLOSED_BATCHES_MAX:
+                    await self._let_sender_work()
+                return delivery
+            async with self._turns.turn(topic):
+                info = await self._prepare(topic)
+                return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
+        except TypeError as error:
+            self._serializing.explain(error, key=key, value=value)
+            raise
 
     async def send_and_wait(
         self,
@@ -298,6 +302,7 @@ class Producer:
     async def _prepare(self, topic: str) -> TopicInfo:
         """Waits for the topic's metadata, a producer id, and room in the buffer; `max_block_ms` in total."""
         self._check_not_closed()
+        self._cluster.last_failure = None
         try:
             async with asyncio.timeout(self.settings.max_block_ms / 1000):
                 info = await self._cluster.topic(topic, create=True)
@@ -316,7 +321,8 @@ class Producer:
                 f"{topic}: the buffer of {self.settings.buffer_bytes} bytes had no room {waited}. The cluster takes "
                 "records more slowly than they are sent; send fewer, or raise buffer.memory."
             )
-        return TimedOut(f"{topic}: there was no metadata {waited}. Is the cluster healthy, and does the topic exist?")
+        advice = self._cluster.last_failure or "Is the cluster healthy, and does the topic exist?"
+        return TimedOut(f"{topic}: there was no metadata {waited}. {advice}")
 
     async def _send_converted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
         """Interceptors come first, then the serializers."""

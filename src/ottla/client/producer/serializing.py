@@ -15,6 +15,8 @@ from ottla.serdes.protocol import Header, Serializer
 
 __all__ = ["Serializing"]
 
+# Serializers for types of values, for the sentence about a value that is no bytes.
+_SERIALIZERS = {"str": "string", "int": "long", "float": "double", "dict": "json", "list": "json", "UUID": "uuid"}
 # Key, value and headers.
 Converted = tuple[Any, Any, list[Header]]
 
@@ -37,6 +39,15 @@ class Serializing:
         for serializer in (self.key, self.value):
             if serializer is not None:
                 serializer.close()
+
+    def explain(self, error: TypeError, *, key: Any, value: Any) -> None:
+        """Raises a TypeError that says what to do about a key or value that is no bytes and has no serializer."""
+        for name, content, serializer in (("key", key, self.key), ("value", value, self.value)):
+            if serializer is None and content is not None and not isinstance(content, bytes | bytearray | memoryview):
+                kind = type(content).__name__
+                known = _SERIALIZERS.get(kind)
+                setting = "a serializer" if known is None else f"{name}.serializer={known}"
+                raise TypeError(f"The {name} is of type {kind}, not bytes: set {setting}, or convert it.") from error
 
     async def record(self, record: OutgoingRecord) -> OutgoingRecord:
         key, value, headers = await self.convert(record.topic, record.key, record.value, record.headers)
