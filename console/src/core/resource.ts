@@ -1,0 +1,55 @@
+/** An answer of the API that a component shows: loading, failed or there. */
+
+import { html, type ReactiveController, type ReactiveControllerHost, type TemplateResult } from "lit";
+import { failure, skeleton } from "../parts/states.js";
+import { ApiError } from "./api.js";
+
+export class Resource<Value> implements ReactiveController {
+  value: Value | undefined;
+  error: ApiError | undefined;
+  private aborter: AbortController | undefined;
+  private timer: number | undefined;
+
+  constructor(
+    private readonly host: ReactiveControllerHost,
+    private readonly load: (signal: AbortSignal) => Promise<Value>,
+    private readonly options: { everySeconds?: number } = {},
+  ) {
+    host.addController(this);
+  }
+
+  hostConnected(): void {
+    void this.reload();
+    if (this.options.everySeconds) {
+      this.timer = window.setInterval(() => {
+        if (!document.hidden) void this.reload();
+      }, this.options.everySeconds * 1000);
+    }
+  }
+
+  hostDisconnected(): void {
+    this.aborter?.abort();
+    window.clearInterval(this.timer);
+  }
+
+  /** Loads again. What is shown stays until the new answer is there. */
+  async reload(): Promise<void> {
+    this.aborter?.abort();
+    const aborter = (this.aborter = new AbortController());
+    try {
+      this.value = await this.load(aborter.signal);
+      this.error = undefined;
+    } catch (error) {
+      if (aborter.signal.aborted) return;
+      this.error = error instanceof ApiError ? error : new ApiError(0, "ERROR", String(error));
+    }
+    if (!aborter.signal.aborted) this.host.requestUpdate();
+  }
+
+  render(show: (value: Value) => TemplateResult): TemplateResult {
+    if (this.value !== undefined) {
+      return html`${this.error ? failure(this.error, () => void this.reload()) : ""}${show(this.value)}`;
+    }
+    return this.error ? failure(this.error, () => void this.reload()) : skeleton();
+  }
+}

@@ -1,0 +1,21 @@
+/** Who is logged in, and what that person may do. */
+
+import type { Session } from "./types.js";
+
+let current: Session | null = null;
+
+export function setSession(session: Session | null): void {
+  current = session;
+}
+
+export function session(): Session | null {
+  return current;
+}
+
+export function mayWrite(): boolean {
+  return current?.rights.write ?? false;
+}
+
+export function hasFeature(name: string): boolean {
+  return current?.features[name] ?? false;
+}

@@ -1,0 +1,112 @@
+/** The audit: who did or tried what, newest first. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement, state } from "lit/decorators.js";
+import { ApiError, get } from "../core/api.js";
+import { plural, time } from "../core/format.js";
+import { Part } from "../core/part.js";
+import { rememberInAddress } from "../core/router.js";
+import { hasFeature } from "../core/session.js";
+import type { AuditEntry } from "../core/types.js";
+import { badge, copyable, pageHead } from "../parts/bits.js";
+import { localRows } from "../parts/rows.js";
+import { failure, notAvailable } from "../parts/states.js";
+import "../parts/table.js";
+import type { Column } from "../parts/table.js";
+
+const ENTRIES_MAX = 500;
+const PERIODS: [string, string][] = [
+  ["3600000", "last hour"],
+  ["86400000", "last day"],
+  ["604800000", "last week"],
+  ["", "any time"],
+];
+
+@customElement("page-audit")
+export class AuditPage extends Part {
+  @state() private wanted: Record<string, string> = wantedFromAddress();
+  @state() private rows = localRows<AuditEntry>([]);
+  @state() private status = "";
+  @state() private error: ApiError | null = null;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (hasFeature("audit")) void this.search();
+  }
+
+  override render(): TemplateResult {
+    return html`${pageHead({ title: "Audit", lead: "Logins, and decisions about what clients asked for." })} ${hasFeature("audit") ? this.page() : missing()}`;
+  }
+
+  private page(): TemplateResult {
+    return html`<form class="query" @submit=${this.onSubmit}>
+        <div class="query-row">
+          ${this.input("principal", "Principal", "User:alice")} ${this.input("operation", "Operation", "WRITE")}
+          ${this.input("resource", "Resource", "orders")}
+          <select name="period" aria-label="Period" @change=${this.onInput}>
+            ${PERIODS.map(([value, label]) => html`<option value=${value} ?selected=${value === this.wanted.period}>${label}</option>`)}
+          </select>
+          <label class="check"><input type="checkbox" name="denied" .checked=${this.wanted.denied === "true"} @change=${this.onInput} /><span>Denied only</span></label>
+          <button class="button primary">Search</button>
+        </div>
+      </form>
+      <div class="query-status" role="status">${this.status}</div>
+      ${this.error ? failure(this.error) : nothing}
+      <o-table
+        class="fill"
+        label="Audit"
+        .columns=${COLUMNS}
+        .source=${this.rows}
+        .whenEmpty=${{ icon: "audit", title: "Nothing matches", text: "Choose a longer period, or fewer conditions." }}
+      ></o-table>`;
+  }
+
+  private input(name: string, label: string, placeholder: string): TemplateResult {
+    return html`<input type="text" name=${name} aria-label=${label} placeholder="${label}, ${placeholder}" .value=${this.wanted[name] ?? ""} @input=${this.onInput} />`;
+  }
+
+  private onInput(event: Event): void {
+    const field = event.target as HTMLInputElement;
+    const value = field.type === "checkbox" ? (field.checked ? "true" : "") : field.value;
+    this.wanted = { ...this.wanted, [field.name]: value };
+  }
+
+  private onSubmit(event: Event): void {
+    event.preventDefault();
+    rememberInAddress(this.wanted);
+    void this.search();
+  }
+
+  private async search(): Promise<void> {
+    this.error = null;
+    this.status = "Reading…";
+    const { period, ...conditions } = this.wanted;
+    const since = period ? Date.now() - Number(period) : null;
+    try {
+      const answer = await get<{ items: AuditEntry[]; is_complete: boolean }>("/audit", { ...conditions, since, limit: ENTRIES_MAX });
+      this.rows = localRows(answer.items);
+      this.status = `${plural(answer.items.length, "entry", "entries")}${answer.is_complete ? "" : ", and there are more"}`;
+    } catch (error) {
+      this.error = error as ApiError;
+      this.status = "";
+    }
+  }
+}
+
+function wantedFromAddress(): Record<string, string> {
+  return { period: "86400000", ...Object.fromEntries(new URLSearchParams(location.search)) };
+}
+
+function missing(): TemplateResult {
+  return notAvailable("audit", "This cluster keeps no audit", html`Brokers write it when the setting is on: ${copyable("ottla audit --help")}`);
+}
+
+const COLUMNS: Column<AuditEntry>[] = [
+  { key: "time", label: "Time", width: "210", cell: (entry) => time(entry.time) },
+  { key: "principal", label: "Principal", width: "18%", cell: (entry) => html`<b>${entry.principal}</b>` },
+  { key: "allowed", label: "", width: "100", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad") },
+  { key: "operation", label: "Operation", width: "150", hide: "narrow", cell: (entry) => entry.operation },
+  { key: "resource", label: "Resource", cell: (entry) => html`<span class="mono">${entry.resource}</span>` },
+  { key: "host", label: "Host", width: "130", hide: "middle" },
+  { key: "api", label: "Request", width: "150", hide: "middle" },
+];

@@ -1,0 +1,64 @@
+/** The doctor's findings, each with the command or the button that fixes it. */
+
+import { html, nothing, type TemplateResult } from "lit";
+import { customElement } from "lit/decorators.js";
+import { get } from "../core/api.js";
+import { Part } from "../core/part.js";
+import { Resource } from "../core/resource.js";
+import { mayWrite } from "../core/session.js";
+import type { Finding } from "../core/types.js";
+import { badge, button, copyable, pageHead } from "../parts/bits.js";
+import { propose } from "../parts/change.js";
+import { empty } from "../parts/states.js";
+
+const TONES = { critical: "bad", warning: "warn", info: "info" } as const;
+const ORDER = ["critical", "warning", "info"];
+
+@customElement("page-doctor")
+export class DoctorPage extends Part {
+  private findings = new Resource<{ findings: Finding[] }>(this, (signal) => get("/doctor", {}, signal));
+
+  override render(): TemplateResult {
+    return html`${pageHead({
+      title: "Doctor",
+      lead: "Faults and risks of the cluster, and what repairs each.",
+      actions: button("Examine again", () => void this.findings.reload(), { icon: "refresh" }),
+    })}
+    ${this.findings.render(({ findings }) =>
+      findings.length
+        ? html`<ul class="plain diagnoses">
+            ${[...findings].sort(bySeverity).map((finding) => this.show(finding))}
+          </ul>`
+        : html`<div class="card">${empty({ icon: "check", title: "No fault found", text: "The cluster is healthy, and no setting is known to be risky." })}</div>`,
+    )}`;
+  }
+
+  private show(finding: Finding): TemplateResult {
+    return html`<li class="card diagnosis ${TONES[finding.severity]}">
+      <header class="card-head">
+        <h2>${badge(finding.severity, TONES[finding.severity])} ${finding.title}</h2>
+        <div class="actions">
+          ${finding.fix && mayWrite() ? button("Fix…", () => void this.fix(finding), { tone: "primary" }) : nothing}
+        </div>
+      </header>
+      ${finding.detail ? html`<p class="soft">${finding.detail}</p>` : nothing} ${finding.command ? copyable(finding.command) : nothing}
+    </li>`;
+  }
+
+  private async fix(finding: Finding): Promise<void> {
+    const { method, path, body } = finding.fix!;
+    const outcome = await propose({
+      title: "Fix",
+      lead: finding.title,
+      method,
+      path: path.replace(/^\/api/, ""),
+      body: () => body,
+      verb: "Fix it",
+    });
+    if (outcome) await this.findings.reload();
+  }
+}
+
+function bySeverity(left: Finding, right: Finding): number {
+  return ORDER.indexOf(left.severity) - ORDER.indexOf(right.severity);
+}
