@@ -37,11 +37,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The tables of the attacks: what each of them has cost an honest client and the node."""
     if PERCENTILES:
         terminalreporter.section("p99 of honest clients")
-        heads = ("usual", "beside", "attacked", "ratio", "Kafka")
+        heads = ("usual", "beside", "attacked", "ratio")
         terminalreporter.write_line("".join(f"{head:>10}" for head in heads) + "  attack")
         for each in PERCENTILES:
             ratio = each.attacked_ms / (each.beside_ms or each.usual_ms)
-            columns = (each.usual_ms, each.beside_ms, each.attacked_ms, ratio, each.kafka_ms)
+            columns = (each.usual_ms, each.beside_ms, each.attacked_ms, ratio)
             figures = "".join(f"{'-' if column is None else f'{column:.1f}':>10}" for column in columns)
             terminalreporter.write_line(f"{figures}  {each.attack} {each.note}".rstrip())
         terminalreporter.write_line(

@@ -178,9 +178,8 @@ def judge(
     note: str = "",
     *,
     beside_ms: float | None = None,
-    kafka_ms: float | None = None,
 ) -> None:
-    PERCENTILES.append(Percentiles(attack, usual_ms, beside_ms, honest.p99_ms, kafka_ms, note))
+    PERCENTILES.append(Percentiles(attack, usual_ms, beside_ms, honest.p99_ms, note))
     assert honest.failure is None, honest.failure
     assert PASSWORD not in node.output
     assert "guess-" not in node.output

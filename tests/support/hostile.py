@@ -40,8 +40,6 @@ class Percentiles(NamedTuple):
     usual_ms: float
     beside_ms: float | None
     attacked_ms: float
-    # Of Apache Kafka under the same attack.
-    kafka_ms: float | None = None
     note: str = ""
 
 
