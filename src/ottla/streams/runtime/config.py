@@ -22,6 +22,8 @@ from ottla.streams.state.specification import StoreType
 
 __all__ = ["ApplicationConfig"]
 
+# Fetched records that wait. With more of them a commit would come late, and brokers would idle until then.
+_FETCHED_BYTES = 2 * 1024 * 1024
 _BUFFER_BYTES = 128 * 1024 * 1024
 _EXACTLY_ONCE = ("exactly_once", "exactly_once_v2", "exactly_once_beta")
 
@@ -99,7 +101,7 @@ class ApplicationConfig:
         return cls(
             application_id=str(properties["application.id"]),
             client=client,
-            consumer=replace(consumer, auto_commit=False, read_committed=True, allow_auto_create=False),
+            consumer=_for_tasks(consumer),
             producer=producer,
             tasks=TaskSettings.from_properties(properties),
             is_exactly_once=is_exactly_once,
@@ -127,6 +129,16 @@ class ApplicationConfig:
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
             persists_stores=_store_type(str(properties.get("default.dsl.store", StoreType.ROCKS_DB.value))),
         )
+
+
+def _for_tasks(consumer: ConsumerSettings) -> ConsumerSettings:
+    return replace(
+        consumer,
+        auto_commit=False,
+        read_committed=True,
+        allow_auto_create=False,
+        buffer_bytes=min(consumer.buffer_bytes, _FETCHED_BYTES),
+    )
 
 
 def _number(properties: Mapping[str, Any], key: str, default: int, *, least: int = 0) -> int:

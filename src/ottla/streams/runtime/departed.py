@@ -1,14 +1,20 @@
-"""Ends transactions of workers that are gone, so that their tasks go on elsewhere before these time out."""
+"""Workers that leave, and the transactions of those that are gone: their tasks go on elsewhere without time-outs."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 
+from ottla.client.admin.groups import Groups
 from ottla.client.admin.transactions import Transactions
 from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
 from ottla.streams.runtime.identity import is_transactional_id_of
 
-__all__ = ["end_transactions_of_departed"]
+__all__ = ["end_transactions_of_departed", "leave_group"]
+
+_log = logging.getLogger(__name__)
 
 
 async def end_transactions_of_departed(cluster: Cluster, application_id: str, alive: Collection[str]) -> None:
@@ -22,3 +28,11 @@ async def end_transactions_of_departed(cluster: Cluster, application_id: str, al
         identity = transaction.transactional_id
         if identity not in alive and is_transactional_id_of(application_id, identity):
             await transactions.terminate(identity)
+
+
+async def leave_group(cluster: Cluster, application_id: str, instance_id: str) -> None:
+    """Static members leave only if they are removed. Other workers take the tasks at once then."""
+    try:
+        await Groups(cluster).remove_members(application_id, [instance_id], reason="the worker has stopped")
+    except (KafkaError, ClientError) as error:
+        _log.warning("%s leaves its group by a time-out only: %s", instance_id, error)

@@ -117,8 +117,11 @@ class TaskTable:
 
     def feed(
         self, batches: list[ConsumedBatch], source: Source, out: RecordWriter, now_ms: int, *, is_paused: bool = False
-    ) -> None:
-        """Hands fetched batches to their tasks. Column forms process them at once."""
+    ) -> Iterator[None]:
+        """Hands fetched batches to their tasks. Column forms process them: each step is a task.
+
+        All steps belong to one transaction, because positions are those behind all batches.
+        """
         # By task: the partitions that were decoded to columns, in the order of their first batches.
         by_column: dict[str, dict[TopicPartition, None]] = {}
         for batch in batches:
@@ -133,7 +136,7 @@ class TaskTable:
                 by_column.setdefault(active.task_id, {})[place] = None
             else:
                 active.task.enqueue(place.topic, place.partition, batch.records(from_offset=first))
-        for active in self._tasks.values():
+        for active in list(self._tasks.values()):
             rows = [(place, self._decoders[place].finish()) for place in by_column.get(active.task_id, ())]
             if active.waiting is not None:
                 for place, some in rows:
@@ -141,6 +144,8 @@ class TaskTable:
                 rows = active.waiting.take(now_ms, source.lag)
             if rows:
                 self._process_columns(active, rows, out)
+                _collect(active, out)
+                yield
         # Positions also pass the markers of transactions, which are no records: without them a group would lag forever.
         for place, active in self._by_partition.items():
             self._next[place] = position = max(source.position(place), self._next.get(place, -1))

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from ottla.client.admin.groups import Groups
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import Consumer
 from ottla.client.consumer.listeners import RebalanceListener
@@ -31,7 +30,7 @@ from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.clock import wall_clock_ms
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import WorkerControl
-from ottla.streams.runtime.departed import end_transactions_of_departed
+from ottla.streams.runtime.departed import end_transactions_of_departed, leave_group
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
@@ -58,6 +57,7 @@ _log = logging.getLogger(__name__)
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
 _REPORT_SECONDS = 0.5
+_FINAL = {ErrorCode.FENCED_INSTANCE_ID, ErrorClass.INVALID_CONFIGURATION}
 
 
 class _NotMember(Exception):
@@ -99,7 +99,7 @@ class Worker(RebalanceListener):
         self._must_begin_again = False
         self._is_closing = False
         self._is_paused = False
-        self._due = 0.0
+        self._due = self._last_commit = 0.0
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
@@ -141,7 +141,7 @@ class Worker(RebalanceListener):
     # Start and end.
 
     async def _open(self) -> None:
-        config = self._config
+        config, self._last_commit = self._config, asyncio.get_running_loop().time()
         self._globals = GlobalTables(self._topology, config, self._plan, self._cluster)
         await self._renew_producer()
         await self._globals.open()
@@ -209,21 +209,12 @@ class Worker(RebalanceListener):
         if self._consumer is not None:
             await self._consumer.close()
             if leaves_group:
-                await self._say_goodbye()
+                await leave_group(self._cluster, self._config.application_id, self._identity.instance_id)
         await self._globals.close()
         # An open transaction is left to the next worker with this identity, which aborts it.
         if self._producer is not None:
             await self._producer.close(flush=False)
         await self._cluster.close()
-
-    async def _say_goodbye(self) -> None:
-        """Static members leave only if they are removed. Other workers take the tasks at once then."""
-        try:
-            await Groups(self._cluster).remove_members(
-                self._config.application_id, [self._identity.instance_id], reason="the worker has stopped"
-            )
-        except (KafkaError, ClientError) as error:
-            _log.warning("%s leaves its group by a time-out only: %s", self._identity.instance_id, error)
 
     # Rebalances: called by the consumer inside its poll.
 
@@ -353,12 +344,11 @@ class Worker(RebalanceListener):
             if self._writer.judge_refusals():
                 self._must_begin_again = True
                 return
-            if isinstance(error, KafkaError) and error_class(error) is ErrorClass.INVALID_CONFIGURATION:
-                raise
-            if isinstance(error, KafkaError) and error.code is ErrorCode.FENCED_INSTANCE_ID:
-                raise
-            if isinstance(error, KafkaError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                await self._sources.look()
+            if isinstance(error, KafkaError):
+                if _FINAL & {error.code, error_class(error)}:
+                    raise
+                if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    await self._sources.look()
             now = asyncio.get_running_loop().time()
             self._trouble_since = self._trouble_since or now
             if (now - self._trouble_since) * 1000 > self._config.task_timeout_ms:
@@ -404,7 +394,11 @@ class Worker(RebalanceListener):
         await self._sources.look_when_due()
         was_clean, self._is_clean = self._is_clean, False
         now_ms, begun = self._now_ms(), loop.time()
-        self._tasks.feed(batches, self._consumer, self._writer, now_ms, is_paused=self._is_paused)
+        for _ in self._tasks.feed(batches, self._consumer, self._writer, now_ms, is_paused=self._is_paused):
+            self._begin(loop.time())
+            # Brokers work on what a task has written while the next task is processed.
+            await self._writer.send_outputs(now_ms)
+            await asyncio.sleep(0)
         if not self._is_paused or batches:
             self.measures.on_process(self._tasks.run(now_ms, self._writer), begun, loop.time())
         if not self._writer.is_empty or self._tasks.has_progress:
@@ -427,14 +421,15 @@ class Worker(RebalanceListener):
         if self._config.is_exactly_once:
             self._producer.begin_transaction()
         self._is_open = True
-        self._due = now + self._config.commit_interval_ms / 1000
+        # Commits begin in this interval; after a pause the first records are committed at once.
+        self._due = max(now, self._last_commit + self._config.commit_interval_ms / 1000)
 
     async def _commit(self) -> None:
         if not self._is_open:
             return
         assert self._producer is not None
         assert self._consumer is not None
-        begun = asyncio.get_running_loop().time()
+        begun = self._last_commit = asyncio.get_running_loop().time()
         self._tasks.flush(self._writer)
         await self._writer.send_all(self._now_ms())
         is_exactly_once = self._config.is_exactly_once
@@ -465,9 +460,10 @@ class Worker(RebalanceListener):
         self._is_clean = True
         self._trouble_since = None
         self._refusals.on_commit()
-        self._after_commit({place: commit.offset for place, commit in commits.items()})
+        offsets = {place: commit.offset for place, commit in commits.items()}
+        self._after_commit(offsets)
         self.measures.on_commit(asyncio.get_running_loop().time() - begun)
-        await self._purge.run({place: commit.offset for place, commit in commits.items()})
+        await self._purge.run(offsets)
 
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
         # The changelog of a table may be its source topic.

@@ -118,6 +118,11 @@ class RecordWriter:
             for is_record, group in itertools.groupby(content, lambda one: isinstance(one, OutputRecord)):
                 for rows in [_rows_of(list(group), now_ms)] if is_record else group:
                     await self._encode(topic, rows, now_ms)
+        # Keys that are new need not wait for later changes of them.
+        appended, self._appended = self._appended, {}
+        for (topic, partition), runs in appended.items():
+            for run in runs:
+                await self._encode(topic, _run_batch(run, partition), now_ms)
 
     async def send_all(self, now_ms: int) -> None:
         """Before a commit: everything, with the changes of stores."""
@@ -132,10 +137,6 @@ class RecordWriter:
             values, times, headers = zip(*(change for _, change in changes), strict=True)
             batch = _batch(keys, list(values), list(times), [partition] * len(changes), list(headers), now_ms)
             await self._encode(topic, batch, now_ms)
-        appended, self._appended = self._appended, {}
-        for (topic, partition), runs in appended.items():
-            for run in runs:
-                await self._encode(topic, _run_batch(run, partition), now_ms)
         for topic, encoder in self._encoders.items():
             for full in encoder.finish():
                 await self._send(topic, full)
