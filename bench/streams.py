@@ -9,7 +9,7 @@ updates than Ottla, which writes every one.
 |---|---|
 | every topology of `streams_run` | records per second until all input is committed; CPU time per million records |
 | latency | from sending a record to its update, at a steady rate |
-| start | from the start of the process to the first update, without state |
+| start | from the start of the process to the first update, without state, and with a changelog to restore |
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from bench.measure import Meter
 from bench.metrics import Special
 from bench.runner import OURS, PEER, CaseFailedError, Result, alternating, as_result
 from bench.spark_copy import PULSE_RATE, Pulse
-from bench.workers import Contestant
+from bench.streams_run import topology_of
+from bench.workers import WAIT_S, Contestant
 from ottla.client.admin.topics import NewTopic
 from ottla.client.blocking import BlockingAdmin, BlockingProducer
 from ottla.client.producer import ProducerSettings
@@ -50,6 +51,7 @@ GROUP = "streams"
 PARTITIONS = 2
 RECORDS = 300_000
 WARM_UP_RUNS = 3
+RESTORED_KEYS = int(os.environ.get("BENCH_RESTORED_KEYS", "1000000"))
 KEYS = 10_000
 LATENCY_S = 10.0
 RATE, CPU = "records/s", "CPU s/million records"
@@ -89,6 +91,7 @@ TITLES = {
 }
 LATENCY = "latency of an update, 200 records/s, commits every 100 ms"
 START = "start to first output"
+RESTORE = f"start to first output with {RESTORED_KEYS:,} keys to restore to disk"
 Rows = tuple[pa.Array, pa.Array]
 
 
@@ -105,8 +108,8 @@ class Inputs:
         self._producer.close()
         self._admin.close()
 
-    def create(self, *names: str) -> None:
-        configs = {"retention.ms": "-1"}
+    def create(self, *names: str, policy: str = "delete") -> None:
+        configs = {"retention.ms": "-1", "cleanup.policy": policy}
         new = [NewTopic(name=name, partitions=PARTITIONS, configs=configs) for name in names]
         self._admin.call(lambda admin: admin.topics.create(new))
 
@@ -122,6 +125,17 @@ class Inputs:
             written += len(key)
         self._producer.flush()
         return written
+
+    def fill_keys(self, topic: str, keys: int) -> None:
+        """A record for each key."""
+        for first in range(0, keys, 1_000_000):
+            numbers = np.arange(first, min(keys, first + 1_000_000))
+            rows = pa.table({"key": _texts("state-", numbers), "value": _texts("row-", numbers)})
+            self._producer.send_table(topic, rows)
+            self._producer.flush()
+
+    def delete(self, *names: str) -> None:
+        self._admin.call(lambda admin: admin.topics.delete(list(names)))
 
     def lag(self, group: str, least: int) -> int:
         """The records behind in the worst partition; at least so many partitions must have committed offsets."""
@@ -263,22 +277,47 @@ def measure_start(package: Path, directory: Path, runs: int) -> Result:
                 identity = {"application.id": f"{who}-{number}"}
                 place = directory / f"{who}-{number}"
                 application = contestant(who, "latest", cluster.bootstrap, package, place, **identity)
-                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)})
+                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)["seconds"]})
     shutil.rmtree(directory)
     return as_result(GROUP, START, {"seconds": Goal(ratio=1.0)}, measured)
 
 
-def _until_output(application: Contestant, bootstrap: str) -> float:
-    """Seconds from the start of a process to its first output."""
+def measure_restore(package: Path, directory: Path, runs: int) -> Result:
+    """Stores are on disk, and the state is in the changelog alone, which no application has to write first."""
+    measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
+    (store,) = topology_of("latest").stores
+    with ottla.testing.cluster() as cluster, ExitStack() as stack:
+        inputs = Inputs(cluster.bootstrap)
+        stack.callback(inputs.close)
+        inputs.create("events", "out")
+        for number in range(runs):
+            for who in alternating(list(measured), number):
+                name = f"{who}-{number}"
+                changelog = f"{name}-{store}-changelog"
+                inputs.create(changelog, policy="compact")
+                inputs.fill_keys(changelog, RESTORED_KEYS)
+                inputs.fill("latest", 10)
+                settings = {"application.id": name, "default.dsl.store": "rocksDB"}
+                application = contestant(who, "latest", cluster.bootstrap, package, directory / name, **settings)
+                measured[who].append(_until_output(application, cluster.bootstrap, RESTORED_KEYS / 1e4))
+                inputs.delete(changelog)
+                shutil.rmtree(directory / name)
+    shutil.rmtree(directory)
+    return as_result(GROUP, RESTORE, {"seconds": Goal(ratio=1.0)}, measured)
+
+
+def _until_output(application: Contestant, bootstrap: str, more_s: float = 0.0) -> Metrics:
+    """From the start of a process to its first output. `more_s` may pass beyond the usual limit."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False})
     ends = [consumer.get_watermark_offsets(Place("out", number), timeout=10)[1] for number in range(PARTITIONS)]
     consumer.assign([Place("out", number, end) for number, end in enumerate(ends)])
     begun = time.monotonic()
     with application:
-        application.wait_for(lambda: consumer.poll(0.02) is not None, pause_s=0.0)
-        seconds = time.monotonic() - begun
+        application.wait_for(lambda: consumer.poll(0.02) is not None, pause_s=0.0, limit_s=WAIT_S + more_s)
+        seconds, cpu = time.monotonic() - begun, application.cpu_seconds()
+        memory = application.memory_bytes()
     consumer.close()
-    return seconds
+    return {"seconds": seconds, "CPU s": cpu, "memory MB": memory / 1e6}
 
 
 def _create_single(bootstrap: str, *names: str) -> None:
@@ -291,4 +330,5 @@ SPECIALS: tuple[Special, ...] = (
     *((f"{GROUP}: {title}", 25.0, functools.partial(measure_throughput, name)) for name, title in TITLES.items()),
     (f"{GROUP}: {LATENCY}", 30.0, measure_latency),
     (f"{GROUP}: {START}", 15.0, measure_start),
+    (f"{GROUP}: {RESTORE}", 20.0, measure_restore),
 )

@@ -18,7 +18,7 @@ from bench.runner import CaseFailedError
 from tests.support import jars
 from tests.support.java import java_command
 
-__all__ = ["Contestant", "kafka_connect", "ottla_connect", "query"]
+__all__ = ["WAIT_S", "Contestant", "kafka_connect", "ottla_connect", "query"]
 
 JARS = Path(__file__).resolve().parent / "connect"
 # The options that the script of Kafka's distribution passes to the JVM of a Connect worker.
@@ -79,8 +79,8 @@ class Contestant:
                 total += process.memory_full_info().pss
         return total
 
-    def wait_for(self, condition: Callable[[], bool], *, pause_s: float = 0.02) -> None:
-        end = time.monotonic() + WAIT_S
+    def wait_for(self, condition: Callable[[], bool], *, pause_s: float = 0.02, limit_s: float = WAIT_S) -> None:
+        end = time.monotonic() + limit_s
         while not condition():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > end:

@@ -24,6 +24,7 @@ from ottla.streams import (
     StreamsError,
 )
 from ottla.streams.disk import task_state
+from ottla.streams.machine import StreamTask
 from ottla.streams.runtime import local_states, restore
 from ottla.testing import cluster
 from tests.streams.live import Live, eventually
@@ -287,4 +288,41 @@ def test_a_long_changelog_is_loaded_in_sorted_parts(
     assert restored(application) > 300
     wanted = sorted((key, value) for key, value in expected_rows.items() if value is not None)
     assert [(key, row.value) for key, row in application.store("rows").all()] == wanted
+    assert application.close()
+
+
+def test_global_tables_are_on_disk_and_read_what_has_come_since(
+    live: Live, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = StreamsBuilder()
+    text = Consumed.with_(TEXT, TEXT)
+    pages = builder.global_table(f"{name}-pages", text, Materialized.as_("pages"))
+    builder.stream(f"{name}-in", text).join(pages, lambda _, page: page, lambda _, title: title).to(
+        f"{name}-out", Produced.with_(TEXT, TEXT)
+    )
+    live.create(f"{name}-in", f"{name}-pages", f"{name}-out", partitions=2)
+    read: list[bytes | None] = []
+    enqueue = StreamTask.enqueue
+
+    def counted(task: StreamTask, topic: str, partition: int, records: Any) -> None:
+        found = list(records)
+        if task.task_id == "global":
+            read.extend(record.key for record in found)
+        enqueue(task, topic, partition, found)
+
+    monkeypatch.setattr(StreamTask, "enqueue", counted)
+    live.write(f"{name}-pages", [(f"p{number}", f"title {number}") for number in range(40)])
+    application = start(live, builder.build(), name, tmp_path, **{"state.memory.max.bytes": 4_000})
+    live.write(f"{name}-in", [("k", "p7")])
+    eventually(lambda: total(live, f"{name}-out") == 1)
+    assert application.close()
+    assert len(read) == 40
+    assert list(tmp_path.rglob("global_0/data.mdb"))
+    read.clear()
+    live.write(f"{name}-pages", [("p8", "another title"), ("p9", None)])
+    application = start(live, builder.build(), name, tmp_path)
+    live.write(f"{name}-in", [("k", page) for page in ("p7", "p8", "p9", "p10")])
+    eventually(lambda: total(live, f"{name}-out") == 4)
+    assert [value for _, value in live.read(f"{name}-out")] == ["title 7", "title 7", "another title", "title 10"]
+    assert set(read) == {b"p8", b"p9"}
     assert application.close()

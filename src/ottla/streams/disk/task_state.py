@@ -199,12 +199,15 @@ class TaskState:
         """The table of a store, and what it has; None if it is new, or of another kind of store."""
         found = self._tables.get(name) or LmdbTable(self, name)
         self._tables[name] = found
-        content = self.reader.get(name.encode(), db=self._checkpoints)
-        checkpoint = None if content is None else Checkpoint(**json.loads(content))
+        checkpoint = self.checkpoint(name)
         if checkpoint is None or checkpoint.kind != kind:
             self.clear_table(name)
             return found, None
         return found, checkpoint
+
+    def checkpoint(self, name: str) -> Checkpoint | None:
+        content = self.reader.get(name.encode(), db=self._checkpoints)
+        return None if content is None else Checkpoint(**json.loads(content))
 
     def open_database(self, name: str) -> Any:
         database = self.environment.open_db(name.encode())

@@ -1,7 +1,11 @@
-"""Global tables of a worker: complete copies, read to the end before the first record is processed."""
+"""Global tables of a worker: complete copies, read to the end before the first record is processed.
+
+On disk they have the positions of their topics, so that a restart reads what has come since.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ottla.client.cluster import Cluster
@@ -10,6 +14,7 @@ from ottla.model.ids import TopicPartition
 from ottla.streams.machine.handlers import LogAndFailProcessingExceptionHandler
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.config import ApplicationConfig
+from ottla.streams.runtime.global_state import GlobalState
 from ottla.streams.runtime.plan import TaskPlan
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import Topology
@@ -18,7 +23,14 @@ __all__ = ["GlobalTables"]
 
 
 class GlobalTables:
-    def __init__(self, topology: Topology, config: ApplicationConfig, plan: TaskPlan, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        config: ApplicationConfig,
+        plan: TaskPlan,
+        cluster: Cluster,
+        open_state: Callable[[Mapping[str, Store]], GlobalState | None] = lambda _: None,
+    ) -> None:
         self._topics = plan.global_topics
         handlers = config.tasks.handlers
         if str(config.tasks.properties.get("processing.exception.handler.global.enabled", False)).lower() != "true":
@@ -27,6 +39,12 @@ class GlobalTables:
         self._task = StreamTask(topology, plan.global_names, settings, task_id="global")
         self._consumer: Consumer | None = None
         self._cluster = cluster
+        self._open_state = open_state
+        # None if tables are in memory.
+        self._state: GlobalState | None = None
+        # Up to where the tables have their topics; empty while, and after, records could not be processed.
+        self._done: dict[TopicPartition, int] = {}
+        self._next: dict[TopicPartition, int] = {}
 
     @property
     def stores(self) -> dict[str, Store]:
@@ -45,6 +63,11 @@ class GlobalTables:
             partitions += await consumer.partitions(topic)
         first, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
         await consumer.assign(partitions)
+        self._state = self._open_state(self.stores)
+        if self._state is not None:
+            for place, position in self._state.attach(first, ends).items():
+                consumer.seek(place, position)
+                self._next[place] = first[place] = position
         while any(ends[place] > first[place] and consumer.position(place) < ends[place] for place in partitions):
             await self._read(1_000)
 
@@ -54,13 +77,21 @@ class GlobalTables:
             await self._read(0)
 
     async def close(self) -> None:
+        if self._state is not None:
+            self._state.close(self._done)
+            self._state = None
         if self._consumer is not None:
             await self._consumer.close()
 
     async def _read(self, wait_ms: int) -> None:
         assert self._consumer is not None
-        for batch in await self._consumer.raw_batches(wait_ms):
+        batches, self._done = await self._consumer.raw_batches(wait_ms), {}
+        for batch in batches:
             place = batch.partition
-            self._task.enqueue(place.topic, place.partition, batch.records())
+            self._task.enqueue(place.topic, place.partition, batch.records(from_offset=self._next.get(place, -1)))
         self._task.run()
         self._task.take_outputs()
+        if self._state is not None:
+            self._done = {place: self._consumer.position(place) for place in self._consumer.assignment}
+            self._next = self._done
+            self._state.on_read(self._done)

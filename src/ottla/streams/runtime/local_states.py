@@ -17,14 +17,17 @@ from ottla.model.ids import TopicPartition
 from ottla.streams.disk import StateDirectory, TaskState
 from ottla.streams.disk.task_state import Checkpoint
 from ottla.streams.errors import StreamsError
+from ottla.streams.runtime.global_state import GlobalState
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.state.specification import StoreSpecification
 from ottla.streams.state.store import Store
 
-__all__ = ["LocalStates", "is_persistent"]
+__all__ = ["GLOBAL", "LocalStates", "is_persistent"]
 
 _log = logging.getLogger(__name__)
 
+# The names of directories with global tables begin like that.
+GLOBAL = "global"
 _INTERVAL_S = 10.0
 _LOCK_S = 60.0
 # Tombstones of a changelog may be removed a day after they were written: older state cannot be brought up to date.
@@ -75,7 +78,8 @@ class LocalStates:
 
     def held(self) -> list[str]:
         """The tasks whose state is on this disk."""
-        return [] if self._directory is None else self._directory.task_ids()
+        found = [] if self._directory is None else self._directory.task_ids()
+        return [name for name in found if not name.startswith(GLOBAL)]
 
     # Opening.
 
@@ -97,6 +101,18 @@ class LocalStates:
                 )
             await asyncio.sleep(0.05)
         self._tasks[planned.task_id] = _LocalTask(state=TaskState(locked))
+
+    def open_global(self, name: str, stores: Mapping[str, Store]) -> GlobalState | None:
+        """The state of the global tables of a worker; None if one of them is in memory."""
+        if self._directory is None or not stores:
+            return None
+        if not all(is_persistent(store.specification, default=self._persists) for store in stores.values()):
+            return None
+        locked = self._directory.try_lock(name)
+        if locked is None:
+            _log.warning("Global tables are in memory: process %s uses their state.", self._directory.holder(name))
+            return None
+        return GlobalState(TaskState(locked), stores, self._topic_ids, self._memory_bytes)
 
     def attach(self, planned: PlannedTask, store: Store, *, first: int, end: int) -> int:
         """Gives a store its table if it has one, and returns the offset of the changelog from which to restore.

@@ -11,6 +11,7 @@ tasks begin again from what was committed.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +34,7 @@ from ottla.streams.runtime.control import WorkerControl
 from ottla.streams.runtime.departed import end_transactions_of_departed, leave_group
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.identity import WorkerIdentity
-from ottla.streams.runtime.local_states import LocalStates
+from ottla.streams.runtime.local_states import GLOBAL, LocalStates
 from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
@@ -142,7 +143,8 @@ class Worker(RebalanceListener):
 
     async def _open(self) -> None:
         config, self._last_commit = self._config, asyncio.get_running_loop().time()
-        self._globals = GlobalTables(self._topology, config, self._plan, self._cluster)
+        state = functools.partial(self._local.open_global, f"{GLOBAL}_{self._identity.number}")
+        self._globals = GlobalTables(self._topology, config, self._plan, self._cluster, state)
         await self._renew_producer()
         await self._globals.open()
         self._opener = TaskOpener(
