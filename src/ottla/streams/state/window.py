@@ -24,6 +24,8 @@ _SEGMENTS_MAX = 4096
 # Shorter runs are put into cells at once, and so are all if there are more.
 _RUN_ROWS_MIN = 64
 _RUNS_MAX = 32
+# What a row of a run takes, about.
+_RUN_ROW_BYTES = 160
 
 
 class WindowStore(SegmentedStore):
@@ -138,6 +140,18 @@ class WindowStore(SegmentedStore):
             self._expire()
         if count < _RUN_ROWS_MIN or len(self._runs) > _RUNS_MAX:
             self._settle(0, _FOREVER)
+
+    @property
+    def memory_bytes(self) -> int:
+        return super().memory_bytes + self._run_bytes
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return super().unwritten_bytes + self._run_bytes
+
+    @property
+    def _run_bytes(self) -> int:
+        return sum(map(len, self._runs)) * _RUN_ROW_BYTES
 
     def take_changes(self) -> Any:
         self._settle(0, _FOREVER)

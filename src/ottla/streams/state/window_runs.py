@@ -28,6 +28,9 @@ class Run:
         self.first = int(starts.min()) if len(starts) else -1
         self.last = int(starts.max()) if len(starts) else -1
 
+    def __len__(self) -> int:
+        return len(self._starts)
+
     def filtered(self, mask: Any) -> Run:
         if mask.all():
             return self
