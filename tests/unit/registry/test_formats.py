@@ -8,7 +8,7 @@ import json
 import pytest
 from google.protobuf import descriptor_pb2
 
-from ottla.serdes.formats import AVRO, JSON, PROTOBUF, InvalidSchema, SchemaSource, parse
+from ottla.serdes.formats import AVRO, FIELD, JSON, PROTOBUF, RECORD, Entity, InvalidSchema, SchemaSource, parse
 
 
 def canonical(kind: str, text: str) -> str:
@@ -284,3 +284,39 @@ def test_custom_options_of_protobuf() -> None:
     assert parse(SchemaSource(PROTOBUF, again.canonical, references)).canonical == again.canonical
     assert written.normalized == again.normalized
     assert written.normalized != parse(SchemaSource(PROTOBUF, text.replace("GDPR", "X"), references)).normalized
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true",
+        '{"type":"object","properties":[1]}',
+        '{"allOf":5,"anyOf":{"a":1},"items":[{}],"$defs":[],"definitions":"x","not":3,"if":[]}',
+        '{"type":["null","object"],"properties":{"a":true,"b":{"confluent:tags":"no list"}}}',
+        '{"items":' * 450 + '{"type":"object"}' + "}" * 450,
+    ],
+)
+def test_tags_of_schemas_that_may_be_wrong(text: str) -> None:
+    """Tags are looked for before a new schema is checked."""
+    parsed = parse(SchemaSource("JSON", text))
+    assert parsed.tagged() == {}
+    with pytest.raises(InvalidSchema, match=r"No matching path 'object\.absent'"):
+        parsed.with_tags({Entity("object.absent", FIELD): ("T",)}, {})
+
+
+def test_the_tags_of_nested_and_combined_json_schemas() -> None:
+    text = (
+        '{"type":"object","confluent:tags":["R"],"properties":{"a":{"type":"array","items":{"type":"object","properties":'
+        '{"b":{"type":"string","confluent:tags":["B"]}}}},"c":{"oneOf":[{"type":"null"},{"type":"object",'
+        '"confluent:tags":["C"],"properties":{}}]}},"$defs":{"d":{"type":"object","confluent:tags":["D"]}}}'
+    )
+    parsed = parse(SchemaSource("JSON", text))
+    expected = {
+        Entity("object", RECORD): ("R",),
+        Entity("object.a.array.object.b", FIELD): ("B",),
+        Entity("object.c.oneof.1.object", RECORD): ("C",),
+        Entity("object.$defs.d.object", RECORD): ("D",),
+    }
+    assert parsed.tagged() == expected
+    assert parse(SchemaSource("JSON", parsed.with_tags({}, expected))).tagged() == {}
+    assert parsed.with_tags({}, {}) == parsed.canonical

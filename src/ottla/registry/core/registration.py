@@ -149,7 +149,7 @@ def _completed(schemas: SchemaCache, request: SchemaRequest, live: list[StoredVe
 def _tags(schemas: SchemaCache, content: SchemaContent) -> Tags:
     try:
         return schemas.parsed(content).tagged()
-    except InvalidSchema:
+    except (InvalidSchema, RecursionError):
         return {}
 
 

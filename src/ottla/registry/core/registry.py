@@ -79,6 +79,8 @@ class Registry:
             tagged = self.schemas.parsed(content).tagged()
         except InvalidSchema as error:
             raise RegistryError.invalid_schema(str(error)) from error
+        except RecursionError:
+            raise RegistryError.invalid_schema("It is nested too deeply.") from None
         return [
             {"schemaEntity": {"entityPath": entity.path, "entityType": entity.kind}, "tags": list(tags)}
             for entity, tags in tagged.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -58,7 +57,7 @@ class JsonSchema(ParsedSchema):
         return tagged_entities(json_entities(self.root))
 
     def with_tags(self, add: Tags, remove: Tags) -> str:
-        root = copy.deepcopy(self.root)
+        root = json.loads(self.canonical)
         tag_entities(json_entities(root), add=add, remove=remove)
         return json.dumps(root, ensure_ascii=False, separators=(",", ":"))
 

@@ -6,7 +6,7 @@ kinds of schemas and the names of properties: `object.address.object.street`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ottla.serdes.formats.base import FIELD, RECORD, Entity, InvalidSchema, Tags
@@ -71,7 +71,8 @@ def json_entities(schema: Any, scope: str = "", *, is_property: bool = False) ->
     if not isinstance(schema, dict):
         return
     for name in _COMBINED:
-        for index, branch in enumerate(schema.get(name) or ()):
+        branches = schema.get(name)
+        for index, branch in enumerate(branches if isinstance(branches, list) else ()):
             yield from json_entities(branch, f"{scope}{name.lower()}.{index}.")
     for name in _CONDITIONAL:
         yield from json_entities(schema.get(name), f"{scope}conditional.{name}.")
@@ -82,13 +83,19 @@ def json_entities(schema: Any, scope: str = "", *, is_property: bool = False) ->
     path = f"{scope}object"
     if not is_property:
         yield Entity(path, RECORD), schema
-    for name, inner in (schema.get("properties") or {}).items():
+    for name, inner in _members(schema, "properties"):
         if isinstance(inner, dict):
             yield Entity(f"{path}.{name}", FIELD), inner
             yield from json_entities(inner, f"{path}.{name}.", is_property=True)
     for group in ("definitions", "$defs"):
-        for name, inner in (schema.get(group) or {}).items():
+        for name, inner in _members(schema, group):
             yield from json_entities(inner, f"{path}.{group}.{name}.")
+
+
+def _members(schema: dict[str, Any], name: str) -> Iterable[tuple[str, Any]]:
+    """Of a schema that may be wrong: tags are looked for before it is checked."""
+    found = schema.get(name)
+    return found.items() if isinstance(found, dict) else ()
 
 
 def _own(node: Mapping[str, Any]) -> tuple[str, ...]:
