@@ -132,9 +132,11 @@ def run_turn(live: Live, kind: str, directory: Path, wanted: int, *, is_java: bo
 
     if is_java:
         process = java(live, kind, directory)
-        eventually(is_done, 120)
-        process.terminate()
-        process.wait(60)
+        try:
+            eventually(is_done, 240)
+        finally:
+            process.terminate()
+            process.wait(60)
         return
     settings = {"bootstrap.servers": live.bootstrap, "processing.guarantee": "exactly_once_v2"}
     settings |= {"state.dir": str(directory), **settings_of(kind)}  # type: ignore[dict-item]
