@@ -20,6 +20,7 @@ from bench import (
     clients,
     encryption,
     groups,
+    lake,
     lifecycle,
     logins,
     metrics,
@@ -97,7 +98,13 @@ class Run:
         self._lifecycle_s = lifecycle.SECONDS * self._runs if lives else 0.0
         # Cases with nodes of their own, most of them compared with something else than Apache Kafka.
         of_nodes = [*testing.SPECIALS, *logins.SPECIALS, *encryption.SPECIALS, *metrics.SPECIALS, *registry.SPECIALS]
-        of_clients = [*python_clients.SPECIALS, *spark_read.SPECIALS, *pipelines.SPECIALS, *streams.SPECIALS]
+        of_clients = [
+            *python_clients.SPECIALS,
+            *spark_read.SPECIALS,
+            *lake.SPECIALS,
+            *pipelines.SPECIALS,
+            *streams.SPECIALS,
+        ]
         specials = [*of_nodes, *rights.SPECIALS, *of_clients]
         self._specials = [
             special

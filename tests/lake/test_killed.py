@@ -1,4 +1,4 @@
-"""Exactly once: driver, Python workers, brokers and catalog are killed at random, again and again.
+"""Exactly once: driver, Python workers, broker and catalog are killed at random, again and again.
 
 A topic becomes a raw table and a compacted one a table with a row for each key, while records arrive. Every kill waits
 until the tables have moved on. In the end the raw table has every record of the topic once, at its offset, and the
@@ -26,6 +26,7 @@ from ottla.testing import cluster
 from ottla.testing.clusters import Cluster, node_environment
 from tests.lake.lakes import Lake
 from tests.support.iceberg_rest import RestCatalogProcess, rest_catalog
+from tests.support.spark_java import SHORT_LIVED
 from tests.support.spark_topics import Content, Topics
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
@@ -47,15 +48,15 @@ class Driver:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ottla.cli.main", "lake", "run", str(self._file), "--master", "local[2,4]"],
+                [sys.executable, "-m", "ottla.cli.main", "lake", "run", str(self._file), "--master", "local[1,4]"],
                 stdout=log,
                 stderr=log,
-                start_new_session=True,
+                process_group=0,
                 env=node_environment(),
             )
 
     def kill(self) -> None:
-        """All of it: the driver, its Java and the Python workers are one session."""
+        """All of it: the driver, its Java and the Python workers are one process group."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -115,7 +116,7 @@ class Source(threading.Thread):
 
 @pytest.fixture
 def brokers() -> Iterator[Cluster]:
-    with cluster(nodes=3) as running:
+    with cluster() as running:
         yield running
 
 
@@ -151,7 +152,7 @@ def test_tables_equal_their_topics_whatever_is_killed(brokers: Cluster, tmp_path
             "commit.interval.ms": "200",
             "compact.files": "5",
             "catalog.uri": catalog.url,
-            "spark.driver.memory": "512m",
+            **SHORT_LIVED,
         }
         file = tmp_path / "lake.properties"
         lines = {"bootstrap.servers": brokers.bootstrap, "warehouse": str(tmp_path), **keys}
@@ -195,9 +196,8 @@ def kill(target: str, driver: Driver, catalog: RestCatalogProcess, brokers: Clus
             catalog.kill()
         catalog.start()
     else:
-        node = dice.choice(brokers.nodes)
-        node.kill()
-        node.start()
+        brokers.node(1).kill()
+        brokers.node(1).start()
 
 
 def ends_of(topics: Topics, name: str) -> dict[int, int]:
