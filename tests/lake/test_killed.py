@@ -1,4 +1,4 @@
-"""Exactly once: driver, Python workers, broker and catalog are killed at random, again and again.
+"""Exactly once: driver, Python workers, brokers and catalog are killed at random, again and again.
 
 A topic becomes a raw table and a compacted one a table with a row for each key, while records arrive. Every kill waits
 until the tables have moved on. In the end the raw table has every record of the topic once, at its offset, and the
@@ -116,7 +116,7 @@ class Source(threading.Thread):
 
 @pytest.fixture
 def brokers() -> Iterator[Cluster]:
-    with cluster() as running:
+    with cluster(nodes=3) as running:
         yield running
 
 
@@ -196,8 +196,9 @@ def kill(target: str, driver: Driver, catalog: RestCatalogProcess, brokers: Clus
             catalog.kill()
         catalog.start()
     else:
-        brokers.node(1).kill()
-        brokers.node(1).start()
+        node = dice.choice(brokers.nodes)
+        node.kill()
+        node.start()
 
 
 def ends_of(topics: Topics, name: str) -> dict[int, int]:

@@ -51,6 +51,8 @@ def run(file: Path, once: bool, master: str | None) -> int:
 
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # It logs a line for each look at a table.
+    logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     settings = _settings(file)
     spark = session("ottla lake", master=master, settings=settings.spark)
     try:
