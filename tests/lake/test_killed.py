@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 KILLS = int(os.environ.get("FAULTS_KILLS", "8"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
 PATIENCE_SECONDS = 600.0
-KEYS = 50
+KEYS = 5_000
 
 
 class Driver:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.lake.errors import LakeError
 from tests.lake.lakes import Lake, duckdb_rows
 from tests.support.spark_topics import Content, Topics
 
@@ -36,6 +37,8 @@ def test_records_are_rows_and_the_snapshot_names_their_offsets(
     summary = lake.table(name).current_snapshot().summary.additional_properties
     assert json.loads(summary["ottla.offsets"]) == {"0": 0, "1": 3}
     assert (summary["ottla.topic"], summary["ottla.topic-id"]) == (name, topics.id_of(name))
+    with pytest.raises(LakeError, match="was made with mode = raw"):
+        Lake(topics, tmp_path, mode="upsert").pipeline(spark, name).step()
 
 
 def test_partitions_of_days_and_buckets_for_every_reader(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

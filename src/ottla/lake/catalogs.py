@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ottla.lake.errors import LakeError
 from ottla.lake.partitioning import partition_spec
-from ottla.spark.tables import TOPIC
+from ottla.spark.tables import MODE, TOPIC
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,9 +22,10 @@ def open_or_create(
     schema: pyarrow.Schema,
     *,
     topic: str,
+    mode: str = "raw",
     partition_by: Sequence[str] = (),
 ) -> None:
-    """Makes sure that the table of the topic exists. Raises LakeError if the name is that of another topic's table."""
+    """Makes sure that the table of the topic exists. Raises LakeError if the table is that of another topic or mode."""
     from pyiceberg.exceptions import NoSuchTableError, TableAlreadyExistsError
     from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
     from pyiceberg.schema import assign_fresh_schema_ids
@@ -36,6 +37,7 @@ def open_or_create(
         iceberg = assign_fresh_schema_ids(visit_pyarrow(schema, _ConvertToIcebergWithoutIDs()))
         properties = {
             TOPIC: topic,
+            MODE: mode,
             # A commit makes a file of metadata and a manifest; without these there would be one of each for ever.
             "write.metadata.delete-after-commit.enabled": "true",
             "commit.manifest-merge.enabled": "true",
@@ -51,3 +53,9 @@ def open_or_create(
     if known != topic:
         owner = f"of topic {known}" if known else "of no topic"
         raise LakeError(f"Table {'.'.join(identifier)} is the table {owner}: set topic.{topic}.table to another name.")
+    made_as = table.properties.get(MODE, mode)
+    if made_as != mode:
+        raise LakeError(
+            f"Table {'.'.join(identifier)} was made with mode = {made_as}, and topic {topic} has mode = {mode} now: "
+            f"set topic.{topic}.table to another name."
+        )

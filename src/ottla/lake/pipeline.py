@@ -16,7 +16,7 @@ from ottla.lake.maintenance import compact, expire
 from ottla.lake.planning import PlannedBatch, plan_batch
 from ottla.lake.shapes import RawShape, RowShape
 from ottla.lake.tasks import DeadLetters, LandingJob, WrittenBatch, write_records
-from ottla.lake.upsert import files_by_bucket, upsert_records
+from ottla.lake.upsert import bucket_count, files_by_bucket, upsert_records
 from ottla.spark.options import SourceOptions, source_options
 from ottla.spark.tables import Position, TableFiles
 
@@ -104,7 +104,7 @@ class TablePipeline:
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         existing = files_by_bucket(list(table.table.scan().plan_files()))
-        return upsert_records(self._spark, job, buckets=self.settings.upsert_buckets, existing=existing)
+        return upsert_records(self._spark, job, buckets=bucket_count(table.table), existing=existing)
 
     def _commit(self, table: IcebergTable, before: Position | None, batch: PlannedBatch, written: WrittenBatch) -> None:
         # Each of the two tables has a position of its own. Dead letters come first: a repetition leaves out those that
@@ -146,6 +146,7 @@ class TablePipeline:
                 settings.identifier,
                 RAW_SCHEMA if subject is None else subject.columns,
                 topic=settings.topic,
+                mode=settings.mode.value,
                 partition_by=upsert if settings.mode.is_upsert else settings.partition_by,
             )
             self._table = IcebergTable(self._catalog, settings.identifier)

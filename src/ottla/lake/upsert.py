@@ -18,16 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.lake.columns import dead_letter_rows
+from ottla.lake.errors import LakeError
 from ottla.lake.files import DataFileWriter
 from ottla.lake.shapes import RowShape
 from ottla.lake.tasks import RESULT, DeadLetterWriter, LandingJob, TaskResult, WrittenBatch, gathered, result_batch
 from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask
+    from pyiceberg.table import FileScanTask, Table
     from pyspark.sql import SparkSession
 
-__all__ = ["files_by_bucket", "upsert_records"]
+__all__ = ["bucket_count", "files_by_bucket", "upsert_records"]
 
 Existing = Mapping[int, Sequence["FileScanTask"]]
 
@@ -36,6 +37,21 @@ _SHUFFLED_ARROW = pa.schema([("bucket", pa.int32()), ("deleted", pa.bool_()), ("
 # Instead of a bucket: the files of dead letters.
 _DEAD = -1
 _NO_KEY = "The record has no key, and the table has a row for each key."
+
+
+def bucket_count(table: Table) -> int:
+    """The number of buckets that the table was made with, whatever the settings say now. Raises LakeError."""
+    from pyiceberg.transforms import BucketTransform
+
+    specs = list(table.specs().values())
+    fields = specs[0].fields
+    if len(specs) > 1 or len(fields) != 1 or not isinstance(fields[0].transform, BucketTransform):
+        raise LakeError(
+            f"The partitions of table {'.'.join(table.name())} were changed: a table with a row for each key is "
+            "partitioned by a bucket of the key alone."
+        )
+    count: int = fields[0].transform.num_buckets
+    return count
 
 
 def files_by_bucket(tasks: Sequence[FileScanTask]) -> dict[int, list[FileScanTask]]:
@@ -138,7 +154,8 @@ def _merge(job: LandingJob, existing: Existing, batches: Iterator[pa.RecordBatch
                 result.removed.append(task.file.file_path)
                 _add(writer, remaining)
         kept = last.filter(pc.invert(last.column("__deleted"))).drop_columns(["__deleted"])
-        _add(writer, kept)
+        # In the types of the rows that were read.
+        _add(writer, kept.cast(job.target.arrow_schema()))
         result.added += writer.finish()
     yield result_batch(result)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COMMIT",
+    "MODE",
     "OFFSETS",
     "TOPIC",
     "TOPIC_ID",
@@ -32,6 +33,7 @@ __all__ = [
 
 TOPIC = "ottla.topic"
 TOPIC_ID = "ottla.topic-id"
+MODE = "ottla.mode"
 OFFSETS = "ottla.offsets"
 COMMIT = "ottla.commit"
 """The identity of a batch, by which a commit without an answer is recognised."""
@@ -132,7 +134,7 @@ class TableFiles:
     def read(self, task: FileScanTask, columns: Sequence[str] | None = None, *, row_filter: Any = None) -> pa.Table:
         """The rows of a data file, with the present columns of the table."""
         from pyiceberg.expressions import AlwaysTrue
-        from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+        from pyiceberg.io.pyarrow import ArrowScan
 
         schema = self.metadata.schema()
         wanted = schema if columns is None else schema.select(*columns)
@@ -140,7 +142,16 @@ class TableFiles:
         task.file.spec_id = self.metadata.default_spec_id
         rows = ArrowScan(self.metadata, self.io(), wanted, row_filter or AlwaysTrue()).to_table([task])
         # Strings of an empty result have another type than those of a result with rows.
-        return rows.cast(schema_to_pyarrow(wanted, include_field_ids=False))
+        return rows.cast(self.arrow_schema(columns))
+
+    def arrow_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The columns of the table, in the types that `read` gives."""
+        from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+        schema = self.metadata.schema()
+        wanted = schema if columns is None else schema.select(*columns)
+        found: pa.Schema = schema_to_pyarrow(wanted, include_field_ids=False)
+        return found
 
     def io(self) -> Any:
         from pyiceberg.io import load_file_io
