@@ -147,6 +147,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "migrate": ("ottla migrate check -c server.properties -b localhost:9092",),
     "migrate check": ("ottla migrate check -c server.properties -b localhost:9092",),
+    "migrate copy": (
+        "ottla migrate copy move.properties --dry-run",
+        "ottla migrate copy move.properties --until-copied",
+    ),
+    "migrate back": ("ottla migrate back move.properties --dry-run",),
+    "migrate verify": ("ottla migrate verify move.properties --topic orders",),
+    "migrate switch": (
+        "ottla migrate switch move.properties --group shipping",
+        "ottla migrate switch move.properties --producers",
+    ),
+    "migrate report": ("ottla migrate report move.properties --json",),
     "migrate node": ("ottla migrate node -c kafka.properties --stop ./stop --start ./start",),
     "mirror": ("ottla mirror mm2.properties", "ottla mirror status mm2.properties"),
     "mirror failback": ("ottla mirror failback mm2.properties --flow 'primary->backup'",),

@@ -39,7 +39,7 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "lake": CommandEntry("Run", "lake", "Keep Iceberg and Delta tables of topics current.", ""),
     "migrate": CommandEntry(
-        "Run", "migrate", "Turn a node of Apache Kafka into one of Ottla on the same files, or back.", ""
+        "Run", "migrate", "Move from Apache Kafka to Ottla: node by node, or to another cluster.", ""
     ),
     "topics": CommandEntry(
         "Topics and records", "topics", "Create, list, describe, alter and delete topics.", "kafka-topics"

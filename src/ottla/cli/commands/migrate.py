@@ -1,4 +1,4 @@
-"""`ottla migrate`: a cluster of Apache Kafka becomes one of Ottla, node by node on the same files, and back."""
+"""`ottla migrate`: a cluster of Apache Kafka becomes one of Ottla, node by node on the same files, or by a mirror."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from ottla.cli.commands.migrate_clusters import back, copy, report, switch, verify
 from ottla.cli.failures import Failure
 from ottla.cli.logic.doctor_checks import WRONG, Finding, examine
 from ottla.cli.logic.doctor_facts import gather
@@ -27,6 +28,10 @@ _FILE = click.Path(exists=True, dir_okay=False)
 @click.group(cls=VerbGroup, verbs={}, help=COMMANDS["migrate"].help)
 def migrate() -> None:
     """The verbs are below."""
+
+
+for _command in (copy, verify, switch, back, report):
+    migrate.add_command(_command)
 
 
 def _options(function: Any) -> Any:

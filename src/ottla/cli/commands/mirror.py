@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ottla.mirror.settings import FlowSettings, MirrorSettings
     from ottla.mirror.switching.report import SwitchReport
 
-__all__ = ["mirror"]
+__all__ = ["mirror", "run_failback"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -173,9 +173,13 @@ def failover(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bo
 )
 @_flow_options
 def failback(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bool) -> int:
+    run_failback(_flow(file, name), dry_run=dry_run, yes=yes, as_json=as_json)
+    return 0
+
+
+def run_failback(flow: FlowSettings, *, dry_run: bool, yes: bool, as_json: bool) -> None:
     from ottla.mirror.switching.failback import Failback
 
-    flow = _flow(file, name)
     output = Output(as_json=as_json)
 
     async def before_stop() -> None:
@@ -201,7 +205,6 @@ def failback(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bo
             await command.close()
 
     _run_switch(work())
-    return 0
 
 
 def _run_switch(work: Coroutine[Any, Any, None]) -> None:

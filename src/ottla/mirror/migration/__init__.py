@@ -1,0 +1,1 @@
+"""Migration by mirror: a cluster moves to another one, topic by topic and group by group."""
