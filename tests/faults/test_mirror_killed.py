@@ -1,0 +1,109 @@
+"""A mirror and brokers on both sides are killed at random, for FAULTS_SECONDS; then both sides are equal."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla.client.producer import Producer
+from ottla.mirror.settings import read_settings
+from ottla.testing.clusters import Cluster, cluster, node_environment
+from tests.mirror.flows import create, has_no_lag, numbers_of, properties_of, read_all, until
+
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
+
+COMMAND = [sys.executable, "-m", "ottla.cli.main", "mirror"]
+
+
+@pytest.mark.parametrize("offsets", ["translated", "exact"])
+def test_both_sides_are_equal_after_kills(
+    tmp_path: Path, offsets: str, exactly_once_seconds: float, faults_seed: int
+) -> None:
+    choose = random.Random(faults_seed)
+    # The files survive a kill; three nodes on each side, so that a kill is no outage of a partition for long.
+    with cluster(nodes=3) as source, cluster(nodes=3) as target:
+        asyncio.run(create(source, "t", partitions=4, replication_factor=3, configs={"min.insync.replicas": "2"}))
+        changes = {"ottla.offsets": offsets, "tasks.max": "2", "topics": "t", "replication.factor": "3"}
+        file = tmp_path / "mm2.properties"
+        lines = [f"{key} = {value}" for key, value in properties_of(source, target, changes).items()]
+        file.write_text("\n".join(lines))
+        written, kills = run_under_kills(source, target, str(file), choose, exactly_once_seconds)
+        settings = read_settings(properties_of(source, target, changes))
+        running = start(str(file))
+        try:
+            asyncio.run(asyncio.wait_for(until(lambda: has_no_lag(settings)), 120))
+            theirs = asyncio.run(read_all(source.bootstrap, "t", len(written)))
+            ours = asyncio.run(read_all(target.bootstrap, "a.t", len(written)))
+        finally:
+            running.kill()
+            running.wait()
+        print(f"{offsets}: {len(written)} records, {kills} kills")
+        assert numbers_of(theirs) == sorted(written)
+        if offsets == "exact":
+            assert ours == theirs, "records or offsets differ"
+        else:
+            assert [(one[0], *one[2:]) for one in ours] == [(one[0], *one[2:]) for one in theirs], "order per partition"
+
+
+def start(file: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*COMMAND, file, "--threads"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=node_environment()
+    )
+
+
+def run_under_kills(
+    source: Cluster, target: Cluster, file: str, choose: random.Random, seconds: float
+) -> tuple[list[int], int]:
+    """Writes and kills for a while. Returns the acknowledged numbers and how many processes were killed."""
+    written: list[int] = []
+    kills = 0
+    is_over = False
+
+    async def write() -> None:
+        number = 0
+        async with Producer({"bootstrap.servers": source.bootstrap, "linger.ms": 1}) as producer:
+            while not is_over:
+                numbers = range(number, number + 50)
+                deliveries = [await producer.send("t", b"v%d" % one, key=b"%d" % one) for one in numbers]
+                for one, delivery in enumerate(deliveries, number):
+                    await delivery
+                    written.append(one)
+                number += 50
+                await asyncio.sleep(0.01)
+
+    async def kill() -> None:
+        nonlocal kills, is_over
+        mirror = start(file)
+        end = time.monotonic() + seconds
+        try:
+            while time.monotonic() < end:
+                await asyncio.sleep(choose.uniform(1.0, 6.0))
+                kills += 1
+                victim = choose.choice(["mirror", "mirror", "source", "target"])
+                if victim == "mirror":
+                    mirror.send_signal(signal.SIGKILL)
+                    mirror.wait()
+                    mirror = start(file)
+                    continue
+                side = source if victim == "source" else target
+                node_id = choose.choice([1, 2, 3])
+                await asyncio.to_thread(side.node(node_id).kill)
+                await asyncio.sleep(choose.uniform(0.2, 2.0))
+                await asyncio.to_thread(side.node(node_id).start)
+        finally:
+            is_over = True
+            mirror.kill()
+            mirror.wait()
+
+    async def both() -> None:
+        await asyncio.gather(write(), kill())
+
+    asyncio.run(both())
+    return written, kills
