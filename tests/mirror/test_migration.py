@@ -191,6 +191,7 @@ def wait_until(condition: Any) -> None:
         time.sleep(0.2)
 
 
+@pytest.mark.faults
 def test_a_cluster_of_ottla_moves(tmp_path: Path) -> None:
     with cluster() as source, cluster() as target:
         migrated(source, target, tmp_path)
