@@ -45,7 +45,7 @@ from ottla.model.config.columns import LONG_MAX
 from ottla.model.config.keys import ConfigError
 from ottla.model.config.listener_keys import METRICS_LISTENER
 from ottla.model.deferred import Deferred
-from ottla.model.ports import World
+from ottla.model.ports import Lane, World
 from ottla.wire.connection.request_memory import RequestMemory
 from ottla.wire.connection.server import ConnectionLimits
 
@@ -246,8 +246,9 @@ class NodeProcess:
 
     def _open_peers(self) -> None:
         """Raises ConfigError if this node cannot be a client of others."""
-        between_brokers = security_between_brokers(self._config, self._workers)
-        of_controllers = security_of_controllers(self._config, self._workers)
+        workers = self._workers.lane(Lane.PEER_LOGINS)
+        between_brokers = security_between_brokers(self._config, workers)
+        of_controllers = security_of_controllers(self._config, workers)
         self._peers = self._new_peers(between_brokers)
         if between_brokers is not None or of_controllers is not None:
             self._controller_peers = self._new_peers(of_controllers)

@@ -75,6 +75,10 @@ class Lane(Enum):
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Writes of the metadata log and its snapshots."""
+    LOGINS = "logins"
+    """Checks of clients' logins. Strangers decide how much of it there is, and a check may wait for other machines."""
+    PEER_LOGINS = "peer-logins"
+    """Logins of this node at other nodes: keys, tokens and tickets, which may wait for other machines."""
 
 
 class WorkerLanes(Workers, Protocol):

@@ -16,6 +16,7 @@ from ottla.broker.authentication.settings import jaas_options
 from ottla.model.config import BrokerConfig
 from ottla.model.config.keys import ConfigError
 from ottla.model.deferred import Deferred
+from ottla.model.ports import Lane
 from ottla.sasl.exchange import ServerExchange
 from ottla.sasl.oauthbearer import BearerToken
 from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
@@ -101,7 +102,7 @@ class Checkers:
 
     def _use(self, mechanism: str, check: Callable[..., Any]) -> None:
         """The methods of a plug-in may block, so they run on workers."""
-        workers = self._world.workers
+        workers = self._world.workers.lane(Lane.LOGINS)
 
         def later(*arguments: Any) -> Deferred[Any]:
             return workers.submit(check, *arguments)

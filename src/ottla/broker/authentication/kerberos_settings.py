@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ottla.model.config.keys import ConfigError
+from ottla.model.ports import Lane
 from ottla.sasl.gssapi_exchange import GssapiServer
 from ottla.sasl.kerberos_names import KerberosNames, RuleError
 
@@ -51,7 +52,7 @@ def kerberos_exchanges(
         credentials = gssapi.Credentials(name=name, usage="accept", mechs=mechanisms, store={"keytab": keytab})
     except gssapi.exceptions.GSSError as error:
         raise ConfigError(f"{key} names {keytab}, which has no key of {principal}: {error}.", key=key) from None
-    workers = world.workers
+    workers = world.workers.lane(Lane.LOGINS)
 
     def begin() -> GssapiServer:
         return GssapiServer(credentials, names.short, lambda step, token: workers.submit(step, token))

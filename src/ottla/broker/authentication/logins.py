@@ -11,6 +11,7 @@ from ottla.broker.authentication.gate import SaslGate
 from ottla.broker.authentication.listener_settings import ListenerSettings
 from ottla.broker.authentication.settings import offered_mechanisms, sasl_settings
 from ottla.model.config.keys import ConfigError
+from ottla.model.ports import Lane
 
 if TYPE_CHECKING:
     from ottla.broker.authentication.checkers import FetchDocument
@@ -85,4 +86,5 @@ def _token_credentials(broker: Broker) -> TokenCredentials | None:
         return None
     from ottla.broker.authentication.tokens import TokenCredentials
 
-    return TokenCredentials(broker.metadata, broker.world.clock, broker.world.workers, secret.value)
+    workers = broker.world.workers.lane(Lane.LOGINS)
+    return TokenCredentials(broker.metadata, broker.world.clock, workers, secret.value)
