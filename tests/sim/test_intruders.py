@@ -24,7 +24,7 @@ def test_rights_are_obeyed_whatever_is_killed() -> None:
     assert counts["refused intruder"] > 10
     assert counts["guest served"] > 5
     assert counts["guest refused"] > 1
-    assert counts["READ taken"] + counts["WRITE taken"] > 1
+    assert counts["READ taken"] + counts["WRITE taken"] > 0
 
 
 @pytest.mark.parametrize("operation", [Operation.READ, Operation.WRITE, Operation.DESCRIBE])

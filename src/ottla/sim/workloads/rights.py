@@ -7,6 +7,9 @@ Then it adds and removes rules about the guests, and a SCRAM credential.
 A change holds on a broker once the broker has replayed it (Kafka promises no more). A guest compares an answer with the
 newest change only if the broker had replayed that change when the guest sent its request, and no other change has begun
 before the answer came.
+
+A broker may pass on a request long after its client has given up. It would undo a later change of the same rule, so the
+administrator leaves a rule alone for a while after such a request.
 """
 
 from __future__ import annotations
@@ -80,6 +83,8 @@ REFUSALS = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
+# How long a broker tries to pass on a request to the controller (request.timeout.ms), and some seconds more.
+LATE_SECONDS = 35.0
 SCRAM_SHA_256 = 1
 SCRAM_USER = "guest"
 # Records by topic names have no place in newer versions.
@@ -154,6 +159,8 @@ class ChangeRights(Workload):
         self.rights = {Operation.READ: Right(), Operation.WRITE: Right()}
         self.credential = Right()
         self._rules: set[AclEntry] = set()
+        # When a rule, or the credential (None), may be changed again after a request that was given up.
+        self._not_before: dict[AclEntry | None, float] = {}
 
     async def run(self) -> None:
         while not self.stage.is_ending:
@@ -170,21 +177,32 @@ class ChangeRights(Workload):
         right = self.rights[operation]
         permission = self.random.choice((Permission.ALLOW, Permission.ALLOW, Permission.DENY))
         rule = _entry("guest", ResourceType.TOPIC, GUARDED.topic, operation, permission)
+        if self._may_be_undone(rule):
+            return
         right.begin_change()
         is_added = rule not in self._rules
         change = self._begin(lambda image: (rule in image.acls.ids) == is_added)
         if is_added:
             self._rules.add(rule)
-            await _until_accepted(self, CreateAclsRequest(creations=[_creation(rule)]))
+            await self._change(rule, CreateAclsRequest(creations=[_creation(rule)]))
         else:
             self._rules.remove(rule)
-            await _until_accepted(self, DeleteAclsRequest(filters=[_filter(rule)]))
+            await self._change(rule, DeleteAclsRequest(filters=[_filter(rule)]))
         allow, deny = (rule._replace(permission_type=each) for each in (Permission.ALLOW, Permission.DENY))
         right.is_given = allow in self._rules and deny not in self._rules
         right.known_since = change()
         self.client.kernel.counts[f"{operation.name} {'given' if right.is_given else 'taken'}"] += 1
 
+    def _may_be_undone(self, rule: AclEntry | None) -> bool:
+        return self.client.kernel.now_seconds < self._not_before.get(rule, 0.0)
+
+    async def _change(self, rule: AclEntry | None, request: Message) -> None:
+        if await _until_accepted(self, request):
+            self._not_before[rule] = self.client.kernel.now_seconds + LATE_SECONDS
+
     async def _change_credential(self) -> None:
+        if self._may_be_undone(None):
+            return
         self.credential.begin_change()
         is_added, key = not self.credential.is_given, (SCRAM_USER, SCRAM_SHA_256)
         change = self._begin(lambda image: (key in image.scram) == is_added)
@@ -192,10 +210,10 @@ class ChangeRights(Workload):
             upsertion = ScramCredentialUpsertion(
                 name=SCRAM_USER, mechanism=SCRAM_SHA_256, iterations=4096, salt=b"salt", salted_password=b"password"
             )
-            await _until_accepted(self, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
+            await self._change(None, AlterUserScramCredentialsRequest(upsertions=[upsertion]))
         else:
             deletion = ScramCredentialDeletion(name=SCRAM_USER, mechanism=SCRAM_SHA_256)
-            await _until_accepted(self, AlterUserScramCredentialsRequest(deletions=[deletion]))
+            await self._change(None, AlterUserScramCredentialsRequest(deletions=[deletion]))
         self.credential.is_given = is_added
         self.credential.known_since = change()
 
@@ -293,18 +311,22 @@ def knows(stage: Stage, endpoint: Endpoint, right: Right) -> bool:
     return right.known_since is not None and broker is not None and broker.metadata.image.offset >= right.known_since
 
 
-async def _until_accepted(workload: Workload, request: Message) -> None:
-    """Repeats a change that any number of repetitions leave the same."""
+async def _until_accepted(workload: Workload, request: Message) -> bool:
+    """Repeats a change that any number of repetitions leave the same. True if an attempt was given up."""
+    was_given_up = False
     while True:
         try:
             answer = await workload.client.ask(
                 workload.random.choice(workload.stage.cluster.endpoints), request, Message
             )
         except PeerUnreachable:
+            was_given_up = True
             await workload.client.back_off()
             continue
         if set(_results(answer)) <= {ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND}:
-            return
+            return was_given_up
+        # A time-out among others, after which the change may still be made.
+        was_given_up = True
         await workload.client.back_off()
 
 
