@@ -11,7 +11,7 @@ from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.state.specification import StoreKind, StoreSpecification
 from ottla.streams.topology.topology import ProcessorNode, SinkNode, SourceNode, Topology
 
-__all__ = ["PlannedTask", "PlannedTopic", "TaskPlan", "plan_tasks"]
+__all__ = ["PlannedTask", "PlannedTopic", "TaskPlan", "plan_tasks", "versioned_changelogs"]
 
 _DAY_MS = 24 * 60 * 60 * 1000
 # Kafka Streams' settings of internal topics.
@@ -130,6 +130,11 @@ def changelog_config(
     elif store.kind is StoreKind.VERSIONED:
         config["min.compaction.lag.ms"] = str(store.retention_ms + _DAY_MS)
     return {**config, **topic_configs, **store.log_config}
+
+
+def versioned_changelogs(topology: Topology, settings: TaskSettings) -> list[str]:
+    """Changelogs that need every change of a key, not only the last one of a commit."""
+    return [settings.changelog(one.name) for one in topology.stores.values() if one.kind is StoreKind.VERSIONED]
 
 
 def _stores(topology: Topology, names: list[str]) -> list[StoreSpecification]:

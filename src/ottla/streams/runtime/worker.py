@@ -37,7 +37,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import GLOBAL, LocalStates
 from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
-from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.plan import PlannedTask, TaskPlan, versioned_changelogs
 from ottla.streams.runtime.purge import Purge
 from ottla.streams.runtime.query_door import QueriedStore
 from ottla.streams.runtime.query_source import find_store
@@ -47,7 +47,6 @@ from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.standby import Standbys
 from ottla.streams.runtime.task_table import ActiveTask, TaskTable
 from ottla.streams.runtime.writer import RecordWriter
-from ottla.streams.state.specification import StoreKind
 from ottla.streams.topology.topology import Topology
 
 __all__ = ["Worker"]
@@ -58,6 +57,9 @@ _log = logging.getLogger(__name__)
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
 _REPORT_SECONDS = 0.5
+# A poll with fewer records shows that the worker has caught up.
+_CALM_RECORDS = 1_000
+_GATHER_SECONDS = 0.02
 _FINAL = {ErrorCode.FENCED_INSTANCE_ID, ErrorClass.INVALID_CONFIGURATION}
 
 
@@ -100,7 +102,7 @@ class Worker(RebalanceListener):
         self._must_begin_again = False
         self._is_closing = False
         self._is_paused = False
-        self._due = self._last_commit = 0.0
+        self._due, self._last_commit, self._is_calm = 0.0, 0.0, False
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
@@ -183,11 +185,7 @@ class Worker(RebalanceListener):
                 transaction_timeout_ms=config.transaction_timeout_ms,
             ),
         )
-        versioned = [
-            config.tasks.changelog(store.name)
-            for store in self._topology.stores.values()
-            if store.kind is StoreKind.VERSIONED
-        ]
+        versioned = versioned_changelogs(self._topology, config.tasks)
         self._writer = RecordWriter(
             self._producer, keeps_every_change=versioned, generator=self._cluster.random, refusals=self._refusals
         )
@@ -382,11 +380,16 @@ class Worker(RebalanceListener):
         loop = asyncio.get_running_loop()
         wait_ms = self._config.poll_ms
         if self._is_open and not self._assignor.is_joining:
+            left = self._due - loop.time()
+            if self._config.is_exactly_once and self._is_calm and left > 0:
+                # Nobody sees results before the commit, so few records are processed together.
+                await asyncio.sleep(min(left, _GATHER_SECONDS))
             wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
         begun = loop.time()
         batches = await self._consumer.raw_batches(wait_ms)
-        self.measures.on_poll(loop.time() - begun, sum(batch.header.record_count for batch in batches))
+        self.measures.on_poll(loop.time() - begun, count := sum(batch.header.record_count for batch in batches))
+        self._is_calm = count < _CALM_RECORDS
         if self._must_begin_again:
             raise _NotMember("the worker was removed from its group")
         self._take_opened()
