@@ -1,6 +1,6 @@
 """The compiled modules; everything else is in pyproject.toml.
 
-They encode and decode records for clients and Spark. Where there is no compiler they are left out, and their twins in
+They encode and decode records for clients and Spark, and inspect those of compacted topics for brokers. Where there is no compiler they are left out, and their twins in
 Python do the same more slowly.
 """
 
@@ -9,11 +9,11 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            f"ottla.client.{package.replace('/', '.')}._native",
-            [f"src/ottla/client/{package}/_native.c"],
+            f"ottla.{package.replace('/', '.')}._native",
+            [f"src/ottla/{package}/_native.c"],
             extra_compile_args=["-O2", "-Wall", "-Wextra", "-std=c11"],
             optional=True,
         )
-        for package in ("columns/decode", "columns/encode", "fast")
+        for package in ("client/columns/decode", "client/columns/encode", "client/fast", "records/inspection")
     ]
 )

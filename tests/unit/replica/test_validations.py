@@ -13,6 +13,7 @@ from ottla.model.errors import ErrorCode
 from ottla.records import iterate, validate_slow
 from ottla.records.build import assemble_batch
 from ottla.records.compression import Codec
+from ottla.records.header import BatchHeader
 from ottla.records.record import append_contents, record_content
 from ottla.replica import validations
 from ottla.wire.messages.produce import (
@@ -59,15 +60,15 @@ def answer_of(waiting: Any) -> PartitionProduceResponse:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The counts of the batches whose records were decoded."""
+    """The counts of the batches whose records were checked."""
     counts: list[int] = []
-    original = validate_slow.scan_records
+    original = validate_slow._check_records
 
-    def scan(payload: memoryview, count: int) -> Any:
-        counts.append(count)
-        return original(payload, count)
+    def check(payload: memoryview, header: BatchHeader, *rest: Any) -> Any:
+        counts.append(header.record_count)
+        return original(payload, header, *rest)
 
-    monkeypatch.setattr(validate_slow, "scan_records", scan)
+    monkeypatch.setattr(validate_slow, "_check_records", check)
     return counts
 
 
@@ -128,6 +129,7 @@ class TestWorkers:
     @pytest.fixture(autouse=True)
     def short_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(validate_slow, "STEP_RECORDS", 100)
+        monkeypatch.setattr(validate_slow, "STEP_INSPECTED", 100)
         monkeypatch.setattr(validations, "LOOP_RECORDS_MAX", 10)
 
     def test_small_batches_do_not_wait_for_large_ones(self, node: DataPath) -> None:
@@ -218,6 +220,7 @@ class TestClients:
     @pytest.fixture(autouse=True)
     def short_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(validate_slow, "STEP_RECORDS", 100)
+        monkeypatch.setattr(validate_slow, "STEP_INSPECTED", 100)
         monkeypatch.setattr(validations, "LOOP_RECORDS_MAX", 10)
 
     def test_a_client_with_one_batch_gets_as_much_as_one_with_many(self, node: DataPath) -> None:

@@ -1,0 +1,3 @@
+def inspect_records(
+    payload: bytes | bytearray | memoryview, position: int, index: int, limit: int, keys_required: bool, /
+) -> tuple[int, int, int, int, bool] | None: ...
