@@ -1,7 +1,7 @@
 """The compiled modules; everything else is in pyproject.toml.
 
-They encode and decode records for clients and Spark, and inspect those of compacted topics for brokers. Where there is no compiler they are left out, and their twins in
-Python do the same more slowly.
+They encode and decode records for clients and Spark, and inspect those of compacted topics for brokers. Where there is
+no compiler they are left out, and their twins in Python do the same more slowly.
 """
 
 from setuptools import Extension, setup
