@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla.testing
@@ -34,7 +35,14 @@ def group(cluster: ottla.testing.Cluster, numbers: str) -> str:
     """A group without members, at offset 5 of both partitions."""
     name = f"g-{uuid.uuid4().hex[:8]}"
     consumer = consumer_of(cluster, name)
-    consumer.commit(offsets=[TopicPartition(numbers, one, 5) for one in (0, 1)], asynchronous=False)
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            consumer.commit(offsets=[TopicPartition(numbers, one, 5) for one in (0, 1)], asynchronous=False)
+            break
+        except KafkaException:
+            # The first group of a cluster waits for its coordinator.
+            assert time.monotonic() < deadline
     consumer.close()
     return name
 

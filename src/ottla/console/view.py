@@ -69,10 +69,10 @@ class Cached(Generic[T]):
         self._cost_seconds = 0.0
         self._reading: asyncio.Task[T] | None = None
 
-    async def get(self) -> T:
-        """The value; waits only if there is none that is usable."""
+    async def get(self, *, cost_factor: float = COST_FACTOR) -> T:
+        """The value; waits only if there is none to use. Reading takes one part of `cost_factor` of the time."""
         age = asyncio.get_running_loop().time() - self._read_at
-        if self._value is not None and age < max(self._fresh_seconds, COST_FACTOR * self._cost_seconds):
+        if self._value is not None and age < max(self._fresh_seconds, cost_factor * self._cost_seconds):
             return self._value
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._refresh())

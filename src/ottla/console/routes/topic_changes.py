@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from ottla.client.admin.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
 from ottla.client.admin.topics import CreatedTopic, NewTopic
+from ottla.client.errors import ClientError
+from ottla.client.metadata import TopicInfo
 from ottla.console.answers import invalid
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
@@ -15,6 +20,9 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["TOPIC_CHANGES", "settings_change"]
+
+SEEN_SECONDS_MAX = 3.0
+SEEN_PAUSE_SECONDS = 0.02
 
 
 async def _create(call: Call) -> Change:
@@ -27,6 +35,8 @@ async def _create(call: Call) -> Change:
         made = (await call.admin.topics.create([topic], validate_only=validate_only))[name]
         if isinstance(made, KafkaError):
             raise made
+        if not validate_only:
+            await _until(call, name, lambda info: info is not None)
         return _created(made)
 
     how_many = "the cluster's number of partitions" if partitions < 0 else count_of(partitions, "partition")
@@ -49,6 +59,19 @@ async def _create(call: Call) -> Change:
         validate=lambda: create(validate_only=True),
         warnings=["One replica: what its broker loses is lost."] if factor == 1 and await _brokers(call) > 1 else [],
     )
+
+
+async def _until(call: Call, name: str, is_seen: Callable[[TopicInfo | None], bool]) -> None:
+    """The page that is shown next sees the change: brokers learn of it a moment after the controller has decided."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + SEEN_SECONDS_MAX
+    while loop.time() < deadline:
+        info: TopicInfo | None = None
+        with suppress(KafkaError, ClientError):
+            info = await call.admin.connections.fresh_topic(name)
+        if is_seen(info):
+            return
+        await asyncio.sleep(SEEN_PAUSE_SECONDS)
 
 
 async def _brokers(call: Call) -> int:
@@ -116,6 +139,7 @@ async def _grow(call: Call) -> Change:
 
     async def grow() -> dict[str, Any]:
         raise_first((await call.admin.topics.grow({name: count})).values())
+        await _until(call, name, lambda info: info is not None and len(info.partitions) >= count)
         return {"partitions": count}
 
     return Change(
@@ -165,6 +189,7 @@ async def _delete(call: Call) -> Change:
 
     async def delete() -> dict[str, Any]:
         raise_first((await call.admin.topics.delete([info.name])).values())
+        await _until(call, info.name, lambda found: found is None)
         return {"deleted": info.name}
 
     bounds = await offset_bounds(call, [TopicPartition(info.name, number) for number in info.partitions])
