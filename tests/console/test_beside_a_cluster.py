@@ -53,9 +53,11 @@ def test_up_runs_a_console_with_metrics(tmp_path: Path) -> None:
             if event["bytes_in_per_second"]:
                 break
         assert event["bytes_in_per_second"] > 0
-    status, page = browser.ask("GET", "/topics/any")
-    assert status == 200
-    assert "<!doctype html>" in page.lower()
+    for path in ("/topics/any", "/topics/west.orders"):
+        status, page = browser.ask("GET", path, Accept="text/html,*/*")
+        assert status == 200
+        assert "<!doctype html>" in page.lower()
+    assert browser.failure("GET", "/nothing.js") == (404, "NOT_FOUND")
     assert "frame-ancestors 'none'" in browser.headers["Content-Security-Policy"]
     for path in ("/../server.py", "/%2e%2e/server.py", "/..%2fserver.py"):
         assert "ConsoleServer" not in str(browser.ask("GET", path)[1])

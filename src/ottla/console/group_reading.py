@@ -10,10 +10,9 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import DescribedGroup, ListedGroup
 from ottla.client.admin.offsets import LATEST, FoundOffset
 from ottla.client.admin.share_groups import DescribedShareGroup
-from ottla.client.errors import check
+from ottla.client.admin.streams_groups import DescribedStreamsGroup
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.wire.messages.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 
 __all__ = ["GroupDetail", "GroupProgress", "MemberDetail", "kind_of", "progress_of_groups", "read_group", "total_lag"]
 
@@ -62,7 +61,10 @@ async def read_group(admin: AdminClient, group_id: str, kind: str) -> GroupDetai
             raise share
         return _from_share(share)
     if kind == "streams":
-        return await _read_streams(admin, group_id)
+        streams = (await admin.streams_groups.describe([group_id]))[group_id]
+        if isinstance(streams, KafkaError):
+            raise streams
+        return _from_streams(streams)
     described = (await admin.groups.describe([group_id]))[group_id]
     if isinstance(described, KafkaError):
         raise described
@@ -135,34 +137,20 @@ def _from_share(group: DescribedShareGroup) -> GroupDetail:
     return GroupDetail(group.state, group.assignor, group.epoch, group.coordinator, members)
 
 
-async def _read_streams(admin: AdminClient, group_id: str) -> GroupDetail:
-    cluster = admin.connections
-    response: StreamsGroupDescribeResponse = await cluster.ask_coordinator(
-        cluster.GROUP,
-        group_id,
-        StreamsGroupDescribeRequest(group_ids=[group_id]),
-        lambda answer: [group.error_code for group in answer.groups],
-    )
-    group = response.groups[0]
-    check(group.error_code, group.error_message)
-    sources = {
-        one.subtopology_id: one.source_topics
-        for one in (group.topology.subtopologies if group.topology else None) or ()
-    }
+def _from_streams(group: DescribedStreamsGroup) -> GroupDetail:
+    sources = {one.subtopology_id: one.source_topics for one in group.subtopologies}
     members = tuple(
         MemberDetail(
-            member.member_id,
-            member.instance_id,
-            member.client_id,
-            member.client_host.lstrip("/"),
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.host.lstrip("/"),
             tuple(
-                TopicPartition(topic, number)
-                for task in member.assignment.active_tasks
-                for topic in sources.get(task.subtopology_id, ())
-                for number in task.partitions
+                TopicPartition(topic, task.partition)
+                for task in one.assignment.active
+                for topic in sources.get(task.subtopology, ())
             ),
         )
-        for member in group.members
+        for one in group.members
     )
-    coordinator = await cluster.coordinator(cluster.GROUP, group_id)
-    return GroupDetail(group.group_state, "", group.group_epoch, coordinator, members)
+    return GroupDetail(group.state, "", group.epoch, group.coordinator, members)

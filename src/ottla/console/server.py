@@ -227,11 +227,12 @@ async def _no_such_call(request: web.Request) -> web.StreamResponse:
 
 
 async def _static(request: web.Request) -> web.StreamResponse:
-    """A file, or the page for every path of it: the pages find their way by the path themselves."""
+    """A file, or the page: the pages find their way by the path themselves. A topic may look like a file, `a.js`."""
     path = (STATIC / request.match_info["path"]).resolve()
     if path.is_relative_to(STATIC) and path.is_file():
         return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
-    if "." in path.name:
+    is_page = "text/html" in request.headers.get("Accept", "")
+    if "." in path.name and not is_page:
         raise ApiError(404, "NOT_FOUND", f"There is no {request.path}.")
     index = STATIC / "index.html"
     if not index.is_file():

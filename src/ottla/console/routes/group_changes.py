@@ -11,7 +11,7 @@ from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.console.answers import ApiError, invalid
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
-from ottla.console.group_reading import kind_of, progress_of_groups, read_group
+from ottla.console.group_reading import GroupProgress, kind_of, progress_of_groups, read_group
 from ottla.console.routes.groups import listed_group, why_not_resettable
 from ottla.console.routes.topics import topic_of
 from ottla.console.words import count_of, partition_json, partitions_of_body, raise_first
@@ -30,8 +30,9 @@ async def _reset(call: Call) -> Change:
     detail = await read_group(call.admin, group_id, kind)
     if (why_not := why_not_resettable(detail)) is not None:
         raise ApiError(409, "NON_EMPTY_GROUP", why_not, "The group's page shows its members.")
-    committed = await _committed(call, group_id, kind)
-    partitions = await _wanted(call, committed)
+    rows = await _progress(call, group_id, kind)
+    committed = {one.partition: one.committed for one in rows if one.committed is not None}
+    partitions = await _wanted(call, [one.partition for one in rows])
     first, last = await asyncio.gather(
         call.admin.offsets.numbers(partitions, EARLIEST), call.admin.offsets.numbers(partitions, LATEST)
     )
@@ -82,22 +83,27 @@ async def _group(call: Call) -> tuple[str, str]:
         raise ApiError(404, "GROUP_ID_NOT_FOUND", f"There is no group {group_id!r}.") from None
 
 
-async def _committed(call: Call, group_id: str, kind: str) -> Offsets:
+async def _progress(call: Call, group_id: str, kind: str) -> list[GroupProgress]:
     progress = (await progress_of_groups(call.admin, {group_id: kind}))[group_id]
     if isinstance(progress, KafkaError):
         raise progress
-    return {one.partition: one.committed for one in progress if one.committed is not None}
+    return progress
 
 
-async def _wanted(call: Call, committed: Offsets) -> list[TopicPartition]:
-    """The partitions of the body, all partitions of its topics, or all with a committed offset."""
+async def _committed(call: Call, group_id: str, kind: str) -> Offsets:
+    rows = await _progress(call, group_id, kind)
+    return {one.partition: one.committed for one in rows if one.committed is not None}
+
+
+async def _wanted(call: Call, known: list[TopicPartition]) -> list[TopicPartition]:
+    """The partitions of the body, all partitions of its topics, or all that the group has read."""
     if call.body.get("partitions"):
         return sorted(set(partitions_of_body(call.body["partitions"])))
     names = call.names("topics")
     if not names:
-        if not committed and call.body.get("to") != "group":
+        if not known and call.body.get("to") != "group":
             raise invalid("The group has no committed offsets.", "Name topics in 'topics'.")
-        return sorted(committed)
+        return sorted(known)
     found = []
     for name in names:
         info = await topic_of(call, name)
