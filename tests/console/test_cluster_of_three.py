@@ -63,6 +63,20 @@ def test_replicas_move_with_a_picture(browser: Browser) -> None:
     )
 
 
+def test_a_broker_is_drained(browser: Browser) -> None:
+    browser.change("POST", "/api/topics", {"name": "drained", "partitions": 3, "replication_factor": 1})
+    told = browser.change("POST", "/api/balance", {"drain": [3], "dry_run": True})
+    after = {one["id"]: one["replicas"] for one in told["after"]["brokers"]}
+    before = {one["id"]: one["replicas"] for one in told["before"]["brokers"]}
+    assert before[3] > 0
+    moved = {(one["topic"], one["partition"]): one["replicas"] for one in told["after"]["partitions"]}
+    assert all(3 not in replicas for replicas in moved.values())
+    assert after[3] == 0
+    assert told["command"] == "ottla balance run --drain 3 --yes"
+    assert told["goals"]
+    assert browser.failure("POST", "/api/balance", {"drain": [9], "dry_run": True}) == (400, "INVALID_REQUEST")
+
+
 def test_a_lost_node(browser: Browser, cluster: ottla.testing.Cluster) -> None:
     browser.change("POST", "/api/topics", {"name": "kept", "partitions": 6, "replication_factor": 3})
     browser.change("POST", "/api/topics/kept/messages", {"value": "x"})

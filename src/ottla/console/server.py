@@ -7,14 +7,17 @@ the token against forged requests as well. Handlers return a value, a `Change` o
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
 
+from ottla.cli.logic.exposure import is_loopback
 from ottla.console.answers import ApiError, error_answer, invalid, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change
@@ -49,7 +52,6 @@ STATIC = Path(__file__).parent / "static"
 BODY_BYTES_MAX = 4 * 1024 * 1024
 LOGGED_MAX = 1_000
 _CHANGES = ("POST", "PUT", "PATCH", "DELETE")
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; style-src 'self' 'unsafe-inline'; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
@@ -87,6 +89,8 @@ class ConsoleServer:
         self._services = services
         self._settings = services.settings
         self._runner: web.AppRunner | None = None
+        own = () if is_loopback(self._settings.host) else (self._settings.host, socket.gethostname(), socket.getfqdn())
+        self._names = {"localhost", *self._settings.names, *own}
         self.port = 0
 
     async def start(self) -> None:
@@ -124,11 +128,16 @@ class ConsoleServer:
         return answer
 
     def _check_host(self, request: web.Request) -> None:
-        """A page of another site may let its own name point to this machine; its requests carry that name."""
+        """A page of another site may let its own name point to this machine; its requests carry that name.
+
+        Where users log in, such a page has no cookie of theirs. A page cannot make an address its own name.
+        """
         name = urlsplit(f"//{request.host}").hostname or ""
-        known = _LOOPBACK | self._settings.names | {self._settings.host}
-        if self._settings.host in _LOOPBACK and name not in known:
-            raise ApiError(403, "CSRF", f"This console is not {name!r}.", "Open it by its own name, or use --name.")
+        if self._settings.needs_login and not is_loopback(self._settings.host):
+            return
+        if name in self._names or _is_address(name):
+            return
+        raise ApiError(403, "CSRF", f"This console is not {name!r}.", "Open it by its own name, or use --name.")
 
     def _handler(self, route: Route) -> Any:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -165,6 +174,14 @@ class ConsoleServer:
             raise ApiError(
                 403, "CSRF", "The header X-CSRF-Token is missing or wrong.", "GET /api/session tells the token."
             )
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_right(role: Role, need: Need) -> None:

@@ -1,10 +1,13 @@
-"""Where replicas are: reassignments with before and after, and elections of leaders."""
+"""Where replicas are: reassignments and balancing with before and after, and elections of leaders."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ottla.balance.observe import observe, with_brokers
+from ottla.balance.planner import make_plan
 from ottla.cli.logic.reassignment import propose
 from ottla.client.admin.partitions import ElectionType
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
@@ -43,10 +46,48 @@ async def _reassignments(call: Call) -> dict[str, Any]:
 async def _reassign(call: Call) -> Change:
     state = await call.view.state.get()
     target = await _target(call, state)
+    command = command_line("reassign", "execute", options=[("--reassignment-json-file", "plan.json")])
+    return await _moves(call, state, target, command=command)
+
+
+async def _balance(call: Call) -> Change:
+    """The plan of `ottla balance`: Cruise Control's goals in their order."""
+    drained = call.body.get("drain") or []
+    if not isinstance(drained, list) or any(type(one) is not int for one in drained):
+        raise invalid("'drain' must be a list of brokers.")
+    observed = with_brokers(await observe(call.admin), drained=drained)
+    # Thousands of partitions take seconds.
+    plan = await asyncio.to_thread(make_plan, observed)
+    goals = [
+        {
+            "goal": one.goal,
+            "is_hard": one.is_hard,
+            "violations_before": one.violations_before,
+            "violations_after": one.violations_after,
+            "left": list(one.left),
+        }
+        for one in plan.goals
+    ]
+    if plan.is_empty:
+        raise ApiError(409, "NOTHING_TO_DO", "The cluster is balanced: nothing has to move.")
+    target = {one.partition: list(one.after) for one in plan.movements}
+    options: list[tuple[str, object]] = [("--drain", one) for one in drained]
+    command = command_line("balance", "run", options=[*options, ("--yes", True)])
+    return await _moves(call, await call.view.state.get(), target, command=command, preview={"goals": goals})
+
+
+async def _moves(
+    call: Call,
+    state: ClusterState,
+    target: dict[TopicPartition, list[int]],
+    *,
+    command: str,
+    preview: Mapping[str, Any] | None = None,
+) -> Change:
     current = {one: _replicas(state, one) for one in target}
     moved = {one: wanted for one, wanted in target.items() if list(wanted) != list(current[one])}
     if not moved:
-        raise ApiError(409, "INVALID_REQUEST", "Every replica is where the plan wants it.")
+        raise ApiError(409, "NOTHING_TO_DO", "Every replica is where the plan wants it.")
     sizes = await call.view.sizes_of(moved)
     copied = sum(
         sizes.get(one, 0) * len([broker for broker in wanted if broker not in current[one]])
@@ -65,7 +106,7 @@ async def _reassign(call: Call) -> Change:
         plan.append(f"Moves {len(moved) - SENTENCES_MAX} more partitions.")
     return Change(
         plan=plan,
-        command=command_line("reassign", "execute", options=[("--reassignment-json-file", "plan.json")]),
+        command=command,
         apply=apply,
         warnings=[f"About {copied} bytes are copied between brokers."] if copied else [],
         preview={
@@ -75,6 +116,7 @@ async def _reassign(call: Call) -> Change:
                 "version": 1,
                 "partitions": [{**partition_json(one), "replicas": list(wanted)} for one, wanted in moved.items()],
             },
+            **(preview or {}),
         },
     )
 
@@ -193,5 +235,6 @@ REPLICA_ROUTES = (
     Route("GET", "/api/reassignments", _reassignments),
     Route("POST", "/api/reassignments", _reassign, Need.WRITE),
     Route("DELETE", "/api/reassignments", _cancel, Need.WRITE),
+    Route("POST", "/api/balance", _balance, Need.WRITE),
     Route("POST", "/api/elections", _elect, Need.WRITE),
 )
