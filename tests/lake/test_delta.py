@@ -31,7 +31,7 @@ def rows(location: str) -> list[tuple[Any, ...]]:
 def test_records_are_rows_once_whatever_happens_to_a_commit(
     spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = topics.create(partitions=2)
+    name = topics.create(partitions=2, retention_ms="-1")
     lake = Lake(topics, tmp_path, format="delta", partition_by="day(timestamp)")
     settings = lake.settings.table(name, {})
     location = delta_location(lake.settings, settings)

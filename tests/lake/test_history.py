@@ -22,7 +22,8 @@ def contents(first: int, end: int) -> list[Content]:
 
 
 def test_expired_and_new_records_are_read_together_once(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    name = topics.create(partitions=2)
+    # Its timestamps are old: retention must not delete records by itself.
+    name = topics.create(partitions=2, retention_ms="-1")
     for partition in (0, 1):
         topics.send(name, contents(0, 10), partition=partition, timestamp_ms=1_000)
     lake = Lake(topics, tmp_path)

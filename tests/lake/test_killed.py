@@ -68,10 +68,10 @@ class Driver:
         assert self._process is not None
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
-            with contextlib.suppress(psutil.Error):
-                below = psutil.Process(self._process.pid).children(recursive=True)
-                workers = [each for each in below if "pyspark.worker" in each.cmdline()]
-                if workers:
+            below = psutil.Process(self._process.pid).children(recursive=True)
+            workers = [each for each in below if is_worker(each)]
+            if workers:
+                with contextlib.suppress(psutil.NoSuchProcess):
                     dice.choice(workers).kill()
                     return
             time.sleep(0.05)
@@ -79,6 +79,14 @@ class Driver:
 
     def log(self) -> str:
         return self._log.read_text()[-3000:]
+
+
+def is_worker(process: psutil.Process) -> bool:
+    try:
+        return "pyspark.worker" in process.cmdline()
+    except psutil.Error:
+        # It has ended meanwhile.
+        return False
 
 
 class Source(threading.Thread):

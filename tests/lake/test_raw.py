@@ -42,7 +42,7 @@ def test_records_are_rows_and_the_snapshot_names_their_offsets(
 
 
 def test_partitions_of_days_and_buckets_for_every_reader(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    name = topics.create(partitions=2)
+    name = topics.create(partitions=2, retention_ms="-1")
     lake = Lake(topics, tmp_path, partition_by="day(timestamp), bucket(4, key)")
     day_ms = 24 * 3600 * 1000
     for day in (0, 1):
