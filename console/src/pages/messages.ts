@@ -300,7 +300,7 @@ export class MessageBrowser extends Part {
 const COLUMNS: Column<Message>[] = [
   { key: "offset", label: "Offset", number: true, width: "100", cell: (message) => count(message.offset) },
   { key: "partition", label: "Part.", number: true, width: "70", tip: "Partition", hide: "narrow" },
-  { key: "timestamp", label: "Time", width: "210", hide: "middle", cell: (message) => html`<span class="tabular">${time(message.timestamp)}</span>` },
+  { key: "timestamp", label: "Time", width: "210", hide: "middle", cell: (message) => time(message.timestamp) },
   { key: "key", label: "Key", width: "16%", cell: (message) => fieldLine(message.key) },
   { key: "value", label: "Value", cell: (message) => fieldLine(message.value) },
 ];

@@ -92,6 +92,7 @@ export class OverviewPage extends Part {
         : card(
             "Bytes",
             html`<o-chart
+              in-bytes
               .times=${times}
               .format=${byteRate}
               .series=${[

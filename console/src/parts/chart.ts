@@ -2,13 +2,13 @@
 
 import { html, type PropertyValues, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
-import { styleMap } from "lit/directives/style-map.js";
 import uPlot from "uplot";
 import { Part } from "../core/part.js";
 import { colour, onThemeChange } from "../core/theme.js";
 
-/** Distances of the lines: whole numbers, because figures are counts. */
+/** Distances of the lines: whole numbers, because figures are counts; powers of two for bytes. */
 const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
 export interface Series {
   label: string;
@@ -24,6 +24,7 @@ export class Chart extends Part {
   @property({ attribute: false }) series: Series[] = [];
   @property({ attribute: false }) format: (value: number | null) => string = String;
   @property({ type: Number }) height = 180;
+  @property({ type: Boolean, attribute: "in-bytes" }) isInBytes = false;
   private plot: uPlot | undefined;
   private observer = new ResizeObserver(() => this.resize());
   private stopTheme: (() => void) | undefined;
@@ -46,7 +47,7 @@ export class Chart extends Part {
     const newest = (series: Series) => series.values[series.values.length - 1] ?? null;
     return html`<div class="legend">
         ${this.series.map(
-          (series) => html`<span><i style=${styleMap({ background: `var(${series.colour})` })}></i>${series.label} <b>${this.format(newest(series))}</b></span>`,
+          (series) => html`<span class=${series.colour.slice(2)}><i></i>${series.label} <b>${this.format(newest(series))}</b></span>`,
         )}
       </div>
       <div class="plot"></div>`;
@@ -77,7 +78,7 @@ export class Chart extends Part {
         scales: { y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
         axes: [
           { ...axis, font, size: 26, space: 90, grid: { show: false }, values: (_plot, ticks) => ticks.map(clock) },
-          { ...axis, font, size: 58, space: 36, incrs: WHOLE_STEPS, values: (_plot, ticks) => ticks.map((tick) => this.format(tick)) },
+          { ...axis, font, size: 58, space: 36, incrs: this.isInBytes ? BYTE_STEPS : WHOLE_STEPS, values: (_plot, ticks) => ticks.map((tick) => this.format(tick)) },
         ],
         series: [
           {},
