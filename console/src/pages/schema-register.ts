@@ -46,6 +46,7 @@ export class RegisterDialog extends Part {
 
   protected override firstUpdated(): void {
     this.querySelector("dialog")!.showModal();
+    this.querySelector<HTMLElement>(this.existing ? "textarea" : ".fields input")?.focus();
   }
 
   private get fields(): FormField[] {

@@ -67,6 +67,8 @@ export class ChangeDialog extends Part {
 
   protected override firstUpdated(): void {
     this.querySelector("dialog")!.showModal();
+    // The first field, or the safe button: never the cross in the corner.
+    this.querySelector<HTMLElement>(".fields input, .fields select, .fields textarea, #change-typed, footer button")?.focus();
   }
 
   private get fields(): FormField[] {

@@ -72,7 +72,8 @@ def test_an_address_with_a_dot_opens_when_it_is_loaded(open_page: OpenPage) -> N
 def test_a_topic_is_created_after_its_plan_was_shown(open_page: OpenPage) -> None:
     page = open_page("/topics")
     page.click("text=Create a topic")
-    page.fill("#field-name", "from-the-browser")
+    page.wait_for_function("() => document.activeElement.id === 'field-name'")
+    page.keyboard.type("from-the-browser")
     page.fill("#field-partitions", "2")
     page.wait_for_selector(".plan li")
     assert "from-the-browser" in page.inner_text(".plan li")
