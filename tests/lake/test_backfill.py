@@ -28,7 +28,7 @@ def contents(topics: Topics, name: str) -> list[tuple[Any, ...]]:
 def test_every_record_once_and_in_order_also_after_an_interruption(
     spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, copy = topics.create(partitions=2, retention_ms="-1"), topics.create(partitions=2, retention_ms="-1")
+    name, copy = topics.create(partitions=2, retention_ms="-1"), topics.name()
     lake = Lake(topics, tmp_path)
     pipeline = lake.pipeline(spark, name)
     for first in (0, 6):

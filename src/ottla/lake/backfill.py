@@ -115,7 +115,8 @@ class Backfill:
         return dict(offsets)
 
     def _create_topic(self, partitions: int) -> None:
-        new = NewTopic(name=self._to, partitions=partitions)
+        # Records keep their timestamps: retention would delete old ones while they are written.
+        new = NewTopic(name=self._to, partitions=partitions, configs={"retention.ms": "-1"})
         answer = self._client.run(self._client.admin.topics.create([new]))[self._to]
         if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise answer
