@@ -142,7 +142,7 @@ def test_kafka_streams_joins_the_backlog_alike(live: Live, tmp_path: Path) -> No
         pytest.skip(reason)
     process = java(live, "lookups", tmp_path)
     try:
-        eventually(lambda: live.lag("lookups") == 0 and len(live.read("out")) >= ROUNDS, 120)
+        eventually(lambda: live.lag("lookups") == 0 and len(live.read("out")) >= ROUNDS, 240)
     finally:
         process.kill()
         process.wait()
