@@ -44,6 +44,7 @@ def shop(cluster: ottla.testing.Cluster) -> None:
     for number in range(40):
         value = json.dumps({"id": number, "amount": number * 10})
         producer.produce("shop.orders", key=f"order-{number}", value=value, headers={"source": "web"})
+    producer.produce("shop.tail", value="before")
     producer.produce("shop.markup", key=SCRIPT, value=SCRIPT, headers={"markup": SCRIPT})
     assert producer.flush(60) == 0
     settings = {"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "auto.offset.reset": "earliest"}
@@ -128,6 +129,29 @@ def test_a_search_tells_what_it_found(open_page: OpenPage) -> None:
     page.click("text=Search all")
     page.wait_for_function("() => document.querySelector('.query-status').textContent.includes('1 found in 40')")
     assert page.locator("o-messages tr.opens").count() == 1
+
+
+def test_a_tail_shows_records_as_they_are_written(open_page: OpenPage, cluster: ottla.testing.Cluster) -> None:
+    page = open_page("/topics/shop.tail?tab=messages")
+    with page.expect_response(lambda answer: "/tail" in answer.url):
+        page.click("o-messages button:has-text('Live')")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    # The tail begins at the end of the topic, some time after the click. Records are written until one is seen.
+    for number in range(600):
+        producer.produce("shop.tail", value=f"live-{number}")
+        assert producer.flush(60) == 0
+        page.wait_for_timeout(100)
+        if "live-" in page.inner_text("o-messages tbody"):
+            break
+    assert "live-" in page.inner_text("o-messages tbody")
+    page.click("o-messages button:has-text('Stop')")
+    page.wait_for_selector("o-messages button:has-text('Live')")
+
+
+def test_live_figures_arrive(open_page: OpenPage) -> None:
+    page = open_page("/")
+    page.wait_for_selector(".pulse.good, .pulse.warn")
+    page.wait_for_selector("o-chart .u-wrap")
 
 
 def test_an_offset_reset_shows_offsets_before_it_happens(open_page: OpenPage) -> None:
