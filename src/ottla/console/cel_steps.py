@@ -10,6 +10,11 @@ from celpy.evaluation import Evaluator
 __all__ = ["StepsExceeded", "counting_runner"]
 
 
+# A text or list that an expression makes counts as so many steps, and is at most this long.
+CHARACTERS_OF_A_STEP = 100
+LENGTH_MAX = 1_000_000
+
+
 class StepsExceeded(Exception):
     """The expression needs more steps for this record than the limit."""
 
@@ -31,6 +36,15 @@ class _CountingEvaluator(Evaluator):
         if self._steps.left < 0:
             raise StepsExceeded
         return super().visit(tree)
+
+    def addition(self, tree: Any) -> Any:
+        """The sum of two texts or lists is as long as both: doubling again and again would fill the memory."""
+        found = super().addition(tree)
+        if len(tree.children) > 1 and isinstance(found, str | bytes | list):
+            self._steps.left -= len(found) // CHARACTERS_OF_A_STEP
+            if self._steps.left < 0 or len(found) > LENGTH_MAX:
+                raise StepsExceeded
+        return found
 
     def sub_evaluator(self, ast: Any) -> Evaluator:
         return _CountingEvaluator(ast, self.activation, self._steps)

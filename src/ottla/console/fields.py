@@ -67,6 +67,9 @@ class FieldReader:
         field = await self._decoded(part, data, headers)
         if self._masker.hides(part):
             is_structured = field["type"] not in ("text", "hex")
+            if field["error"] is not None:
+                # What a library says of a value may quote it.
+                field["error"] = "The value does not fit its schema."
             if field["type"] == "hex":
                 # Digits would tell what the text hides.
                 field["value"], field["masked"] = "", True

@@ -78,13 +78,14 @@ def _expression(text: str, shift: int) -> MessageFilter:
         ) from None
 
     def matches(message: dict[str, Any]) -> bool:
-        known = {
-            "key": celpy.json_to_cel(message["key"]["value"]),
-            "value": celpy.json_to_cel(message["value"]["value"]),
-            "headers": celpy.json_to_cel({one["name"]: one["value"]["value"] for one in message["headers"]}),
-            **{name: celtypes.IntType(message[name]) for name in NAMES[3:]},
-        }
         try:
+            # A number of a record may be larger than those of CEL: such a record does not match either.
+            known = {
+                "key": celpy.json_to_cel(message["key"]["value"]),
+                "value": celpy.json_to_cel(message["value"]["value"]),
+                "headers": celpy.json_to_cel({one["name"]: one["value"]["value"] for one in message["headers"]}),
+                **{name: celtypes.IntType(message[name]) for name in NAMES[3:]},
+            }
             return bool(program.evaluate(known))
         except (CELEvalError, StepsExceeded, RecursionError, TypeError, ValueError, OverflowError):
             # A record without the field, or with another type of it, does not match.

@@ -78,11 +78,11 @@ def _configs(_plain: list[str], options: dict[str, str]) -> Fix | None:
 
 
 def _delete_group(plain: list[str], _options: dict[str, str]) -> Fix | None:
-    return _fix("DELETE", f"/api/groups/{quote(plain[2], safe='')}", {}) if len(plain) > 2 else None
+    return _fix("DELETE", f"/api/groups/{quote(plain[2], safe='')}", {}) if len(plain) == 3 else None
 
 
 def _reset_group(plain: list[str], options: dict[str, str]) -> Fix | None:
-    if len(plain) < 3 or "--shift-by" not in options:
+    if len(plain) != 3 or "--shift-by" not in options:
         return None
     body = {"to": "shift", "shift": int(options["--shift-by"])}
     return _fix("POST", f"/api/groups/{quote(plain[2], safe='')}/reset", body)

@@ -12,6 +12,7 @@ import asyncio
 import base64
 import hashlib
 import hmac
+import json
 import logging
 import secrets
 import time
@@ -78,9 +79,10 @@ class Logins:
         """Raises ApiError 401 for a wrong password."""
         if mechanism is not None and mechanism not in MECHANISMS:
             raise invalid(f"mechanism is one of {', '.join(MECHANISMS)}.")
-        self._check_failures(user)
         reasons = []
         async with self._turns:
+            # Inside of the turn: attempts at the same time count as those one after the other.
+            self._check_failures(user)
             for name in self._mechanisms(mechanism):
                 login = PasswordLogin(name, user, password)
                 try:
@@ -168,7 +170,7 @@ class Logins:
 
     def _fingerprint(self, *parts: str) -> bytes:
         """Finds an account again without keeping a password in a dictionary."""
-        return hmac.new(self._key, "\0".join(parts).encode(), hashlib.sha256).digest()
+        return hmac.new(self._key, json.dumps(parts).encode(), hashlib.sha256).digest()
 
     def _check_failures(self, user: str) -> None:
         count, since = self._failures.get(user, (0, 0.0))

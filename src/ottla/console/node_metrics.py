@@ -8,6 +8,8 @@ import time
 
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
+from ottla.console.bodies import whole_body
+
 __all__ = ["NodeMetrics", "Traffic", "parse_totals"]
 
 _TOTAL = re.compile(rb"^kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin)_total (\d+)", re.MULTILINE)
@@ -59,8 +61,8 @@ class NodeMetrics:
             self._session = ClientSession(timeout=ClientTimeout(total=TIMEOUT_SECONDS))
         try:
             async with self._session.get(url) as answer:
-                page = await answer.content.read(PAGE_BYTES_MAX)
-        except (ClientError, TimeoutError, OSError):
+                page = await whole_body(answer, PAGE_BYTES_MAX)
+        except (ClientError, TimeoutError, OSError, ValueError):
             self._before.pop(url, None)
             self._rates.pop(url, None)
             return 0

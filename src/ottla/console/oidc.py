@@ -20,6 +20,7 @@ from aiohttp import ClientError as HttpClientError
 
 from ottla.cli.logic.exposure import is_loopback
 from ottla.console.answers import ApiError
+from ottla.console.bodies import whole_body
 from ottla.registry.node.tokens import BearerRules, BearerTokens
 
 __all__ = ["Identity", "OidcLogin", "OidcSettings"]
@@ -152,8 +153,8 @@ class OidcLogin:
             self._session = ClientSession(timeout=ClientTimeout(total=TIMEOUT_SECONDS))
         try:
             async with self._session.request(method, url, data=form, auth=auth, allow_redirects=False) as answer:
-                content, status = await answer.content.read(DOCUMENT_BYTES_MAX), answer.status
-        except (HttpClientError, TimeoutError, OSError) as error:
+                content, status = await whole_body(answer, DOCUMENT_BYTES_MAX), answer.status
+        except (HttpClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(502, "UPSTREAM", f"The identity provider does not answer: {error}.") from None
         if status >= 300:
             raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login (HTTP {status}).")

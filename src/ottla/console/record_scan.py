@@ -15,7 +15,7 @@ from typing import Any
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset
 from ottla.client.consumer import ConsumedRecord, Consumer, ConsumerSettings
 from ottla.client.producer.partitioner import partition_of_key
-from ottla.console.answers import invalid, number_of
+from ottla.console.answers import ApiError, invalid, number_of
 from ottla.console.call import Call
 from ottla.console.fields import FieldReader
 from ottla.console.filters import MessageFilter, make_message_filter
@@ -86,6 +86,9 @@ async def scan_request(call: Call, *, limit_max: int = LIMIT_MAX) -> ScanRequest
     elif key is not None:
         numbers = _partitions_of_key(key.encode(), len(info.partitions))
     masker = Masker(call.account.role.masks, info.name)
+    if key is not None and masker.hides("key"):
+        # A hit would confirm a guess of what the mask hides.
+        raise ApiError(403, "NOT_ALLOWED", "Keys of this topic are masked for your role: they cannot be searched for.")
     return ScanRequest(
         topic=info.name,
         partitions=[TopicPartition(info.name, number) for number in numbers],

@@ -12,6 +12,7 @@ from aiohttp import ClientError as HttpClientError
 from yarl import URL
 
 from ottla.console.answers import ApiError
+from ottla.console.bodies import whole_body
 
 __all__ = ["Upstream"]
 
@@ -52,9 +53,9 @@ class Upstream:
                 headers={"Content-Type": "application/json"} if data is not None else {},
                 allow_redirects=False,
             ) as answer:
-                content = await answer.content.read(ANSWER_BYTES_MAX)
+                content = await whole_body(answer, ANSWER_BYTES_MAX)
                 status = answer.status
-        except (HttpClientError, TimeoutError, OSError) as error:
+        except (HttpClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(
                 502, "UPSTREAM", f"The {self.name} at {self._base} does not answer: {error}.", "Is it running?"
             ) from None

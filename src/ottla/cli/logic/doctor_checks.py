@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import NamedTuple
 
 from ottla.cli.logic.doctor_facts import ClusterFacts
@@ -375,7 +376,7 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
                 HINT,
                 "groups",
                 f"{group.group_id} is {lag} records behind and has no members.",
-                f"start its consumers, or forget it: ottla groups delete {group.group_id}",
+                f"start its consumers, or forget it: ottla groups delete {quote(group.group_id)}",
             )
         elif not moved:
             yield Finding(
@@ -383,7 +384,7 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
                 "groups",
                 f"{group.group_id} is {lag} records behind, has {len(group.members)} members and does not move.",
                 "look at its consumers; if a record is too much for them, stop them and skip it: "
-                f"ottla groups reset-offsets {group.group_id} --all-topics --shift-by 1 --execute",
+                f"ottla groups reset-offsets {quote(group.group_id)} --all-topics --shift-by 1 --execute",
             )
 
 

@@ -14,7 +14,12 @@ from ottla.console.upstream import Upstream
 __all__ = ["CONNECTOR_ROUTES"]
 
 # Values of keys like these are passwords: the API does not tell them.
-_SECRET = re.compile(r"password|secret|token|credential|api\.?key|private", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|passphrase|secret|token|credential|api[._-]?key|access[._-]?key|private|jaas|user\.info", re.IGNORECASE
+)
+# An address with a password in it.
+_SECRET_VALUE = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=", re.IGNORECASE)
+_REFERENCE = re.compile(r"\$\{[^}]*\}")
 HIDDEN = "[hidden]"
 
 
@@ -96,7 +101,10 @@ async def _offsets(connect: Upstream, name: str) -> list[Any]:
 
 def _is_secret(key: str, value: object) -> bool:
     # A reference to a secret is no secret.
-    return _SECRET.search(key) is not None and not str(value).startswith("${")
+    text = str(value)
+    if _REFERENCE.fullmatch(text):
+        return False
+    return _SECRET.search(key) is not None or _SECRET_VALUE.search(text) is not None
 
 
 def _state_change(verb: str, method: str, sentence: str) -> Route:

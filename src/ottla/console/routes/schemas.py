@@ -102,6 +102,9 @@ async def _difference(call: Call) -> dict[str, Any]:
     return {"from": older["version"], "to": newer["version"], "lines": lines}
 
 
+LINES_MAX = 2_000
+
+
 def pretty(text: str) -> str:
     """JSON on several lines; Protobuf as it is."""
     try:
@@ -111,9 +114,16 @@ def pretty(text: str) -> str:
 
 
 def difference(before: str, after: str) -> list[dict[str, str]]:
-    kinds = {" ": "same", "+": "added", "-": "removed"}
-    lines = difflib.ndiff(before.splitlines(), after.splitlines())
-    return [{"kind": kinds[line[0]], "text": line[2:]} for line in lines if line[0] in kinds]
+    """Line by line. Of very long schemas only the beginning is compared, since comparing takes time on the loop."""
+    old, new = before.splitlines()[:LINES_MAX], after.splitlines()[:LINES_MAX]
+    found: list[dict[str, str]] = []
+    for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=True).get_opcodes():
+        if kind == "equal":
+            found += [{"kind": "same", "text": line} for line in old[i1:i2]]
+            continue
+        found += [{"kind": "removed", "text": line} for line in old[i1:i2]]
+        found += [{"kind": "added", "text": line} for line in new[j1:j2]]
+    return found
 
 
 def _body(call: Call) -> dict[str, Any]:
