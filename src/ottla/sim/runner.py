@@ -35,14 +35,23 @@ FINDINGS_SHOWN_MAX = 10
 HASH_SEED = "0"
 
 
+# Functions with a name, because they travel to the processes of a pool.
+def _unchanged(plan: Plan) -> Plan:
+    return plan
+
+
+def _nothing_more(_plan: Plan) -> Additions:
+    return Additions()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runs:
     """What the command runs: `program` is the module behind `python -m`."""
 
     program: str = "ottla.sim"
     # Changes a plan after it was drawn.
-    change: Callable[[Plan], Plan] = lambda plan: plan
-    additions: Callable[[Plan], Additions] = lambda _: Additions()
+    change: Callable[[Plan], Plan] = _unchanged
+    additions: Callable[[Plan], Additions] = _nothing_more
 
 
 def main(arguments: Sequence[str] | None = None, runs: Runs | None = None) -> None:

@@ -79,3 +79,11 @@ def test_foreign_bytes_are_no_stamp_and_no_count() -> None:
     assert read_count(b'["produced", "t", 10000, "p"]', b"12") == Count("produced", "t", 10_000, "p", 12)
     for key, value in ((None, b"1"), (b"{}", b"1"), (b'["a", "b", 1, "c"]', b"x"), (b'["a", "b", 1, "c"]', None)):
         assert read_count(key, value) is None
+
+
+def test_counts_do_not_hide_what_stamps_prove() -> None:
+    first = StageBooks("produced", 1_000, 500)
+    first.add_count(0, 3)
+    second = books("log", (0, 10), (1, 20), (1, 20))
+    (row,) = compare([first, second], from_ms=0, to_ms=1_000)
+    assert (row.stages[1].records, row.stages[1].missing, row.stages[1].doubled) == (3, 1, 1)

@@ -90,11 +90,13 @@ def _difference(first: StageBooks, stage: StageBooks, bucket: int) -> Difference
             is_by_stamp=True,
             named=tuple(_named(missing)),
         )
+    # Records that stamps prove to be doubled do not make up for others that are missing.
+    once, wanted = records - stage.doubled[bucket], first.records[bucket] - first.doubled[bucket]
     return Difference(
         stage=stage.name,
         records=records,
-        missing=max(first.records[bucket] - records, 0),
-        doubled=max(records - first.records[bucket], 0),
+        missing=max(wanted - once, 0),
+        doubled=max(records - first.records[bucket], stage.doubled[bucket], 0),
         late=stage.late[bucket],
         is_by_stamp=False,
         named=(),

@@ -38,7 +38,10 @@ def parse_stage(text: str) -> Stage:
 
 async def read_log(client: ClientSettings, topic: str, books: StageBooks, from_ms: int, advance: Progress) -> None:
     """Every committed record from a time on, up to the end of the log as it is now."""
-    settings = ConsumerSettings(auto_commit=False, read_committed=True, allow_auto_create=False)
+    # Retention that overtakes the reader must fail: skipped records would count as missing nowhere.
+    settings = ConsumerSettings(
+        auto_commit=False, read_committed=True, allow_auto_create=False, auto_offset_reset="none"
+    )
     async with Consumer(client, settings) as consumer:
         if not await consumer.knows(topic):
             raise ClientError(f"There is no topic {topic!r} for the stage {books.name}.")
