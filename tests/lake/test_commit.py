@@ -76,6 +76,18 @@ def test_of_two_pipelines_one_lands_a_batch_and_the_other_is_told(catalog: Any, 
     assert not any(Path(file.file_path).exists() for file in lost)
 
 
+def test_a_refresh_does_not_hide_another_pipeline(catalog: Any) -> None:
+    """A change of the schema refreshes the table after the batch was planned; the catalog then sees no conflict."""
+    first, second = IcebergTable(catalog, NAME), IcebergTable(catalog, NAME)
+    lost = written(second, range(3))
+    land(first, 0, 3)
+    second.refresh()
+    with pytest.raises(Overtaken):
+        second.commit(lost, None, at(3), commit_id="second")
+    assert offsets(catalog) == [0, 1, 2]
+    assert not any(Path(file.file_path).exists() for file in lost)
+
+
 def test_a_commit_without_an_answer_is_recognised(catalog: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     table = IcebergTable(catalog, NAME)
     commit = catalog.commit_table

@@ -1,8 +1,9 @@
 """An Iceberg table and its position.
 
-A batch is one snapshot. It asserts the snapshot that the batch was planned on, so of two pipelines that write the same
-offsets one fails. After a failure, or without an answer, the table itself says what has happened: the commit is there,
-or the position is unchanged and the commit may be repeated, or another pipeline was faster.
+A batch is one snapshot. It is sent only while the table has the position that the batch was planned on, and asserts the
+snapshot with that position, so of two pipelines that write the same offsets one fails. After a failure, or without an
+answer, the table itself says what has happened: the commit is there, or the position is unchanged and the commit may be
+repeated, or another pipeline was faster.
 """
 
 from __future__ import annotations
@@ -64,6 +65,9 @@ class IcebergTable:
     ) -> None:
         """Adds files and moves the position, in one snapshot. Raises Overtaken, or why the outcome is not known."""
         for attempt in range(_COMMIT_ATTEMPTS):
+            # A refresh since the batch was planned may have brought a snapshot of another pipeline. The catalog would
+            # accept this batch on top of it.
+            self._require_position(expected, added)
             try:
                 self._try_commit(added, removed, after, commit_id)
             except Exception as error:
@@ -71,9 +75,7 @@ class IcebergTable:
                 self.refresh()
                 if self._has_commit(commit_id):
                     return
-                if self.position() != expected:
-                    self._delete(added)
-                    raise Overtaken(f"Another pipeline writes to table {self.name}.") from error
+                self._require_position(expected, added)
                 if attempt == _COMMIT_ATTEMPTS - 1 or (removed and not self._has_files(removed)):
                     raise
             else:
@@ -111,6 +113,12 @@ class IcebergTable:
                 snapshot.append_data_file(file)
         transaction.set_properties(properties)
         transaction.commit_transaction()
+
+    def _require_position(self, expected: Position | None, added: Sequence[DataFile]) -> None:
+        """Raises Overtaken, and deletes the files of the batch, if the table stands elsewhere."""
+        if self.position() != expected:
+            self._delete(added)
+            raise Overtaken(f"Another pipeline writes to table {self.name}.")
 
     def _has_commit(self, commit_id: str) -> bool:
         return any(summary_of(snapshot).get(COMMIT) == commit_id for snapshot in ancestors(self._table))
