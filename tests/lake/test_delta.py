@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from ottla.lake.columns import RAW_SCHEMA
 from ottla.lake.delta import DeltaPipeline, delta_location, delta_position
 from ottla.lake.errors import LakeError
+from ottla.lake.planning import PlannedBatch
+from ottla.spark.tables import Position
 from tests.lake.lakes import Lake, duckdb_delta_rows
 from tests.support.spark_topics import Content, Topics
 
@@ -84,6 +90,34 @@ def test_records_are_rows_once_whatever_happens_to_a_commit(
     topics.send(name, [b"new"])
     with pytest.raises(LakeError, match="deleted and made again"):
         pipeline().step()
+
+
+def test_of_two_pipelines_that_make_the_table_one_lands_the_first_batch(
+    topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(topics, tmp_path, format="delta", partition_by="day(timestamp)")
+    settings = lake.settings.table("raced", {})
+    location = delta_location(lake.settings, settings)
+    after = Position("raced", "id", {0: 1})
+    day = datetime(1970, 1, 1, tzinfo=UTC)
+    row = {"partition": 0, "offset": 0, "timestamp": day, "timestamp_type": 0, "key": b"k", "value": b"v"}
+    content = pa.Table.from_pylist([{**row, "headers": []}], schema=RAW_SCHEMA)
+
+    def pipeline() -> DeltaPipeline:
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
+        return DeltaPipeline(spark, lake.settings, settings)
+
+    # The second pipeline lands the batch that the first one has just planned.
+    def plan(*_: Any, **__: Any) -> PlannedBatch:
+        monkeypatch.setattr("ottla.lake.delta.plan_batch", lambda *_, **__: PlannedBatch((), after, 0))
+        assert pipeline().step() == 1
+        return PlannedBatch((), after, 0)
+
+    monkeypatch.setattr("ottla.lake.delta.plan_batch", plan)
+    monkeypatch.setattr("ottla.lake.delta._write_records", lambda *given: (given[-1].write(content), 1))
+    assert pipeline().step() == 0
+    assert rows(location) == [(0, 0, b"k", b"v", "1970-01-01")]
+    assert delta_position(DeltaTable(location)) == after
 
 
 def compact_and_check(location: str, expected: list[tuple[Any, ...]]) -> None:

@@ -171,7 +171,11 @@ class DeltaPipeline:
             return 0
         if before is not None and before.topic_id != batch.after.topic_id:
             raise LakeError(f"{self._files.location} has the records of an earlier topic of this name.")
-        table = table or self._create(batch.after)
+        if table is None:
+            table = self._create(batch.after)
+            if delta_position(table) != Position(self.settings.topic, batch.after.topic_id):
+                log.warning("Another pipeline writes to %s: a batch was dropped here.", self._files.location)
+                return 0
         actions, records = _write_records(self._spark, self._options, batch.work, self._files)
         if not self._commit(table, actions, before or Position(self.settings.topic, batch.after.topic_id), batch.after):
             return 0
@@ -179,6 +183,7 @@ class DeltaPipeline:
         return records
 
     def _create(self, position: Position) -> DeltaTable:
+        """A new table; if another pipeline was faster, its table with all that is in it."""
         from deltalake import DeltaTable
 
         Path(self._files.location).mkdir(parents=True, exist_ok=True)
