@@ -13,7 +13,7 @@ from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.evolution import SubjectSchema, evolve, subject_schema, typed_shape
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.maintenance import compact, expire
-from ottla.lake.planning import PlannedBatch, plan_batch
+from ottla.lake.planning import PlannedBatch, offsets_of_topic, plan_batch
 from ottla.lake.shapes import RawShape, RowShape
 from ottla.lake.tasks import DeadLetters, LandingJob, WrittenBatch, write_records
 from ottla.lake.upsert import bucket_count, files_by_bucket, upsert_records
@@ -100,7 +100,7 @@ class TablePipeline:
         return self._table.position()
 
     def _write(self, table: IcebergTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
-        job = LandingJob(self._options, batch.work, shape, TableFiles.of(table.table), self._dead_letters())
+        job = LandingJob(self._options, batch.work, shape, TableFiles.of(table.table), self._dead_letters(batch))
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         existing = files_by_bucket(list(table.table.scan().plan_files()))
@@ -112,14 +112,15 @@ class TablePipeline:
         commit_id = str(uuid.uuid4())
         if written.dead:
             assert self._dead is not None
-            self._dead.commit(written.dead, self._dead.position(), batch.after, commit_id=commit_id)
+            position = self._dead.position()
+            self._dead.commit(written.dead, position, _later(position, batch.after), commit_id=commit_id)
         removed = []
         if written.removed:
             gone = set(written.removed)
             removed = [task.file for task in table.table.scan().plan_files() if task.file.file_path in gone]
         table.commit(written.added, before, batch.after, commit_id=commit_id, removed=removed)
 
-    def _dead_letters(self) -> DeadLetters | None:
+    def _dead_letters(self, batch: PlannedBatch) -> DeadLetters | None:
         if self.settings.mode.value == "raw":
             return None
         if self._dead is None:
@@ -128,8 +129,9 @@ class TablePipeline:
             open_or_create(self._catalog, identifier, DEAD_LETTER_SCHEMA, topic=self.settings.topic)
             self._dead = IcebergTable(self._catalog, identifier)
         self._dead.refresh()
-        position = self._dead.position()
-        return DeadLetters(TableFiles.of(self._dead.table), {} if position is None else position.offsets)
+        # The table of dead letters may be older than the table: whoever drops one need not drop the other.
+        known = offsets_of_topic(self._dead.position(), batch.after.topic_id)
+        return DeadLetters(TableFiles.of(self._dead.table), known)
 
     def _opened(self, subject: SubjectSchema | None) -> IcebergTable:
         """The table, made if necessary, with the columns of the subject if the mode is typed."""
@@ -151,3 +153,10 @@ class TablePipeline:
             )
             self._table = IcebergTable(self._catalog, settings.identifier)
         return self._table
+
+
+def _later(position: Position | None, after: Position) -> Position:
+    """The position of dead letters after a batch. A repeated batch may end earlier in some partitions."""
+    known = offsets_of_topic(position, after.topic_id)
+    ends = {partition: max(offset, known.get(partition, 0)) for partition, offset in after.offsets.items()}
+    return Position(after.topic, after.topic_id, {**known, **ends})

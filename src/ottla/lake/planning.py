@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -17,7 +17,7 @@ from ottla.spark.tables import Position
 if TYPE_CHECKING:
     from ottla.lake.settings import TableSettings
 
-__all__ = ["PlannedBatch", "plan_batch"]
+__all__ = ["PlannedBatch", "offsets_of_topic", "plan_batch"]
 
 # Records for which another task is worth it.
 _TASK_RECORDS = 20_000
@@ -39,12 +39,22 @@ def plan_batch(
     planner = Planner(options)
     topics = planner.existing_topics()
     topic_id = topics.ids[settings.topic]
-    if position is not None and position.topic_id and topic_id and position.topic_id != topic_id:
+    if position is not None and _is_of_earlier_topic(position, topic_id):
         raise LakeError(
             f"Topic {settings.topic} was deleted and made again, and table {'.'.join(settings.identifier)} has the "
             "records of the old one. Set another table name, or drop the table."
         )
     return planner.patiently(lambda: _between(planner, settings, topics, position, tasks))
+
+
+def offsets_of_topic(position: Position | None, topic_id: str) -> Mapping[int, int]:
+    """The offsets of the position; none if they are those of an earlier topic of the same name."""
+    return {} if position is None or _is_of_earlier_topic(position, topic_id) else position.offsets
+
+
+def _is_of_earlier_topic(position: Position, topic_id: str) -> bool:
+    # Old brokers give topics no ids.
+    return bool(position.topic_id and topic_id) and position.topic_id != topic_id
 
 
 def _between(
