@@ -70,7 +70,7 @@ export class OverviewPage extends Part {
         tone: isHurt ? "warn" : "plain",
         note: `${count(overview.offline_partitions)} offline`,
       })}
-      ${figure("Stored", bytes(overview.bytes), { note: "logs of all leaders" })}
+      ${figure("Stored", bytes(overview.bytes), { note: "logs of all replicas" })}
     </div>`;
   }
 

@@ -12,13 +12,18 @@ from ottla.console.view import or_none
 
 __all__ = ["OVERVIEW_ROUTES"]
 
+SIZES_SECONDS_MAX = 0.15
+
 
 async def _overview(call: Call) -> dict[str, Any]:
     state = await call.view.state.get()
-    description, groups = await asyncio.gather(
-        or_none(call.admin.cluster.describe(fenced=True)), or_none(call.view.groups.get())
+    description, groups, sizes = await asyncio.gather(
+        or_none(call.admin.cluster.describe(fenced=True)),
+        or_none(call.view.groups.get()),
+        # On large clusters they take longer, and are there the next time.
+        or_none(call.view.sizes.get(), SIZES_SECONDS_MAX),
     )
-    sizes = call.view.sizes.value
+    sizes = sizes or call.view.sizes.value
     under_replicated = sum(row.under_replicated for row in state.rows)
     offline = sum(row.offline for row in state.rows)
     findings = _findings(state, description, under_replicated=under_replicated, offline=offline)

@@ -471,7 +471,7 @@ topic=orders`}],body:s=>({name:s.name,config:Xr(s.config??"")})})&&this.querySel
       ${We("Topics",N(e.topics),{href:"/topics",note:dt(e.partitions,"partition")})}
       ${We("Groups",N(e.groups),{href:"/groups",note:`lag ${Ht(Kt.latest?.lag)}`})}
       ${We($e("under-replicated","Under-replicated"),N(e.under_replicated_partitions),{tone:o?"warn":"plain",note:`${N(e.offline_partitions)} offline`})}
-      ${We("Stored",Be(e.bytes),{note:"logs of all leaders"})}
+      ${We("Stored",Be(e.bytes),{note:"logs of all replicas"})}
     </div>`}charts(){let e=Kt.points.toArray(),s=e.map(o=>o.time/1e3),i=(o,c,h)=>({label:o,colour:c,values:e.map(h)});return a`<div class="columns thirds">
       ${Me("Records",a`<o-chart .times=${s} .format=${Mn} .series=${[i("written","--series-1",o=>o.records_in_per_second)]}></o-chart>`)}
       ${Kt.latest?.bytes_in_per_second===null?y:Me("Bytes",a`<o-chart
