@@ -10,6 +10,8 @@ import pytest
 from ottla.client.admin import AdminClient
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.mirror.copying.batches import modern_batch
+from ottla.mirror.copying.pairs import find_pairs
+from ottla.mirror.copying.translated import TranslatedCopier
 from ottla.mirror.copying.workers import copy_forever
 from ottla.mirror.flow import FlowDriver
 from ottla.mirror.offset_map import OffsetMap, Origin, Run
@@ -90,6 +92,32 @@ def test_a_position_outlives_the_committed_offset(pair: tuple[Cluster, Cluster])
             await until(lambda: has_no_lag(mirror.settings))
         ours = await read_all(target.bootstrap, "a.weeks", 60)
         assert numbers_of(ours) == list(range(60))
+
+    asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_a_pair_that_comes_back_to_a_copier_continues(pair: tuple[Cluster, Cluster]) -> None:
+    source, target = pair
+
+    async def work() -> None:
+        flow = flow_of(pair, topics="away")
+        await create(source, "away", partitions=1)
+        await produce(source.bootstrap, "away", range(50))
+        async with mirroring(source, target, topics="away") as mirror:
+            await read_all(target.bootstrap, "a.away", 50)
+            await until(lambda: has_no_lag(mirror.settings))
+        copier = TranslatedCopier(flow, 0)
+        async with (
+            AdminClient({"bootstrap.servers": source.bootstrap}) as theirs,
+            AdminClient({"bootstrap.servers": target.bootstrap}) as ours,
+        ):
+            pairs = find_pairs(flow, await theirs.topics.all(), await ours.topics.all(), worker=0, workers=1)
+            place = TopicPartition("away", 0)
+            assert (await copier.find_positions(pairs))[place] == 50
+            # Its position expires while the mirror has no right to see the topic.
+            await ours.groups.delete([flow.group_id])
+            assert (await copier.find_positions(pairs))[place] == 50
+        await copier.run(lambda: True)
 
     asyncio.run(asyncio.wait_for(work(), 90))
 

@@ -120,7 +120,6 @@ class TranslatedCopier:
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
         # Origins that are not in the map's topic yet.
         self._origins: dict[TopicPartition, Origin] = {}
-        self._has_read_origins = False
         self._sent: list[_Sent] = []
         self._is_open = False
         self._begun_at = 0.0
@@ -265,11 +264,11 @@ class TranslatedCopier:
             else:
                 unknown.append(pair)
         replaced = {pair.source for pair in unknown if pair.target in committed}
-        if not self._has_read_origins and len(replaced) < len(unknown):
+        if len(replaced) < len(unknown):
+            # Also for a copier that runs: a pair that was away for long comes back without a committed offset.
             by_map = await self._positions_of_map([pair for pair in unknown if pair.source not in replaced], replaced)
             found.update(by_map)
             unknown = [pair for pair in unknown if pair.source not in by_map]
-        self._has_read_origins = True
         found.update(await self._starts(unknown, replaced))
         # Origins of known positions as well: they are needed once the committed offset has expired.
         self._origins.update({pair.source: Origin(found[pair.source], pair.topic_ids) for pair in new})
