@@ -7,18 +7,23 @@ it has read every number once.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
+from ottla.cli.commands import migrate_clusters
+from ottla.cli.commands.migrate_clusters import _switch_producers
+from ottla.cli.failures import Failure
+from ottla.cli.output import Output
 from ottla.client.admin import AdminClient
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.mirror.mirror import Mirror
 from ottla.mirror.settings import FlowSettings, MirrorError, MirrorSettings, read_settings
 from ottla.mirror.state import FlowEnded
-from ottla.mirror.switching import failover
+from ottla.mirror.switching import failback, failover
 from ottla.mirror.switching.failback import Failback
 from ottla.mirror.switching.failover import Failover
 from ottla.mirror.switching.report import SwitchReport
@@ -308,6 +313,89 @@ def test_a_running_mirror_ends_with_the_failover(other_pair: tuple[Cluster, Clus
         with pytest.raises(FlowEnded, match="failed over"):
             await running
         assert numbers_of(await read_all(target.bootstrap, "a.live", 20)) == list(range(20))
+
+    run(work())
+
+
+def test_a_switch_of_producers_is_refused_unless_everything_is_copied(
+    pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pair
+    monkeypatch.setattr(failover, "SOURCE_SECONDS", 1.0)
+    settings = settings_of(pair, "need")
+    (flow,) = settings.flows
+    output = Output(as_json=True)
+
+    def write_late(*_: object, **__: object) -> None:
+        """A producer that is still there when the operator is asked."""
+        thread = threading.Thread(target=lambda: asyncio.run(produce(source.bootstrap, "need", range(10, 15))))
+        thread.start()
+        thread.join()
+
+    async def refused(flow: FlowSettings, reason: str) -> None:
+        with pytest.raises(MirrorError, match=reason):
+            await _switch_producers(output, flow, dry_run=False, yes=True)
+        command = Failover(flow)
+        assert (await command.verify()).phase == "running"
+        await command.close()
+
+    async def work() -> None:
+        await create(source, "need", partitions=1)
+        await produce(source.bootstrap, "need", range(10))
+        async with mirroring(source, target, topics="need"):
+            await until(lambda: has_no_lag(settings))
+        with monkeypatch.context() as patched:
+            patched.setattr(migrate_clusters, "confirm", write_late)
+            await refused(flow, "5 offsets of a are not copied yet")
+        (lost,) = settings_of(pair, "need", a_bootstrap_servers="127.0.0.1:1").flows
+        await refused(lost, "does not answer")
+        async with Producer({"bootstrap.servers": source.bootstrap, "transactional.id": "need"}) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send("need", b"v20", partition=0)
+            await producer.flush()
+            await produce(source.bootstrap, "need", range(30, 35))
+            async with mirroring(source, target, topics="need"):
+                await until(lambda: has_no_lag(settings))
+            await refused(flow, "Transactions are open in need-0")
+            await producer.abort_transaction()
+        async with mirroring(source, target, topics="need"):
+            await until(lambda: has_no_lag(settings))
+        await _switch_producers(output, flow, dry_run=False, yes=True)
+        # Repeated after a producer has written at the old cluster: the operator learns of it.
+        await produce(source.bootstrap, "need", range(40, 43))
+        with pytest.raises(Failure, match="3 offsets were written at a after the copying had ended"):
+            await _switch_producers(output, flow, dry_run=False, yes=True)
+        await switch(Failback, flow, killed=False)
+
+    run(work())
+
+
+def test_failback_waits_for_records_behind_an_open_transaction(
+    pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pair
+    monkeypatch.setattr(failback, "_TRANSACTION_SECONDS", 1.0)
+
+    async def work() -> None:
+        settings = settings_of(pair, "behind")
+        (flow,) = settings.flows
+        await create(source, "behind", partitions=1)
+        await produce(source.bootstrap, "behind", range(10))
+        async with mirroring(source, target, topics="behind"):
+            await until(lambda: has_no_lag(settings))
+        await switch(Failover, flow, killed=False)
+        async with Producer({"bootstrap.servers": target.bootstrap, "transactional.id": "behind"}) as producer:
+            await producer.init_transactions()
+            producer.begin_transaction()
+            await producer.send("a.behind", b"v10", partition=0)
+            await producer.flush()
+            await produce(target.bootstrap, "a.behind", range(11, 20))
+            with pytest.raises(MirrorError, match=r"Transactions are open in a\.behind-0"):
+                await switch(Failback, flow, killed=False)
+            await producer.commit_transaction()
+        await switch(Failback, flow, killed=False)
+        assert numbers_of(await read_all(source.bootstrap, "behind", 20)) == list(range(20))
 
     run(work())
 

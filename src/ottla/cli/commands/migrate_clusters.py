@@ -188,18 +188,24 @@ async def _switch_producers(output: Output, flow: FlowSettings, *, dry_run: bool
 
     command = Failover(flow, lambda step: output.say(f"{step} ..."))
     try:
-        found = await command.verify()
-        missing = sum(one.offsets for one in found.not_copied)
-        if missing:
-            raise Failure(
-                f"{missing} offsets of {flow.source} are not copied yet. Stop the producers there, wait until "
-                "`ottla migrate report` shows no lag, and repeat the command."
-            )
         if dry_run:
+            await command.verify_copied()
             output.say(f"Everything is copied: the copying would end, and producers could use {flow.target}.")
             return
         confirm(f"Have all producers of {flow.source} stopped?", yes=yes)
-        await command.run()
+        # After the answer: what was written before it has to be copied as well.
+        await command.run(only_if_copied=True)
+        after = await command.verify()
+        if not after.source_answers:
+            raise Failure(
+                f"The copying has ended, but {flow.source} does not answer: repeat the command, which says whether "
+                "something was written there meanwhile."
+            )
+        if late := sum(one.offsets for one in after.not_copied):
+            raise Failure(
+                f"{late} offsets were written at {flow.source} after the copying had ended: a producer had not "
+                f"stopped. Stop it; `ottla migrate back` copies them to {flow.target} and returns to {flow.source}."
+            )
     finally:
         await command.close()
     output.say(f"Producers use {flow.target} now. The way back is `ottla migrate back`.")

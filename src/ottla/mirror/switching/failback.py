@@ -212,11 +212,13 @@ class Failback:
 
     async def _stop(self, back: FlowSettings) -> None:
         flow = self.flow
+        pairs = [one.pair for one in await find_progress(back, self._target, self._source)]
         if back.offset_mode is OffsetMode.TRANSLATED:
+            # Committed records behind the first record of an open transaction are not copied before it ends.
+            await self._wait_for_transactions([pair.source for pair in pairs])
             await copy_until(back, self._run_id, lambda: self._has_returned(back))
             await fence_workers(back, self._source)
             return
-        pairs = [one.pair for one in await find_progress(back, self._target, self._source)]
         copies = {pair.source.topic for pair in pairs}
         for topic, error in (await set_mirror_name(self._target, copies, flow.name)).items():
             if error is not None:
@@ -229,7 +231,7 @@ class Failback:
                 raise MirrorError(f"{one.pair.source} was written after the stop; repeat the command.")
 
     async def _wait_for_transactions(self, places: list[TopicPartition]) -> None:
-        """Transactions of clients of the target end with a marker, which has to go back as well."""
+        """Transactions of clients of the target end with a marker, before which nothing behind them is complete."""
         deadline = asyncio.get_running_loop().time() + _TRANSACTION_SECONDS
         while still_open := await open_transactions(self._target, places, mirrored=False):
             if asyncio.get_running_loop().time() > deadline:

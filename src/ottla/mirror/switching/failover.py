@@ -71,10 +71,37 @@ class Failover:
             report.source_answers = False
         return report
 
-    async def run(self) -> SwitchReport:
+    async def verify_copied(self) -> SwitchReport:
+        """Raises MirrorError unless the target has everything: for a switch while the source is there.
+
+        A switch that has begun is not refused, because nothing is copied any more.
+        """
+        report = await self.verify()
+        if report.phase != Phase.RUNNING.value:
+            return report
+        source = self.flow.source
+        if not report.source_answers:
+            raise MirrorError(
+                f"{source} does not answer, so it is unknown whether everything is copied. If it is lost, "
+                "`ottla mirror failover` goes on without it."
+            )
+        if undecided := await find_undecided(self.flow, self._source):
+            raise MirrorError(
+                f"Transactions are open in {', '.join(str(place) for place in undecided[:5])} at {source}, and what is "
+                "behind their first records is not copied: stop the producers, or end the transactions with "
+                "`ottla transactions abort`, and repeat the command."
+            )
+        if missing := sum(one.offsets for one in report.not_copied):
+            raise MirrorError(
+                f"{missing} offsets of {source} are not copied yet. Stop the producers there, wait until "
+                "`ottla migrate report` shows no lag, and repeat the command."
+            )
+        return report
+
+    async def run(self, *, only_if_copied: bool = False) -> SwitchReport:
         """All steps, or those that are left. Raises MirrorError, KafkaError or ClientError."""
         self._on_step("verify")
-        report = await self.verify()
+        report = await (self.verify_copied() if only_if_copied else self.verify())
         state = await self._states.read()
         if state.phase is not Phase.FAILED_OVER:
             self._on_step("stop")
@@ -242,13 +269,7 @@ async def find_missing(
     flow: FlowSettings, source: Cluster, partings: Mapping[str, Mapping[int, Parting]]
 ) -> list[RecordRange]:
     """Records of the source that are not at the target, also those of topics that have no copy yet."""
-    topics = await Topics(source).all()
-    places = [
-        TopicPartition(name, number)
-        for name, info in sorted(topics.items())
-        if info.error is None and is_copied(flow, name, is_internal=info.is_internal) and not _is_heartbeat(name)
-        for number in info.partitions
-    ]
+    places = await _places_to_copy(flow, source)
     offsets = Offsets(source)
     is_exact = flow.offset_mode is OffsetMode.EXACT
     ends = await offsets.numbers(places, LATEST, committed=not is_exact)
@@ -262,6 +283,23 @@ async def find_missing(
         if ends[place] > first:
             found.append(RecordRange(place.topic, place.partition, first, ends[place]))
     return found
+
+
+async def find_undecided(flow: FlowSettings, source: Cluster) -> list[TopicPartition]:
+    """Partitions of the source with an open transaction: consumers of committed records wait there, so does a copy."""
+    places = await _places_to_copy(flow, source)
+    ends = await Offsets(source).numbers(places, LATEST)
+    stable_ends = await Offsets(source).numbers(places, LATEST, committed=True)
+    return [place for place in places if stable_ends[place] < ends[place]]
+
+
+async def _places_to_copy(flow: FlowSettings, source: Cluster) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, number)
+        for name, info in sorted((await Topics(source).all()).items())
+        if info.error is None and is_copied(flow, name, is_internal=info.is_internal) and not _is_heartbeat(name)
+        for number in info.partitions
+    ]
 
 
 def is_parted(state: FlowState) -> bool:
