@@ -17,10 +17,12 @@ from typing import Any, Protocol
 import pytest
 
 from ottla.client.admin import AdminClient
+from ottla.client.admin.groups import CommittedOffset
 from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.mirror.migration.settings import migration_settings
 from ottla.mirror.settings import MirrorError
+from ottla.model.ids import TopicPartition
 from ottla.testing.clusters import Cluster, cluster, node_environment
 from tests.java.conftest import require_java
 from tests.mirror.flows import create, numbers_of, produce_transactions, read_all
@@ -238,6 +240,40 @@ def test_what_cannot_be_switched_is_said(tmp_path: Path) -> None:
         done("copy", file, "--dry-run")
         refused = migrate("switch", file, "--group", "readers", "--wait", "0").stderr
         assert "no offsets in topics that are copied" in refused or "not copied yet" in refused
+
+
+@pytest.mark.parametrize("mode", ["exact", "translated"])
+def test_offsets_of_a_group_are_set_for_copied_partitions_alone(tmp_path: Path, mode: str) -> None:
+    """A topic of its own name at the old cluster that is not copied, and a copied topic without records."""
+    with cluster() as source, cluster() as target:
+        file = properties_file(tmp_path, source, target, ottla_offsets=mode, topics=f"{TOPIC}, empty")
+
+        async def make() -> None:
+            for where in (source, target):
+                await create(where, "apart", partitions=1)
+            await prepare(source)
+            await create(source, "empty", partitions=1)
+
+        async def commit(where: Cluster, offsets: dict[str, int]) -> None:
+            async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
+                wanted = {TopicPartition(topic, 0): CommittedOffset(offset) for topic, offset in offsets.items()}
+                assert not any((await admin.groups.alter_offsets("readers", wanted)).values())
+
+        async def offsets(where: Cluster) -> dict[str, int]:
+            async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
+                return {place.topic: one.offset for place, one in (await admin.groups.offsets("readers")).items()}
+
+        asyncio.run(make())
+        asyncio.run(commit(source, {TOPIC: 1, "empty": 0}))
+        assert "not copied yet" in migrate("switch", file, "--group", "readers", "--wait", "0").stderr
+        done("copy", file, "--until-copied")
+        done("switch", file, "--group", "readers")
+        assert asyncio.run(offsets(target)) == {TOPIC: 1, "empty": 0}
+        asyncio.run(commit(target, {TOPIC: 2, "empty": 77, "apart": 5}))
+        done("switch", file, "--group", "readers", "--back")
+        assert asyncio.run(offsets(source)) == {TOPIC: 2, "empty": 0}
+        done("switch", file, "--producers", "--yes")
+        assert "migrate back" in migrate("switch", file, "--group", "readers", "--back").stderr
 
 
 def test_a_migration_has_one_flow_and_keeps_names() -> None:

@@ -74,6 +74,10 @@ class Translator:
         maps = self._map.maps
         return maps[partition].translate(offset) if partition in maps else None
 
+    def is_begun(self, partition: TopicPartition) -> bool:
+        """Whether the partition is copied, also if it had no record to copy yet."""
+        return partition in (self._ends if self._is_exact else self._map.origins)
+
     def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Run]]:
         """Takes away what the source has deleted, and returns it."""
         return [

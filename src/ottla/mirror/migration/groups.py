@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from ottla.client.admin.groups import CommittedOffset, Groups
+from ottla.client.admin.offsets import EARLIEST, Offsets
+from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
+from ottla.mirror.copying.pairs import is_copied
 from ottla.mirror.groups import IDLE_GROUP_STATES, Translator
 from ottla.mirror.offset_map import MapReader
 from ottla.mirror.progress import find_progress
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
+from ottla.mirror.state import FlowStates, Phase
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -91,15 +95,38 @@ class GroupSwitch:
         try:
             await translator.refresh()
             offsets = await _translated(flow, translator, self._source, group)
+            offsets.update(await self._starts_of_empty_copies(translator, group, offsets.keys()))
         finally:
             await translator.close()
         await self._commit(self._target, flow.target, group, offsets)
         return len(offsets)
 
+    async def _starts_of_empty_copies(
+        self, translator: Translator, group: str, known: Collection[TopicPartition]
+    ) -> dict[TopicPartition, CommittedOffset]:
+        """Offsets in copies that have no record yet. Raises if a copy is missing: the group would skip or repeat."""
+        flow = self._flow
+        topics = await Topics(self._source).all()
+        empty = {}
+        for place, committed in (await Groups(self._source).offsets(group)).items():
+            copy = TopicPartition(flow.policy.target_name(flow.source, place.topic), place.partition)
+            info = topics.get(place.topic)
+            if copy in known or info is None or not is_copied(flow, place.topic, is_internal=info.is_internal):
+                continue
+            if not translator.is_begun(place):
+                raise MirrorError(
+                    f"Group {group} has an offset in {place}, which is not copied yet: is `ottla migrate copy` running?"
+                )
+            empty[copy] = committed.metadata
+        starts = await Offsets(self._target).numbers(empty, EARLIEST) if empty else {}
+        return {copy: CommittedOffset(start, metadata=empty[copy]) for copy, start in starts.items()}
+
     async def switch_back(self, group: str) -> int:
         """The group returns to the source, behind the records that it has read at the target."""
         flow = self._flow
+        await self._check_that_flow_runs()
         await self._wait_until_idle(self._target, flow.target, group)
+        ends = {one.pair.source: one.end for one in await find_progress(flow, self._source, self._target)}
         offsets = {}
         reader = MapReader(self._target, flow.source)
         try:
@@ -109,17 +136,32 @@ class GroupSwitch:
                 if topic is None:
                     continue
                 place = TopicPartition(topic, copy.partition)
+                if place not in ends:
+                    continue
                 offset = committed.offset
                 if flow.offset_mode is OffsetMode.TRANSLATED:
                     if place not in reader.maps:
                         continue
                     first = reader.maps[place].source_of_first_copied(offset)
                     offset = reader.maps[place].source_end if first is None else first
-                offsets[place] = CommittedOffset(offset, metadata=committed.metadata)
+                # An offset behind the end would let the group skip what is written there later.
+                offsets[place] = CommittedOffset(min(offset, ends[place]), metadata=committed.metadata)
         finally:
             await reader.close()
         await self._commit(self._source, flow.source, group, offsets)
         return len(offsets)
+
+    async def _check_that_flow_runs(self) -> None:
+        states = FlowStates(self._flow, self._target)
+        try:
+            phase = (await states.read()).phase
+        finally:
+            await states.close()
+        if phase is not Phase.RUNNING:
+            raise MirrorError(
+                f"{self._flow.name} is {phase.value}: records that were written at {self._flow.target} are not at "
+                f"{self._flow.source}. `ottla migrate back` brings them and all groups back."
+            )
 
     async def _wait_until_idle(self, cluster: Cluster, name: str, group: str) -> None:
         deadline = asyncio.get_running_loop().time() + self._seconds
