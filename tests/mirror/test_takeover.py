@@ -10,12 +10,12 @@ import pytest
 from ottla.client.admin import AdminClient
 from ottla.client.consumer.decode import ConsumedBatch
 from ottla.mirror.copying.batches import modern_batch
-from ottla.mirror.copying.pairs import find_pairs
+from ottla.mirror.copying.pairs import Pair, find_pairs
 from ottla.mirror.copying.translated import TranslatedCopier
 from ottla.mirror.copying.workers import copy_forever
 from ottla.mirror.flow import FlowDriver
 from ottla.mirror.offset_map import OffsetMap, Origin, Run
-from ottla.mirror.settings import FlowSettings, read_settings
+from ottla.mirror.settings import FlowSettings, MirrorError, read_settings
 from ottla.mirror.state import FlowEnded
 from ottla.model.ids import TopicPartition
 from ottla.records.header import read_header
@@ -120,6 +120,74 @@ def test_a_pair_that_comes_back_to_a_copier_continues(pair: tuple[Cluster, Clust
         await copier.run(lambda: True)
 
     asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_a_position_that_the_source_does_not_have(
+    pair: tuple[Cluster, Cluster], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Below the first record the copy continues at it, also with `latest`; above the end it does not continue."""
+    source, target = pair
+
+    async def work() -> None:
+        place = TopicPartition("short", 0)
+        keys = {"topics": "short", "consumer_auto_offset_reset": "latest"}
+        flow = flow_of(pair, **keys)
+        await create(source, "short", partitions=1)
+        async with mirroring(source, target, **keys) as mirror:
+            await until(lambda: exists(target, "a.short"))
+            await until(lambda: has_position(target, flow.group_id, TopicPartition("a.short", 0)))
+            await produce(source.bootstrap, "short", range(10))
+            await read_all(target.bootstrap, "a.short", 10)
+            await until(lambda: has_no_lag(mirror.settings))
+        await produce(source.bootstrap, "short", range(10, 30))
+        async with AdminClient({"bootstrap.servers": source.bootstrap}) as admin:
+            await admin.offsets.delete_records({place: 15})
+        async with mirroring(source, target, **keys):
+            ours = await read_all(target.bootstrap, "a.short", 25)
+        assert numbers_of(ours) == [*range(10), *range(15, 30)]
+        assert "short-0 has deleted the records from 10 to 14" in caplog.text
+        copier = TranslatedCopier(flow, 0)
+        with pytest.raises(MirrorError, match="has lost records"):
+            await copier._deleted_before({place: 31})
+        await copier.run(lambda: True)
+
+    asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_records_that_are_deleted_while_a_copier_runs(pair: tuple[Cluster, Cluster]) -> None:
+    source, target = pair
+
+    class LateCopier(TranslatedCopier):
+        """The first records are deleted after it has found its positions."""
+
+        async def find_positions(self, new: list[Pair]) -> dict[TopicPartition, int]:
+            return dict.fromkeys(await super().find_positions(new), 0)
+
+    async def work() -> None:
+        await create(source, "late", partitions=1)
+        await create(target, "a.late", partitions=1)
+        await produce(source.bootstrap, "late", range(20))
+        async with AdminClient({"bootstrap.servers": source.bootstrap}) as admin:
+            await admin.offsets.delete_records({TopicPartition("late", 0): 5})
+        driver = await started(flow_of(pair, topics="late"))
+        is_over = asyncio.Event()
+        copying = asyncio.ensure_future(LateCopier(driver.flow, 0, driver.run_id).run(is_over.is_set))
+        assert numbers_of(await read_all(target.bootstrap, "a.late", 15)) == list(range(5, 20))
+        is_over.set()
+        await copying
+        await driver.close()
+
+    asyncio.run(asyncio.wait_for(work(), 90))
+
+
+async def exists(where: Cluster, topic: str) -> bool:
+    async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
+        return topic in await admin.topics.all()
+
+
+async def has_position(where: Cluster, group: str, place: TopicPartition) -> bool:
+    async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
+        return place in await admin.groups.offsets(group)
 
 
 def test_a_topic_that_was_made_again_while_no_mirror_ran_is_no_continuation(

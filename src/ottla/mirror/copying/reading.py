@@ -59,9 +59,15 @@ class PairReader:
         self._due_at = 0.0
 
     def advance(self, place: TopicPartition, offset: int) -> None:
-        if self.next[place] != offset:
+        """Never back: records before the position are at the target."""
+        if self.next[place] < offset:
             self.next[place] = offset
             self.moved.add(place)
+
+    def skip_to(self, place: TopicPartition, offset: int) -> None:
+        """Continues at an offset behind records that the source has deleted."""
+        self.advance(place, offset)
+        self._consumer.seek(place, self.next[place])
 
     async def refresh_when_due(self, rules: PairRules) -> None:
         loop = asyncio.get_running_loop()

@@ -19,6 +19,7 @@ from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.cluster import Cluster
 from ottla.client.consumer import ConsumerSettings
 from ottla.client.consumer.decode import ConsumedBatch
+from ottla.client.errors import LogTruncated
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.batches import MIRRORED_PRODUCER_BIT, CopiedRecords, records_to_copy
 from ottla.mirror.copying.ownership import Ownership
@@ -100,7 +101,8 @@ class TranslatedCopier:
             self._source,
             self._target,
             ConsumerSettings(
-                auto_offset_reset=flow.starts_at,
+                # A flow of a failback may find a source that has lost records: what is there is copied.
+                auto_offset_reset=flow.starts_at if flow.role else "none",
                 auto_commit=False,
                 read_committed=True,
                 allow_auto_create=False,
@@ -170,10 +172,55 @@ class TranslatedCopier:
         if not self._is_open and reader.moved:
             self._begin()
         wait_ms = max(1, min(_IDLE_MS, int((self._commit_at - loop.time()) * 1000))) if self._is_open else _IDLE_MS
-        for batch in await reader.batches(wait_ms):
+        for batch in await self._read(wait_ms):
             await self._copy(batch)
         if self._is_open and loop.time() >= self._commit_at:
             await self._commit()
+
+    async def _read(self, wait_ms: int) -> list[ConsumedBatch]:
+        reader = self._reader
+        try:
+            return await reader.batches(wait_ms)
+        except LogTruncated as error:
+            raise self._lost_records(error.partition, error.position) from error
+        except KafkaError as error:
+            if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise
+        # A topic that was deleted and made again is a new pair.
+        reader.refresh_soon()
+        await reader.refresh_when_due(self)
+        for place, start in (await self._deleted_before(reader.next)).items():
+            reader.skip_to(place, start)
+        return []
+
+    async def _deleted_before(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The first offsets of partitions that begin behind the position. Raises if one ends before its position."""
+        places = list(positions)
+        ends = await Offsets(self._source).find(dict.fromkeys(places, LATEST))
+        starts = await Offsets(self._source).find(dict.fromkeys(places, EARLIEST))
+        found = {}
+        for place, position in positions.items():
+            end, start = ends[place], starts[place]
+            # A partition without a leader is waited for when it is read.
+            if not isinstance(end, KafkaError) and end.offset < position:
+                raise self._lost_records(place, position)
+            if not isinstance(start, KafkaError) and start.offset > position:
+                logger.warning(
+                    "%s: %s has deleted the records from %d to %d before they were copied; the copy continues at %d",
+                    self._flow.name,
+                    place,
+                    position,
+                    start.offset - 1,
+                    start.offset,
+                )
+                found[place] = start.offset
+        return found
+
+    def _lost_records(self, place: TopicPartition, position: int) -> MirrorError:
+        return MirrorError(
+            f"{self._flow.name}: {place} is copied up to offset {position}, but {self._flow.source} has lost records "
+            f"before it. The copy has records that the source has not; delete the copy, and it is made again."
+        )
 
     async def _copy(self, batch: ConsumedBatch) -> None:
         place, reader = batch.partition, self._reader
@@ -269,6 +316,8 @@ class TranslatedCopier:
             by_map = await self._positions_of_map([pair for pair in unknown if pair.source not in replaced], replaced)
             found.update(by_map)
             unknown = [pair for pair in unknown if pair.source not in by_map]
+        if found and not self._flow.role:
+            found.update(await self._deleted_before(found))
         found.update(await self._starts(unknown, replaced))
         # Origins of known positions as well: they are needed once the committed offset has expired.
         self._origins.update({pair.source: Origin(found[pair.source], pair.topic_ids) for pair in new})
