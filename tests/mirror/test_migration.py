@@ -200,6 +200,7 @@ def test_a_cluster_of_ottla_moves(tmp_path: Path) -> None:
         assert asyncio.run(quotas_of(target)) == {(("client-id", "shop"),): {"producer_byte_rate": 1e9}}
 
 
+@pytest.mark.faults
 @pytest.mark.java
 def test_apache_kafka_moves_under_load(tmp_path: Path) -> None:
     require_java()
