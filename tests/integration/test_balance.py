@@ -29,6 +29,9 @@ SETTINGS = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "200",
     "offsets.topic.num.partitions": "3",
+    # A throttle lets the first fetch pass: a replica must need several, so that a throttled move is still going on.
+    "replica.fetch.max.bytes": "1024",
+    "replica.fetch.response.max.bytes": "1024",
     "ottla.metrics.listener": "127.0.0.1:0",
 }
 

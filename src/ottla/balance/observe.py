@@ -38,7 +38,6 @@ async def _look(admin: AdminClient) -> ClusterState:
     brokers = {}
     for node in described:
         found = directories.get(node.node_id)
-        failed: set[TopicPartition] = set()
         total = 0.0
         for directory in found if isinstance(found, list) else ():
             if directory.error is not None:
@@ -51,7 +50,6 @@ async def _look(admin: AdminClient) -> ClusterState:
             broker_id=node.node_id,
             rack=node.rack,
             disk_bytes=total or math.inf,
-            failed_replicas=frozenset(failed),
         )
     partitions = {}
     for name, topic in (await admin.topics.all()).items():

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import signal
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +37,7 @@ __all__ = [
     "json_option",
     "make_session",
     "parsed_file",
+    "pause",
     "read_properties",
     "registry_option",
     "run_async",
@@ -101,6 +103,13 @@ def stop_signals() -> list[int]:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.append, number)
     return stopped
+
+
+async def pause(seconds: float, stopped: list[int]) -> None:
+    """Waits, at most until one of `stop_signals` has come."""
+    end = time.monotonic() + seconds
+    while not stopped and (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, 0.2))
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_moment
 from ottla.cli.logic.reassignment import format_plan
 from ottla.cli.output import Output, counted, duration, json_fields, numbers, size
-from ottla.cli.session import Session, cluster_options, confirm, stop_signals, yes_option
+from ottla.cli.session import Session, cluster_options, confirm, pause, stop_signals, yes_option
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -217,7 +216,7 @@ def watch(
             await _execute(session, admin, Journal.read(Path(journal)), None if no_guard else latency_factor)
         while not stopped and (count is None or looks < count):
             if looks:
-                await _pause(seconds, stopped)
+                await pause(seconds, stopped)
             looks += 1
             state = await observe(admin)
             found = detector.look(state, await _waits(session, probe), time.monotonic())
@@ -250,12 +249,6 @@ async def _waits(session: Session, seconds: float) -> dict[int, float]:
     for row in report(probe, time.monotonic()).partitions:
         waits[row.leader] = max(waits.get(row.leader, 0.0), row.produce_latency.p99_ms)
     return waits
-
-
-async def _pause(seconds: float, stopped: list[int]) -> None:
-    end = time.monotonic() + seconds
-    while not stopped and (left := end - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, 0.2))
 
 
 def _seconds(option: str, text: str) -> float:

@@ -127,7 +127,7 @@ def compact(file: Path, topic: str | None, files: int, master: str | None, as_js
 @click.argument("file", type=_FILE)
 @_TOPIC
 @click.option("--older-than", default="7d", show_default=True, metavar="TIME", help="Age of snapshots: 30m, 12h, 7d.")
-@click.option("--keep", default=1, show_default=True, help="Newest snapshots that stay, whatever their age.")
+@click.option("--keep", default=1, show_default=True, help="Newest snapshots that are kept.")
 @click.option(
     "--orphans",
     metavar="TIME",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.output import Output, counted, duration, json_fields, say_wrong
-from ottla.cli.session import Session, cluster_options, json_option, parsed_file, run_async, stop_signals
+from ottla.cli.session import Session, cluster_options, json_option, parsed_file, pause, run_async, stop_signals
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
@@ -128,7 +128,7 @@ def lag(
         async with _served(metrics_host, metrics_port, lambda: groups_text(newest)):
             while not stopped and (count is None or taken < count):
                 if taken:
-                    await _pause(interval, stopped)
+                    await pause(interval, stopped)
                 newest[:] = await watch.look()
                 taken += 1
                 _show_groups(session.output, newest)
@@ -174,7 +174,7 @@ def export(
         pushes = 0
         while not stopped and (count is None or pushes < count):
             if pushes:
-                await _pause(interval, stopped)
+                await pause(interval, stopped)
             pushes += 1
             for result in await asyncio.to_thread(exporter.export):
                 output.emit(json_fields(result))
@@ -200,12 +200,6 @@ async def _served(host: str, port: int | None, pages: Callable[[], Iterable[str]
         bound = server.sockets[0].getsockname()[1]
         click.echo(f"metrics on http://{host}:{bound}/metrics", err=True)
         yield
-
-
-async def _pause(seconds: float, stopped: list[int]) -> None:
-    end = time.monotonic() + seconds
-    while not stopped and (left := end - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, 0.2))
 
 
 def _tell(output: Output, finding: Finding) -> None:
