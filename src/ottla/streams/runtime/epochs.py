@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["EpochSettings", "start_epochs"]
+__all__ = ["Epoch", "EpochSettings", "start_epochs"]
 
 _SCHEMA = "epoch bigint, worker int, records bigint, commits bigint, restored bigint, tasks int"
 
@@ -36,16 +36,21 @@ class EpochSettings:
     name: str | None
 
 
-class _Epoch:
-    """A `WorkerControl` with an end. A worker whose epoch is over stays in its group: it is back soon."""
+class Epoch:
+    """A `WorkerControl` with an end. A worker whose epoch is over stays in its group: it is back soon.
+
+    The time of an epoch begins when the tasks of the worker run: to join a group and to restore stores may take longer
+    than an epoch, and would begin anew in each.
+    """
 
     def __init__(self, control: Control, seconds: float) -> None:
         self._control = control
-        self._end = asyncio.get_running_loop().time() + seconds
+        self._seconds = seconds
+        self._end: float | None = None
 
     @property
     def is_stopped(self) -> bool:
-        return self._control.is_stopped or asyncio.get_running_loop().time() >= self._end
+        return self._control.is_stopped or (self._end is not None and asyncio.get_running_loop().time() >= self._end)
 
     @property
     def is_paused(self) -> bool:
@@ -56,7 +61,10 @@ class _Epoch:
         return self._control.is_stopped and self._control.leaves_group
 
     def report(self, content: dict[str, Any]) -> None:
-        if content.get("state") != "stopped" or self._control.is_stopped:
+        if content.get("state") == "running" and self._end is None:
+            self._end = asyncio.get_running_loop().time() + self._seconds
+        # The end is told when the worker has left its group: the application may stop its process then.
+        if content.get("state") != "stopped":
             self._control.report(content)
 
 
@@ -73,12 +81,13 @@ def run_epoch(
         control = Control(address)
         await control.open()
         try:
-            found = await work(prepared, config, address, identity, control, _Epoch(control, seconds))
+            found = await work(prepared, config, address, identity, control, Epoch(control, seconds))
             if found["state"] == "fenced":
                 raise StreamsError(f"Another instance of {config.application_id} has the identity of this one.")
             if found["state"] == "failed" or control.failure is not None:
                 raise StreamsError(f"{config.application_id} has failed: {control.failure}")
             if control.is_stopped:
+                control.report(found)
                 # The application stops the query, or is gone.
                 await control.wait_closed()
             return found
