@@ -196,7 +196,7 @@ def with_own_plug_in(line: str) -> str:
     key, _, name = line.strip().partition("=")
     if key == "sasl.client.callback.handler.class":
         return ""
-    if 'username="plain-admin" password=""' in line:
+    if 'username="plain-admin"' in line and 'password=""' in line:
         # The class would give it.
         return line.replace('password=""', f'password="{PlainUsers.PASSWORDS["plain-admin"]}"')
     is_plug_in = key.endswith(("principal.builder.class", "authorizer.class.name", "server.callback.handler.class"))
