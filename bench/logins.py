@@ -92,12 +92,13 @@ def measure_logins(mechanism: str, directory: Path, runs: int) -> Result:
 
 
 def _log_in(node: SaslNode, mechanism: str, count: int) -> None:
-    def work() -> None:
+    # An address of its own for every thread: ports that wait for their end would run out with one for all.
+    def work(source: str) -> None:
         for _ in range(count // THREADS):
-            with RawClient(node.address) as client:
+            with RawClient(node.address, source=source) as client:
                 LOGIN_KINDS[mechanism](client)
 
-    threads = [threading.Thread(target=work) for _ in range(THREADS)]
+    threads = [threading.Thread(target=work, args=(f"127.0.0.{2 + number}",)) for number in range(THREADS)]
     for thread in threads:
         thread.start()
     for thread in threads:
