@@ -107,7 +107,7 @@ class Fetch(Parked[FetchAnswer]):
         listener_name: str = "",
         only_from_leader: bool = True,
         rack: str = "",
-        throttle: Callable[[int], tuple[int, bool]] | None = None,
+        throttle: Callable[[int, int], tuple[int, bool]] | None = None,
     ) -> None:
         super().__init__(manager.parking)
         self.manager = manager
@@ -122,7 +122,7 @@ class Fetch(Parked[FetchAnswer]):
         self.only_from_leader = only_from_leader
         # The rack of the consumer, if it selects the replica to read from.
         self.rack = rack
-        # Takes the size of the records; returns the throttle time, and whether the client may have the records.
+        # Takes the size of the records and the time; returns the throttle time, and whether the client may have them.
         self.throttle = throttle
         # The partitions to read, and those that were refused before any read.
         self.targets: list[tuple[FetchEntry, Partition]] = []
@@ -362,14 +362,14 @@ class Fetch(Parked[FetchAnswer]):
 
     def _answer(self, results: list[FetchedPartition], size: int) -> FetchResponse:
         manager = self.manager
-        throttle_ms = 0
+        throttle_ms, now_ms = 0, manager.clock.now_ms()
         if self.throttle is not None and size:
-            throttle_ms, is_given = self.throttle(size)
+            throttle_ms, is_given = self.throttle(size, now_ms)
             if not is_given:
                 error, session_id = manager.sessions.settle_without_news(self.plan)
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         results = [*results, *self.refused] if self.refused else results
-        error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=manager.clock.now_ms())
+        error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=now_ms)
         response = FetchResponse(error_code=error, session_id=session_id, responses=by_topic(told, self.plan))
         if throttle_ms:
             response.throttle_time_ms = throttle_ms

@@ -202,7 +202,7 @@ class GiantFetch(Fetch):
     def _answer_in_slices(self, results: list[FetchedPartition], size: int) -> Steps[FetchAnswer]:
         throttle_ms = 0
         if self.throttle is not None and size:
-            throttle_ms, is_given = self.throttle(size)
+            throttle_ms, is_given = self.throttle(size, self.manager.clock.now_ms())
             if not is_given:
                 error, session_id = self.manager.sessions.settle_without_news(self.plan)
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)

@@ -3,6 +3,9 @@
 A connection keeps the `Allowance` of its last request, because nearly all of its requests have the same principal and
 client id. A change of quotas or of the set of meters gives the `Resolution` another number, and every allowance then
 finds its meters again: even one that a parked fetch refers to charges the quotas of the moment it is answered.
+
+A meter costs more than all other work that quotas add to a request. So within a millisecond an allowance counts small
+requests by itself, up to what the quota allows in a millisecond, and tells its meter with the first request after that.
 """
 
 from __future__ import annotations
@@ -14,6 +17,10 @@ if TYPE_CHECKING:
     from ottla.broker.quotas.meters import RateMeter
 
 __all__ = ["Allowance", "Resolution", "milliseconds"]
+
+_MILLISECOND = 0.001
+# No throttle time, and the answer may be sent.
+_GIVEN = (0, True)
 
 
 class Resolution:
@@ -31,13 +38,19 @@ class Allowance:
     __slots__ = (
         "_clients",
         "_fetch",
+        "_fetch_given",
+        "_fetch_left",
+        "_fetch_ms",
         "_now",
         "_produce",
+        "_produce_given",
         "_resolution",
         "_user",
         "client_id",
         "fetch_bytes_max",
         "number",
+        "produce_left",
+        "produce_ms",
     )
 
     def __init__(self, clients: ClientQuotas, user: str, client_id: str | None) -> None:
@@ -50,6 +63,10 @@ class Allowance:
         self._fetch: RateMeter | None = None
         # The largest answer to a fetch that can be within the quota; None without a quota.
         self.fetch_bytes_max: int | None = None
+        # The bytes that may pass in this millisecond without the meter, and what is left of them.
+        self.produce_ms = self._fetch_ms = -1
+        self._produce_given = self.produce_left = 0
+        self._fetch_given = self._fetch_left = 0
         self.resolve()
 
     def produced(self, size_bytes: int) -> int:
@@ -60,29 +77,39 @@ class Allowance:
         if meter is None:
             return 0
         meter.used = now = self._now()
+        size_bytes += self._produce_given - self.produce_left
         excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
         if not excess_seconds:
+            self._produce_given = self.produce_left = int(meter.limit * _MILLISECOND)
             return 0
+        self._produce_given = self.produce_left = 0
         throttle_ms = milliseconds(excess_seconds)
         if throttle_ms:
             meter.count_throttled(throttle_ms)
         return throttle_ms
 
-    def fetched(self, size_bytes: int) -> tuple[int, bool]:
+    def fetched(self, size_bytes: int, now_ms: int) -> tuple[int, bool]:
         """The throttle time for an answer of that size, and whether the answer may be sent with its records.
 
         It may if nothing was fetched within the windows: a single batch can be larger than the quota of all windows,
         and a consumer that never gets the batch would never make progress.
         """
+        if now_ms == self._fetch_ms and size_bytes <= self._fetch_left:
+            self._fetch_left -= size_bytes
+            return _GIVEN
         if self.number != self._resolution.number:
             self.resolve()
         meter = self._fetch
         if meter is None:
-            return 0, True
+            return _GIVEN
         meter.used = now = self._now()
-        excess_seconds = meter.rate.charge(size_bytes, meter.limit, now)
+        counted_bytes = self._fetch_given - self._fetch_left
+        excess_seconds = meter.rate.charge(counted_bytes + size_bytes, meter.limit, now)
         if not excess_seconds:
-            return 0, True
+            self._fetch_ms, self._fetch_given = now_ms, int(meter.limit * _MILLISECOND)
+            self._fetch_left = self._fetch_given
+            return _GIVEN
+        self._fetch_given = self._fetch_left = 0
         throttle_ms = milliseconds(excess_seconds)
         if throttle_ms:
             is_first = meter.rate.has_only(size_bytes)

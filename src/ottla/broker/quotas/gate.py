@@ -93,7 +93,13 @@ class Quotas:
         allowance = context.connection.allowance
         if allowance is None or allowance.client_id != context.client_id:
             allowance = self.allowance(context)
-        throttle_ms = 0 if allowance is None else allowance.produced(request_bytes)
+            if allowance is None:
+                return 0
+        if allowance.produce_ms == context.received_ms and request_bytes <= allowance.produce_left:
+            allowance.produce_left -= request_bytes
+            return 0
+        allowance.produce_ms = context.received_ms
+        throttle_ms = allowance.produced(request_bytes)
         if throttle_ms:
             _mute(context, throttle_ms)
         return throttle_ms

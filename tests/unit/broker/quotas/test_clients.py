@@ -102,14 +102,14 @@ def test_an_allowance_follows_every_change_of_quotas(clock: StillClock) -> None:
     kept = allowance(made)
     assert kept.fetch_bytes_max is None
     made.change({(("user", "alice"),): {"consumer_byte_rate": 1000.0, "producer_byte_rate": 10.0}})
-    assert kept.fetched(8_000) == (0, True)
-    assert kept.fetched(8_000) == (6_000, False)
+    assert kept.fetched(8_000, 0) == (0, True)
+    assert kept.fetched(8_000, 0) == (6_000, False)
     assert kept.fetch_bytes_max == 10_000
     # It shares the meter of the user with the user's other clients.
-    assert allowance(made, "two").fetched(8_000) == (6_000, False)
+    assert allowance(made, "two").fetched(8_000, 0) == (6_000, False)
     assert kept.produced(200) == 10_000
     made.change({})
-    assert kept.fetched(1_000_000) == (0, True)
+    assert kept.fetched(1_000_000, 0) == (0, True)
     assert kept.produced(1_000_000) == 0
 
 
@@ -128,19 +128,19 @@ def test_a_fetch_that_is_too_much_is_not_given_and_does_not_count(clock: StillCl
     made = quotas(clock, {"consumer_byte_rate": 1000.0})
     assert allowance(made).fetch_bytes_max == 10_000
     assert allowance(made, user="bob", client_id="x").fetch_bytes_max == 10_000
-    assert allowance(made).fetched(8_000) == (0, True)
-    assert allowance(made).fetched(3_000) == (1_000, False)
-    assert allowance(made).fetched(3_000) == (1_000, False)
+    assert allowance(made).fetched(8_000, 0) == (0, True)
+    assert allowance(made).fetched(3_000, 0) == (1_000, False)
+    assert allowance(made).fetched(3_000, 0) == (1_000, False)
     clock.seconds += 12
-    assert allowance(made).fetched(3_000) == (0, True)
+    assert allowance(made).fetched(3_000, 0) == (0, True)
 
 
 def test_a_batch_that_is_larger_than_the_quota_is_given_all_the_same(clock: StillClock) -> None:
     made = quotas(clock, {"consumer_byte_rate": 1000.0})
-    assert allowance(made).fetched(16_000) == (6_000, True)
-    assert allowance(made).fetched(16_000) == (22_000, False)
+    assert allowance(made).fetched(16_000, 0) == (6_000, True)
+    assert allowance(made).fetched(16_000, 0) == (22_000, False)
     clock.seconds += 12
-    assert allowance(made).fetched(16_000) == (6_000, True)
+    assert allowance(made).fetched(16_000, 0) == (6_000, True)
 
 
 def test_time_is_counted_in_percent_and_throttled_for_a_window_at_most(clock: StillClock) -> None:
@@ -282,12 +282,12 @@ def test_a_connection_keeps_its_allowance_until_its_client_id_or_principal_chang
     assert other is not kept
     assert other is not None
     # The quota is one of the user, which both client ids share.
-    assert other.fetched(9_000) == (0, True)
-    assert kept.fetched(9_000) == (8_000, False)
+    assert other.fetched(9_000, 0) == (0, True)
+    assert kept.fetched(9_000, 0) == (8_000, False)
     connection.identify(Principal("User", "bob"))
     after = made.allowance(RequestContext(1, 9, 4, "two", connection, 0))
     assert after is not None
-    assert after.fetched(9_000) == (0, True)
+    assert after.fetched(9_000, 0) == (0, True)
 
 
 def test_a_produce_request_is_charged_to_the_client_id_of_its_header(clock: StillClock) -> None:
@@ -301,3 +301,36 @@ def test_a_produce_request_is_charged_to_the_client_id_of_its_header(clock: Stil
     assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
     assert charge(made, other, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
     assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=1_000) == 1_000
+
+
+def test_small_answers_within_a_millisecond_are_counted_with_the_first_one_after_it(clock: StillClock) -> None:
+    made = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
+    kept = allowance(made)
+    counted: list[float] = []
+    for size, now_ms in ((100, 7), (300, 7), (600, 7), (200, 7), (100, 8), (700, 8), (50, 9)):
+        assert kept.fetched(size, now_ms) == (0, True)
+        meter = next(iter(made.fetch.all(clock.seconds)))
+        counted.append(meter.rate.rate(clock.seconds) * 10)
+    # 300 and 600 are within the 1,000 bytes of a millisecond, 200 are not; 700 are told with the 50 after them.
+    assert counted == [100, 100, 100, 1_200, 1_300, 1_300, 2_050]
+
+
+def test_a_client_that_is_throttled_is_counted_at_once(clock: StillClock) -> None:
+    made = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
+    kept = allowance(made)
+    assert kept.fetched(10_000_000, 7) == (0, True)
+    assert kept.fetched(1_000, 7) == (0, True)
+    assert kept.fetched(1_000, 8) == (2, False)
+    assert kept.fetched(1, 8) == (1, False)
+
+
+def test_small_produce_requests_within_a_millisecond_are_counted_with_the_first_one_after_it(clock: StillClock) -> None:
+    gate = Quotas(BrokerConfig.embedded(), clock)
+    gate.clients = made = quotas(clock, {"producer_byte_rate": 1_000_000.0})
+    request = context()
+    counted: list[float] = []
+    for size, now_ms in ((100, 7), (900, 7), (200, 7), (50, 8), (950, 8), (10, 9)):
+        request.received_ms = now_ms
+        assert gate.charge_bytes(request, size) == 0
+        counted.append(next(iter(made.produce.all(clock.seconds))).rate.rate(clock.seconds) * 10)
+    assert counted == [100, 100, 1_200, 1_250, 1_250, 2_210]
