@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ottla.client.consumer import ConsumedRecord
 from ottla.console.answers import invalid
-from ottla.console.masking import Masker
+from ottla.console.masking import MASK, Masker
 
 __all__ = ["DECODINGS", "Field", "FieldReader", "text_of"]
 
@@ -46,11 +47,9 @@ class FieldReader:
         """A record as the API tells it."""
         key = await self._field("key", record.key, record.headers)
         value = await self._field("value", record.value, record.headers)
-        headers: list[dict[str, Any]] = [
-            {"name": name, "value": await self._field("headers", content, ())} for name, content in record.headers
-        ]
+        headers: list[dict[str, Any]] = [await self._header(name, content) for name, content in record.headers]
         size = len(record.key or b"") + len(record.value or b"")
-        parts = [key, value, *[header["value"] for header in headers]]
+        hidden = [part.pop("masked", False) for part in (key, value, *headers)]
         return {
             "partition": record.partition,
             "offset": record.offset,
@@ -60,21 +59,20 @@ class FieldReader:
             "value": value,
             "headers": headers,
             "size": size + sum(len(name) + len(content or b"") for name, content in record.headers),
-            "masked": any(part.pop("masked", False) for part in parts),
+            "masked": any(hidden),
         }
+
+    async def _header(self, name: str, data: bytes | None) -> dict[str, Any]:
+        field = await self._decoded("headers", data, ())
+        shown, is_masked = self._masker.masked_name(name)
+        if self._masker.hides("headers"):
+            is_masked |= _mask(field, partial(self._masker.masked_header, name))
+        return {"name": shown, "value": _cut(field), "masked": is_masked}
 
     async def _field(self, part: str, data: bytes | None, headers: Sequence[Header]) -> Field:
         field = await self._decoded(part, data, headers)
         if self._masker.hides(part):
-            is_structured = field["type"] not in ("text", "hex")
-            if field["error"] is not None:
-                # What a library says of a value may quote it.
-                field["error"] = "The value does not fit its schema."
-            if field["type"] == "hex":
-                # Digits would tell what the text hides.
-                field["value"], field["masked"] = "", True
-            else:
-                field["value"], field["masked"] = self._masker.masked(part, field["value"], is_structured=is_structured)
+            field["masked"] = _mask(field, partial(self._masker.masked, part))
         return _cut(field)
 
     async def _decoded(self, part: str, data: bytes | None, headers: Sequence[Header]) -> Field:
@@ -95,6 +93,9 @@ class FieldReader:
             if parsed is not None:
                 return {"type": "json", "value": parsed[0], "schema_id": None, "error": error}
         text = _text(data) if self._decoding != "hex" or is_hidden else None
+        if is_hidden and (len(data) > JSON_BYTES_MAX or not _is_readable(text or "", whole=True)):
+            # Long JSON and numbers in binary form: an expression does not find what it should hide.
+            text = None
         if text is not None and (self._decoding != "auto" or _is_readable(text)):
             return {"type": "text", "value": text, "schema_id": None, "error": error}
         return {"type": "hex", "value": data.hex(), "schema_id": None, "error": error}
@@ -175,8 +176,24 @@ def _text(data: bytes) -> str | None:
         return None
 
 
-def _is_readable(text: str) -> bool:
-    return all(letter.isprintable() or letter in "\t\r\n" for letter in text[:1024])
+def _is_readable(text: str, *, whole: bool = False) -> bool:
+    return all(letter.isprintable() or letter in "\t\r\n" for letter in (text if whole else text[:1024]))
+
+
+def _mask(field: Field, mask: Callable[..., tuple[Any, bool]]) -> bool:
+    """Hides what the role must not see, and tells whether there was something."""
+    if field["error"] is not None:
+        # What a library says of a value may quote it.
+        field["error"] = "The value does not fit its schema."
+    if field["type"] == "hex":
+        # Digits would tell what the text hides.
+        field["value"] = ""
+        return True
+    try:
+        field["value"], found = mask(field["value"], is_structured=field["type"] != "text")
+    except RecursionError:
+        field["value"], found = MASK, True
+    return found
 
 
 def _cut(field: Field) -> Field:

@@ -1,13 +1,15 @@
 """Masking: what a role must not see of records is replaced before anything else looks at them.
 
 A rule applies to topics whose whole name matches its pattern. A rule with a path hides fields of JSON, Avro, Protobuf
-and JSON Schema alike: `customer.card`, `items[*].price`, `*` for any name. A rule with a regular expression replaces
-matches in all texts. Filters see masked records, so a search cannot guess what is hidden. What cannot be read as fields
-is hidden as a whole if a rule with a path applies to it.
+and JSON Schema alike: `customer.card`, `items[*].price`, `*` for any name. In headers a path may begin with the name of
+the header. A rule with a regular expression replaces matches in all texts, in names of fields and of headers, too.
+Filters see masked records, so a search cannot guess what is hidden. What cannot be read as fields is hidden as a whole
+if a rule with a path applies to it.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,28 +101,72 @@ class Masker:
             hidden |= found
         return shown, hidden
 
+    def masked_header(self, name: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
+        """The value of a header: a path may begin with the name of the header."""
+        shown, hidden = self.masked("headers", value, is_structured=is_structured)
+        for rule in self._rules["headers"]:
+            if rule.path and rule.path[0] in ("*", name):
+                shown, found = _without(shown, rule.path[1:], rule.replacement)
+                hidden |= found
+        return shown, hidden
+
+    def masked_name(self, name: str) -> tuple[str, bool]:
+        """The name of a header."""
+        hidden = False
+        for rule in self._rules["headers"]:
+            if rule.expression is not None:
+                name, found = _replaced(name, rule.expression, rule.replacement)
+                hidden |= found
+        return name, hidden
+
 
 def _replaced(value: Any, expression: re.Pattern[str], replacement: str) -> tuple[Any, bool]:
     if isinstance(value, str):
         shown, count = expression.subn(lambda _: replacement, value)
         return shown, count > 0
     if isinstance(value, dict):
-        pairs = {name: _replaced(one, expression, replacement) for name, one in value.items()}
-        return {name: shown for name, (shown, _) in pairs.items()}, any(found for _, found in pairs.values())
+        return _replaced_object(value, expression, replacement)
     if isinstance(value, list):
         items = [_replaced(one, expression, replacement) for one in value]
         return [shown for shown, _ in items], any(found for _, found in items)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        shown, found = _replaced(str(value), expression, replacement)
-        return (shown, True) if found else (value, False)
+        # Large floats have an exponent as text, and their digits only without it.
+        for text in (str(value), f"{value:f}") if isinstance(value, float) else (str(value),):
+            shown, found = _replaced(text, expression, replacement)
+            if found:
+                return shown, True
     return value, False
+
+
+def _replaced_object(
+    value: dict[str, Any], expression: re.Pattern[str], replacement: str
+) -> tuple[dict[str, Any], bool]:
+    """Names that are the same after the replacement get a number, so that no field is lost."""
+    shown: dict[str, Any] = {}
+    numbers: dict[str, int] = {}
+    hidden = False
+    for name, one in value.items():
+        told, is_named = _replaced(name, expression, replacement)
+        content, found = _replaced(one, expression, replacement)
+        free = told
+        while is_named and (free in shown or free in value):
+            numbers[told] = numbers.get(told, 1) + 1
+            free = f"{told} ({numbers[told]})"
+        shown[free] = content
+        hidden |= found or is_named
+    return shown, hidden
 
 
 def _without(value: Any, path: tuple[str, ...], replacement: str) -> tuple[Any, bool]:
     if not path:
         return (replacement, True) if value is not None else (None, False)
     step, rest = path[0], path[1:]
-    if isinstance(value, dict) and not step.startswith("["):
+    if isinstance(value, str):
+        return _without_in_text(value, path, replacement)
+    if isinstance(value, dict) and step.startswith("["):
+        # One object where others have a list.
+        return _without(value, rest, replacement)
+    if isinstance(value, dict):
         pairs = {
             name: _without(one, rest, replacement) if step in ("*", name) else (one, False)
             for name, one in value.items()
@@ -139,3 +185,16 @@ def _without(value: Any, path: tuple[str, ...], replacement: str) -> tuple[Any, 
         ]
         return [shown for shown, _ in items], any(found for _, found in items)
     return value, False
+
+
+def _without_in_text(text: str, path: tuple[str, ...], replacement: str) -> tuple[str, bool]:
+    """JSON in a text of JSON has fields, too."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text, False
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        # Whether the field is in there cannot be told.
+        return replacement, True
+    shown, found = _without(content, path, replacement)
+    return (json.dumps(shown, ensure_ascii=False), True) if found else (text, False)
