@@ -9,8 +9,8 @@ import pytest
 
 from ottla.console.filters import make_message_filter
 from ottla.console.fixes import command_in, fix_of
-from ottla.console.routes.connectors import _is_secret
 from ottla.console.routes.schemas import LINES_MAX, difference
+from ottla.console.sensitive import is_secret_of_connector
 
 
 def message(value: Any) -> dict[str, Any]:
@@ -50,12 +50,12 @@ def test_a_number_that_is_too_large_does_not_match_and_breaks_nothing() -> None:
     ],
 )
 def test_secrets_of_connectors_are_recognised(key: str, value: str) -> None:
-    assert _is_secret(key, value)
+    assert is_secret_of_connector(key, value)
 
 
 def test_what_is_no_secret_is_shown() -> None:
-    assert not _is_secret("password", "${file:/secrets:db}")
-    assert not _is_secret("connection.url", "jdbc:postgresql://h:5432/d")
+    assert not is_secret_of_connector("password", "${file:/secrets:db}")
+    assert not is_secret_of_connector("connection.url", "jdbc:postgresql://h:5432/d")
 
 
 def test_the_difference_of_schemas_is_bounded() -> None:

@@ -46,6 +46,8 @@ class FakeWorker:
                 name: {key: self.status(name) if key == "status" else self.info(name)} for name in self.configs
             }
         if parts[0] == "connector-plugins":
+            if method == "GET" and parts[-1] == "config":
+                return 200, [{"name": "file", "type": "STRING"}, {"name": "pin", "type": "PASSWORD"}]
             if method == "GET":
                 return 200, [{"class": "FileStreamSource", "type": "source", "version": "1"}]
             errors = [] if body.get("file") else ["file is missing"]
@@ -226,6 +228,19 @@ def test_connectors(browser: Browser, worker: FakeWorker) -> None:
     assert worker.configs["lines"]["db.password"] == "hidden-word"
     assert "hidden-word" not in str(told)
     assert browser.failure("GET", "/api/connectors/none") == (404, "NOT_FOUND")
+
+
+def test_secrets_of_a_new_connector_are_not_told(browser: Browser, console: ConsoleProcess) -> None:
+    secrets = {"pin": "pin-secret", "db.password": "db-secret", "producer.override.ssl.keystore.key": "pem-secret"}
+    config = {"connector.class": "FileStreamSource", "file": "a", **secrets}
+    told = browser.change("POST", "/api/connectors", {"name": "secretive", "config": config})
+    shown = browser.get("/api/connectors/secretive")["config"]
+    assert all(shown[key] == "[hidden]" for key in secrets)
+    browser.change("DELETE", "/api/connectors/secretive", {})
+    assert "--set pin=..." in console.log
+    for secret in secrets.values():
+        assert secret not in str(told)
+        assert secret not in console.log
 
 
 def test_a_connector_is_made_and_deleted(browser: Browser) -> None:

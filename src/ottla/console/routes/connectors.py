@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Any
 
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
+from ottla.console.sensitive import HIDDEN, TOLD, is_secret_of_connector
 from ottla.console.upstream import Upstream
 
 __all__ = ["CONNECTOR_ROUTES"]
-
-# Values of keys like these are passwords: the API does not tell them.
-_SECRET = re.compile(
-    r"password|passphrase|secret|token|credential|api[._-]?key|access[._-]?key|private|jaas|user\.info", re.IGNORECASE
-)
-# An address with a password in it.
-_SECRET_VALUE = re.compile(r"://[^/@\s]+:[^/@\s]+@|password=", re.IGNORECASE)
-_REFERENCE = re.compile(r"\$\{[^}]*\}")
-HIDDEN = "[hidden]"
 
 
 def connect_of(call: Call) -> Upstream:
@@ -71,10 +62,13 @@ async def _connector(call: Call) -> dict[str, Any]:
         connect.ask("GET", "connectors", name, "topics", accept=404),
         _offsets(connect, name),
     )
-    status = status or {}
+    status, config = status or {}, info["config"]
+    passwords = await _passwords(connect, config.get("connector.class", ""))
     return {
         **_item(name, info, status),
-        "config": {key: HIDDEN if _is_secret(key, value) else value for key, value in info["config"].items()},
+        "config": {
+            key: HIDDEN if is_secret_of_connector(key, value, passwords) else value for key, value in config.items()
+        },
         "trace": (status.get("connector") or {}).get("trace"),
         "task_list": [
             {
@@ -99,12 +93,15 @@ async def _offsets(connect: Upstream, name: str) -> list[Any]:
     return (told or {}).get("offsets", [])
 
 
-def _is_secret(key: str, value: object) -> bool:
-    # A reference to a secret is no secret.
-    text = str(value)
-    if _REFERENCE.fullmatch(text):
-        return False
-    return _SECRET.search(key) is not None or _SECRET_VALUE.search(text) is not None
+async def _passwords(connect: Upstream, plugin: str) -> frozenset[str]:
+    """The keys that the connector defines as passwords; nothing if the worker does not tell."""
+    try:
+        told = await connect.ask("GET", "connector-plugins", plugin, "config") if plugin else []
+    except ApiError:
+        # Workers before Kafka 3.2 do not know the request, and a plug-in may be gone.
+        return frozenset()
+    rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
+    return frozenset(str(one.get("name")) for one in rows if one.get("type") == "PASSWORD")
 
 
 def _state_change(verb: str, method: str, sentence: str) -> Route:
@@ -147,17 +144,19 @@ async def _put(call: Call) -> Change:
     known = await connect.ask("GET", "connectors", name, "config", accept=404)
     # What the API has hidden comes back hidden: then the value stays.
     config = {key: (known or {}).get(key, value) if value == HIDDEN else value for key, value in config.items()}
-    return _saved(connect, name, config, known)
+    return await _saved(connect, name, config, known)
 
 
 async def _create(call: Call) -> Change:
     connect, name, config = connect_of(call), call.text("name"), _config(call)
     if await connect.ask("GET", "connectors", name, "config", accept=404) is not None:
         raise ApiError(409, "UPSTREAM", f"Connector {name} exists.", "Change its configuration instead.")
-    return _saved(connect, name, config, None)
+    return await _saved(connect, name, config, None)
 
 
-def _saved(connect: Upstream, name: str, config: dict[str, str], known: dict[str, str] | None) -> Change:
+async def _saved(connect: Upstream, name: str, config: dict[str, str], known: dict[str, str] | None) -> Change:
+    passwords = await _passwords(connect, config["connector.class"])
+
     async def apply() -> Any:
         return {"name": (await connect.ask("PUT", "connectors", name, "config", body=config))["name"]}
 
@@ -180,7 +179,10 @@ def _saved(connect: Upstream, name: str, config: dict[str, str], known: dict[str
         changed = [key for key in {**known, **config} if known.get(key) != config.get(key) and key != "name"]
         plan = [f"Changes {', '.join(sorted(changed)) or 'nothing'} of connector {name}, and restarts its tasks."]
     options: list[tuple[str, object]] = [("--name", name)]
-    options += [("--set", f"{key}={'...' if _is_secret(key, value) else value}") for key, value in config.items()]
+    options += [
+        ("--set", f"{key}={TOLD if is_secret_of_connector(key, value, passwords) else value}")
+        for key, value in config.items()
+    ]
     return Change(
         plan=plan,
         command=command_line("connect", "create", options=[*options, ("--replace", known is not None)]),

@@ -15,6 +15,7 @@ from ottla.console.answers import invalid
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
 from ottla.console.routes.topics import offset_bounds, topic_of
+from ottla.console.sensitive import TOLD, is_secret_setting
 from ottla.console.words import count_of, raise_first
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
@@ -42,7 +43,9 @@ async def _create(call: Call) -> Change:
     how_many = "the cluster's number of partitions" if partitions < 0 else count_of(partitions, "partition")
     copies = "the cluster's number of replicas" if factor < 0 else count_of(factor, "replica")
     plan = [f"Creates topic {name} with {how_many} and {copies}."]
-    plan += [f"Sets {key} to {value}." for key, value in settings.items()]
+    resource = ConfigResource(ResourceType.TOPIC, name)
+    shown = {key: TOLD if is_secret_setting(resource, key, None) else value for key, value in settings.items()}
+    plan += [f"Sets {key} to {value}." for key, value in shown.items()]
     return Change(
         plan=plan,
         command=command_line(
@@ -52,7 +55,7 @@ async def _create(call: Call) -> Change:
             options=[
                 ("--partitions", None if partitions < 0 else partitions),
                 ("--replication-factor", None if factor < 0 else factor),
-                *[("--config", f"{key}={value}") for key, value in settings.items()],
+                *[("--config", f"{key}={value}") for key, value in shown.items()],
             ],
         ),
         apply=lambda: create(validate_only=False),
@@ -103,18 +106,15 @@ async def settings_change(call: Call, resource: ConfigResource, *, owner: str, o
     if isinstance(described, KafkaError):
         raise described
     before = {entry.name: entry for entry in described or ()}
+    secret = {name for name in wanted if is_secret_setting(resource, name, before.get(name))}
     plan = []
     for name, value in wanted.items():
-        entry = before.get(name)
-        told = "" if entry is None or entry.is_sensitive or entry.value is None else f" (now {entry.value})"
-        shown = "a new value" if entry is not None and entry.is_sensitive else value
-        plan.append(f"Sets {name} of {owner} to {shown}{told}.")
+        now = before[name].value if name in before and name not in secret else None
+        shown = "a new value" if name in secret else value
+        plan.append(f"Sets {name} of {owner} to {shown}{'' if now is None else f' (now {now})'}.")
     plan += [f"Removes {name} of {owner}; the cluster's value counts then." for name in unset]
     options: list[tuple[str, object]] = [option]
-    options += [
-        ("--set", f"{name}={'...' if name in before and before[name].is_sensitive else value}")
-        for name, value in wanted.items()
-    ]
+    options += [("--set", f"{name}={TOLD if name in secret else value}") for name, value in wanted.items()]
     options += [("--unset", name) for name in unset]
     return Change(
         plan=plan,
