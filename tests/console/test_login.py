@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from ottla.console.services import SCANS_EACH_MAX
 from tests.support.consoles import Browser, ConsoleProcess, console_process
 from tests.support.oidc_provider import CLIENT_ID, CLIENT_SECRET, OidcProvider
 from tests.support.sasl_node import PASSWORD, SaslNode
@@ -72,7 +75,7 @@ def roles_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def console(node: SaslNode, command_config: Path, roles_file: Path) -> Iterator[ConsoleProcess]:
-    options = ("--command-config", str(command_config), "--roles", str(roles_file))
+    options = ("--command-config", str(command_config), "--roles", str(roles_file), "--trusted-proxy", "127.0.0.1")
     with console_process(node.address, *options) as running:
         yield running
 
@@ -126,6 +129,75 @@ def test_guessing_is_slowed_down(browser: Browser) -> None:
         browser.ask("POST", "/api/login", {"user": "mallory", "password": str(number)})[0] for number in range(12)
     ]
     assert statuses == [401] * 10 + [429] * 2
+
+
+def test_strangers_lock_nobody_out(console: ConsoleProcess) -> None:
+    stranger, alice = console.browser(), console.browser()
+    for number in range(12):
+        status, _ = stranger.ask(
+            "POST", "/api/login", {"user": "alice", "password": str(number)}, X_Forwarded_For="192.0.2.66"
+        )
+        assert status == (401 if number < 10 else 429)
+    right = {"user": "alice", "password": PASSWORD}
+    assert stranger.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.66")[0] == 429
+    # What a client claims to be does not help it: the proxy adds the address that it has seen.
+    assert stranger.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.1, 192.0.2.66")[0] == 429
+    assert alice.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.7")[0] == 200
+
+
+def test_the_cookie_behind_a_proxy_with_tls(node: SaslNode, browser: Browser) -> None:
+    def cookie(asked: Browser, **headers: str) -> str:
+        assert asked.ask("GET", "/api/session", **headers)[0] == 200
+        return str(asked.headers["Set-Cookie"])
+
+    assert "Secure" in cookie(browser, X_Forwarded_Proto="https")
+    assert "Secure" not in cookie(browser, X_Forwarded_Proto="http")
+    options = ("--sasl-login", "--public-url", "https://console.example")
+    with console_process(node.address, *options) as console:
+        other = console.browser()
+        assert "Secure" in cookie(other)
+        # The proxy may replace the header Host: pages of the public address are own pages.
+        body = {"user": "alice", "password": PASSWORD}
+        assert other.ask("POST", "/api/login", body, Origin="https://console.example")[0] == 200
+        assert other.ask("POST", "/api/login", body, Origin="https://evil.example")[0] == 403
+        plain = console_process(node.address, "--sasl-login")
+        with plain as direct:
+            # Nobody else may say that the browser uses https.
+            assert "Secure" not in cookie(direct.browser(), X_Forwarded_Proto="https")
+
+
+def test_streams_end_with_the_session(console: ConsoleProcess) -> None:
+    browser, other = console.browser(), console.browser()
+    for one in (browser, other):
+        log_in(one, "admin", "admin-secret")
+    paths = ("/api/live", "/api/topics/orders/tail")
+    with ExitStack() as stack:
+        streams = [stack.enter_context(browser.stream(path)) for path in paths]
+        kept = stack.enter_context(other.stream("/api/live"))
+        for stream in (*streams, kept):
+            assert stream.readline().startswith(b"event: ")
+        browser.change("POST", "/api/logout", {})
+        for stream in streams:
+            assert b"NOT_LOGGED_IN" in stream.read()
+        # The session of another browser of the same user goes on.
+        for line in kept:
+            if line.startswith(b"event: live"):
+                break
+    assert other.get("/api/session")["is_logged_in"]
+
+
+def test_one_user_cannot_take_all_searches(console: ConsoleProcess) -> None:
+    greedy, other = console.browser(), console.browser()
+    log_in(greedy, "alice", PASSWORD)
+    log_in(other, "admin", "admin-secret")
+    with ExitStack() as stack:
+        for _ in range(SCANS_EACH_MAX):
+            stack.enter_context(greedy.stream("/api/topics/orders/tail"))
+        assert greedy.failure("GET", "/api/topics/orders/tail") == (429, "TOO_MANY")
+        again = console.browser()
+        log_in(again, "alice", PASSWORD)
+        assert again.failure("GET", "/api/topics/orders/messages") == (429, "TOO_MANY")
+        assert other.get("/api/topics/orders/messages")["items"]
 
 
 def test_a_login_has_a_new_session_id(browser: Browser) -> None:
@@ -199,7 +271,21 @@ def test_passwords_are_not_logged(console: ConsoleProcess, browser: Browser) -> 
     log_in(browser, "admin", "admin-secret")
     browser.change("POST", "/api/users", {"name": "frank", "password": "frank-secret"})
     assert "ottla configs alter --user frank" in console.log
-    for secret in ("admin-secret", "frank-secret", PASSWORD):
+    # Keys that have no value yet: the cluster does not tell that they are passwords.
+    secrets = {
+        "listener.name.clients.ssl.keystore.password": "keystore-secret",
+        "listener.name.clients.scram-sha-512.sasl.jaas.config": "jaas-secret",
+        "my.plugin.key": "plugin-secret",
+    }
+    for name, secret in secrets.items():
+        status, told = browser.ask("PUT", "/api/brokers/1/settings", {"set": {name: secret}, "dry_run": True})
+        assert secret not in json.dumps(told)
+        if status == 200:
+            assert told["plan"] == [f"Sets {name} of broker 1 to a new value."]
+            assert told["command"] == f"ottla configs alter --broker 1 --set {name}=..."
+        browser.ask("PUT", "/api/brokers/1/settings", {"set": {name: secret}})
+        assert f"--set {name}=..." in console.log
+    for secret in ("admin-secret", "frank-secret", PASSWORD, *secrets.values()):
         assert secret not in console.log
 
 
@@ -243,15 +329,26 @@ def test_an_identity_provider(node: SaslNode, command_config: Path, roles_file: 
             session = browser.get("/api/session")
             assert (session["user"], session["role"]) == ("User:alice", "writer")
             assert [topic["name"] for topic in browser.get("/api/topics")["items"]] == ["orders"]
+            # Strangers that begin logins and never finish them keep nobody out.
+            strangers = http.client.HTTPConnection(console.url.removeprefix("http://"), timeout=60)
+            for _ in range(1_100):
+                strangers.request("GET", "/api/login/oidc")
+                answer = strangers.getresponse()
+                answer.read()
+                assert answer.status == 302
+            strangers.close()
+            honest = console.browser()
+            honest.ask("GET", "/api/login/oidc?to=/api/session")
+            assert honest.get("/api/session")["is_logged_in"]
             # A token of another issuer, for another client, or of another login is refused.
             for claims in ({"iss": "https://evil.example"}, {"aud": "other"}, {"nonce": "other"}, {"exp": 1}):
                 provider.claims = claims
-                status, answer = console.browser().ask("GET", "/api/login/oidc")
-                assert (status, answer["error"]["code"]) == (401, "LOGIN_FAILED"), claims
+                status, told = console.browser().ask("GET", "/api/login/oidc")
+                assert (status, told["error"]["code"]) == (401, "LOGIN_FAILED"), claims
             provider.claims = {}
             # A code that belongs to another browser is refused.
-            status, answer = console.browser().ask("GET", "/api/login/oidc/done?state=planted&code=planted")
-            assert (status, answer.get("error", answer).get("code")) == (401, "LOGIN_FAILED")
+            status, told = console.browser().ask("GET", "/api/login/oidc/done?state=planted&code=planted")
+            assert (status, told["error"]["code"]) == (401, "LOGIN_FAILED")
 
 
 def test_a_login_leads_to_no_other_site() -> None:
@@ -268,6 +365,8 @@ def test_a_login_leads_to_no_other_site() -> None:
         (("--host", "0.0.0.0"), "without a password"),
         (("--oidc-issuer", "http://example.com", "--oidc-client", "x"), "https"),
         (("--oidc-client", "x"), "--oidc-issuer"),
+        (("--trusted-proxy", "proxy"), "no address and no network"),
+        (("--public-url", "console.example"), "must begin with https"),
     ],
 )
 def test_a_start_that_makes_no_sense_is_refused(node: SaslNode, options: tuple[str, ...], sentence: str) -> None:

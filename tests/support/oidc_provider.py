@@ -7,6 +7,7 @@ import hashlib
 import json
 import secrets
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,6 +29,10 @@ class OidcProvider:
         self.issuer = ""
         # What a dishonest provider or an attacker would change.
         self.claims: dict[str, Any] = {}
+        # How long access tokens are valid.
+        self.lifetime_seconds: float | None = None
+        # The audience of access tokens; None: that of the cluster.
+        self.audience: str | None = None
         self._codes: dict[str, dict[str, str]] = {}
 
     def authorize(self, query: dict[str, str]) -> str:
@@ -48,7 +53,12 @@ class OidcProvider:
             return 400, {"error": "invalid_grant"}
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "nonce": asked["nonce"], "groups": self.groups, **self.claims}
         token = self.signer.token(self.user, **claims)
-        return 200, {"id_token": token, "access_token": self.signer.token(self.user), "token_type": "Bearer"}
+        told: dict[str, Any] = {"id_token": token, "token_type": "Bearer"}
+        own: dict[str, Any] = {} if self.audience is None else {"aud": self.audience}
+        if self.lifetime_seconds is not None:
+            told["expires_in"] = self.lifetime_seconds
+            own["exp"] = time.time() + self.lifetime_seconds
+        return 200, {**told, "access_token": self.signer.token(self.user, **own)}
 
     @contextmanager
     def serving(self) -> Iterator[OidcProvider]:

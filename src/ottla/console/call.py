@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +14,7 @@ from aiohttp import web
 from ottla.client.admin import AdminClient
 from ottla.console.accounts import Account
 from ottla.console.answers import invalid
+from ottla.console.failed_logins import network_of
 from ottla.console.view import ClusterView
 
 if TYPE_CHECKING:
@@ -49,6 +51,26 @@ class Call:
     @property
     def query(self) -> dict[str, str]:
         return dict(self.request.query)
+
+    @property
+    def client(self) -> str | None:
+        """The address of the client."""
+        return self.services.forwarding.client_of(self.request)
+
+    @property
+    def session_id(self) -> str | None:
+        return self.services.sessions.id_of(self.request)
+
+    @property
+    def owner(self) -> str:
+        """Whose searches, tails and streams are counted together: the user's; without logins, those of an address."""
+        return self.account.user if self.services.needs_login else network_of(self.client)
+
+    def streaming(self) -> AbstractAsyncContextManager[None]:
+        """Open as long as the session of the user. Raises SessionEnded inside."""
+        if not self.services.needs_login:
+            return nullcontext()
+        return self.services.sessions.stream(self.session_id)
 
     def part(self, name: str) -> str:
         """A part of the path."""

@@ -25,6 +25,7 @@ from ottla.client.login import Login, PasswordLogin
 from ottla.client.settings import ClientSettings
 from ottla.console.accounts import Account
 from ottla.console.answers import ApiError, invalid
+from ottla.console.failed_logins import FailedLogins
 from ottla.console.node_metrics import NodeMetrics
 from ottla.console.roles import OPERATOR, READER, Role, Roles
 from ottla.console.sessions import Sessions
@@ -39,10 +40,6 @@ logger = logging.getLogger(__name__)
 
 MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 ATTEMPTS_AT_ONCE_MAX = 16
-# Failed logins of one user name before it has to wait.
-FAILURES_MAX = 10
-FAILURE_SECONDS = 60.0
-FAILURES_KEPT_MAX = 10_000
 ACCOUNTS_MAX = 1_000
 IDLE_ACCOUNTS_KEPT = 50
 # Delegation tokens live for a day by default, and sessions for half of it.
@@ -68,29 +65,30 @@ class Logins:
         self._delegated_at: dict[bytes, float] = {}
         self._key = secrets.token_bytes(32)
         self._turns = asyncio.Semaphore(ATTEMPTS_AT_ONCE_MAX)
-        self._failures: dict[str, tuple[int, float]] = {}
+        self._failures = FailedLogins()
 
     async def close(self) -> None:
         accounts, self._accounts = self._accounts, {}
         for account in accounts.values():
             await account.close()
 
-    async def by_password(self, user: str, password: str, mechanism: str | None) -> Account:
-        """Raises ApiError 401 for a wrong password."""
+    async def by_password(self, user: str, password: str, mechanism: str | None, *, address: str | None) -> Account:
+        """Raises ApiError 401 for a wrong password, and 429 after many from this address."""
         if mechanism is not None and mechanism not in MECHANISMS:
             raise invalid(f"mechanism is one of {', '.join(MECHANISMS)}.")
+        with self._failures.attempt(user, address):
+            return await self._proven(user, password, mechanism, address)
+
+    async def _proven(self, user: str, password: str, mechanism: str | None, address: str | None) -> Account:
         reasons = []
         async with self._turns:
-            # Inside of the turn: attempts at the same time count as those one after the other.
-            self._check_failures(user)
             for name in self._mechanisms(mechanism):
                 login = PasswordLogin(name, user, password)
                 try:
                     return await self._opened(f"User:{user}", login, self._fingerprint(name, user, password))
                 except AuthenticationFailed as error:
                     reasons.append(str(error))
-        self._count_failure(user)
-        logger.info("Login of %r failed: %s", user, "; ".join(reasons))
+        logger.info("Login of %r from %s failed: %s", user, address, "; ".join(reasons))
         raise ApiError(401, "LOGIN_FAILED", "The cluster does not know this user and password.", _hint(reasons))
 
     async def by_token(self, user: str, token: str, groups: Iterable[str]) -> Account:
@@ -171,18 +169,6 @@ class Logins:
     def _fingerprint(self, *parts: str) -> bytes:
         """Finds an account again without keeping a password in a dictionary."""
         return hmac.new(self._key, json.dumps(parts).encode(), hashlib.sha256).digest()
-
-    def _check_failures(self, user: str) -> None:
-        count, since = self._failures.get(user, (0, 0.0))
-        if count >= FAILURES_MAX and time.monotonic() - since < FAILURE_SECONDS:
-            raise ApiError(429, "LOGIN_FAILED", f"Too many failed logins of {user!r}.", "Wait a minute.")
-
-    def _count_failure(self, user: str) -> None:
-        count, since = self._failures.pop(user, (0, 0.0))
-        now = time.monotonic()
-        self._failures[user] = (1, now) if now - since > FAILURE_SECONDS else (count + 1, since)
-        if len(self._failures) > FAILURES_KEPT_MAX:
-            del self._failures[next(iter(self._failures))]
 
 
 async def _role_by_rights(admin: AdminClient) -> Role:

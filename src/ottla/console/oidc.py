@@ -1,7 +1,7 @@
 """Login by an identity provider: OpenID Connect's code flow with PKCE.
 
-The state, the nonce and the verifier of a login stay on the server, bound to the browser by its cookie. The ID token is
-checked with the provider's keys, as nodes check tokens of OAUTHBEARER. No token leaves the server.
+A login that has begun is a ticket in a cookie of the browser. The ID token is checked with the provider's keys, as
+nodes check tokens of OAUTHBEARER. No token leaves the server.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import base64
 import hashlib
 import json
 import secrets
-import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -21,12 +20,13 @@ from aiohttp import ClientError as HttpClientError
 from ottla.cli.logic.exposure import is_loopback
 from ottla.console.answers import ApiError
 from ottla.console.bodies import whole_body
+from ottla.console.login_tickets import LoginTicket, LoginTickets
 from ottla.registry.node.tokens import BearerRules, BearerTokens
 
 __all__ = ["Identity", "OidcLogin", "OidcSettings"]
 
-PENDING_MAX = 1_000
-PENDING_SECONDS = 600.0
+# A longer page is forgotten: a cookie has 4 KiB.
+PAGE_MAX = 1_000
 TIMEOUT_SECONDS = 10.0
 DOCUMENT_BYTES_MAX = 1 << 20
 
@@ -47,22 +47,15 @@ class Identity(NamedTuple):
     user: str
     groups: tuple[str, ...]
     access_token: str
-
-
-class _Pending(NamedTuple):
-    session_id: str
-    nonce: str
-    verifier: str
-    redirect: str
-    to: str
-    began: float
+    # How long the access token is valid; None if the provider does not tell it.
+    lifetime_seconds: float | None
 
 
 class OidcLogin:
     def __init__(self, settings: OidcSettings) -> None:
         _check_address(settings.issuer)
         self.settings = settings
-        self._pending: dict[str, _Pending] = {}
+        self._tickets = LoginTickets()
         self._provider: dict[str, Any] | None = None
         self._tokens: BearerTokens | None = None
         self._session: ClientSession | None = None
@@ -71,47 +64,42 @@ class OidcLogin:
         if self._session is not None:
             await self._session.close()
 
-    async def begin(self, session_id: str, *, redirect: str, to: str) -> str:
-        """The address at the provider to which the browser goes."""
+    async def begin(self, *, redirect: str, to: str) -> tuple[str, str]:
+        """The address at the provider to which the browser goes, and the ticket that it brings back."""
         provider = await self._discovered()
-        now = time.monotonic()
-        self._pending = {state: one for state, one in self._pending.items() if now - one.began < PENDING_SECONDS}
-        if len(self._pending) >= PENDING_MAX:
-            raise ApiError(429, "TOO_MANY", "Too many logins have begun.", "Try again in a minute.")
-        state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        self._pending[state] = _Pending(session_id, nonce, verifier, redirect, _local(to), now)
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        ticket = self._tickets.new(redirect=redirect, to=_local(to))
+        digest = hashlib.sha256(self._tickets.verifier(ticket).encode()).digest()
         query = {
             "response_type": "code",
             "client_id": self.settings.client_id,
             "redirect_uri": redirect,
             "scope": self.settings.scope,
-            "state": state,
-            "nonce": nonce,
-            "code_challenge": challenge,
+            "state": ticket.state,
+            "nonce": self._tickets.nonce(ticket),
+            "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        return f"{provider['authorization_endpoint']}?{urlencode(query)}"
+        return f"{provider['authorization_endpoint']}?{urlencode(query)}", self._tickets.signed(ticket)
 
-    async def finish(self, session_id: str | None, *, state: str, code: str) -> tuple[Identity, str]:
+    async def finish(self, signed: str | None, *, state: str, code: str) -> tuple[Identity, str]:
         """The user, and the page to which the browser goes. Raises ApiError 401."""
-        pending = self._pending.pop(state, None)
-        is_known = pending is not None and time.monotonic() - pending.began < PENDING_SECONDS
-        if pending is None or not is_known or session_id is None or pending.session_id != session_id:
+        ticket = self._tickets.read(signed, state=state)
+        if ticket is None:
             raise ApiError(401, "LOGIN_FAILED", "This login did not begin in this browser.", "Log in again.")
         provider = await self._discovered()
-        answer = await self._token(provider, code, pending)
+        answer = await self._token(provider, code, ticket)
         token = answer.get("id_token")
         assert self._tokens is not None
         user = await self._tokens.user_of(token) if isinstance(token, str) else None
         if user is None:
             raise ApiError(401, "LOGIN_FAILED", "The identity provider's token is not accepted.")
         claims = _claims(str(token))
-        if not secrets.compare_digest(str(claims.get("nonce", "")), pending.nonce):
+        if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), self._tickets.nonce(ticket).encode()):
             raise ApiError(401, "LOGIN_FAILED", "The identity provider's token belongs to another login.")
         groups = claims.get(self.settings.groups_claim)
         named = tuple(f"Group:{one}" for one in groups if isinstance(one, str)) if isinstance(groups, list) else ()
-        return Identity(f"User:{user}", named, str(answer.get("access_token", ""))), pending.to
+        access_token = str(answer.get("access_token", ""))
+        return Identity(f"User:{user}", named, access_token, _lifetime(answer)), ticket.to
 
     async def _discovered(self) -> dict[str, Any]:
         if self._provider is None:
@@ -134,13 +122,13 @@ class OidcLogin:
             self._tokens, self._provider = tokens, found
         return self._provider
 
-    async def _token(self, provider: dict[str, Any], code: str, pending: _Pending) -> dict[str, Any]:
+    async def _token(self, provider: dict[str, Any], code: str, ticket: LoginTicket) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
-            "redirect_uri": pending.redirect,
+            "redirect_uri": ticket.redirect,
             "client_id": self.settings.client_id,
-            "code_verifier": pending.verifier,
+            "code_verifier": self._tickets.verifier(ticket),
         }
         secret = self.settings.client_secret
         auth = None if secret is None else BasicAuth(self.settings.client_id, secret)
@@ -179,7 +167,12 @@ def _check_address(url: str) -> None:
 def _local(path: str) -> str:
     """A page of this console; anything else could lead a user elsewhere after the login."""
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and "\\" not in path
-    return path if is_local and path.isprintable() else "/"
+    return path if is_local and path.isprintable() and len(path) <= PAGE_MAX else "/"
+
+
+def _lifetime(answer: dict[str, Any]) -> float | None:
+    told = answer.get("expires_in")
+    return float(told) if isinstance(told, int | float) and told > 0 else None
 
 
 def _claims(token: str) -> dict[str, Any]:

@@ -92,7 +92,8 @@ class ConsoleServer:
         self._settings = services.settings
         self._runner: web.AppRunner | None = None
         own = () if is_loopback(self._settings.host) else (self._settings.host, socket.gethostname(), socket.getfqdn())
-        self._names = {"localhost", *self._settings.names, *own}
+        public = services.forwarding.public_name
+        self._names = {"localhost", *self._settings.names, *own, *(() if public is None else (public,))}
         self.port = 0
 
     async def start(self) -> None:
@@ -165,7 +166,7 @@ class ConsoleServer:
 
     def _check_forgery(self, request: web.Request, route: Route) -> None:
         origin = request.headers.get("Origin")
-        if origin is not None and urlsplit(origin).netloc != request.host:
+        if origin is not None and not self._services.forwarding.is_own_origin(request, origin):
             raise ApiError(403, "CSRF", f"A page of {origin} may not change this cluster.")
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise ApiError(403, "CSRF", "A page of another site may not change this cluster.")
@@ -230,7 +231,7 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
         call.view.drop()
         entry = {
             "user": call.account.user,
-            "client": call.request.remote,
+            "client": call.client,
             "command": (change.logged or change.command)[:LOGGED_MAX],
         }
         change_logger.info("%s", json.dumps({**entry, "outcome": outcome}, ensure_ascii=False))

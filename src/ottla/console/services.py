@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from ottla.console.accounts import Account
+from ottla.console.forwarding import Forwarding
 from ottla.console.logins import Logins
 from ottla.console.node_metrics import NodeMetrics
 from ottla.console.oidc import OidcLogin
@@ -17,17 +18,21 @@ from ottla.console.upstream import Upstream
 __all__ = ["Services"]
 
 ANONYMOUS = "User:ANONYMOUS"
-SCANS_MAX = 64
-STREAMS_MAX = 1_000
+# Together, and of one user.
+SCANS_MAX, SCANS_EACH_MAX = 64, 16
+STREAMS_MAX, STREAMS_EACH_MAX = 1_000, 100
 
 
 class Services:
     def __init__(self, settings: ConsoleSettings) -> None:
         self.settings = settings
-        self.sessions = Sessions(f"ottla_console_{settings.port}", is_secure=settings.tls is not None)
+        self.forwarding = Forwarding(
+            settings.trusted_proxies, public_url=settings.public_url, has_tls=settings.tls is not None
+        )
+        self.sessions = Sessions(f"ottla_console_{settings.port}", is_secure=self.forwarding.is_secure)
         self.metrics = NodeMetrics(settings.metrics_urls)
-        self.streams = Turns("live pages", STREAMS_MAX)
-        self.scans = Turns("searches and tails", SCANS_MAX)
+        self.streams = Turns("live pages", STREAMS_MAX, most_each=STREAMS_EACH_MAX)
+        self.scans = Turns("searches and tails", SCANS_MAX, most_each=SCANS_EACH_MAX)
         registry, connect = settings.registry_url, settings.connect_url
         self.registry = None if registry is None else Upstream("Schema Registry", registry)
         self.connect = None if connect is None else Upstream("Connect worker", connect)

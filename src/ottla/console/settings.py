@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ottla.client.settings import ClientSettings
 from ottla.console.certificates import ConsoleTls
 from ottla.console.oidc import OidcSettings
+from ottla.console.forwarding import Network
 from ottla.console.roles import Roles
 
 __all__ = ["ConsoleSettings"]
@@ -23,6 +24,8 @@ class ConsoleSettings:
     # The address that browsers use, where it is not the one that the console listens on.
     public_url: str | None = None
     registry_url: str | None = None
+    # Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+    trusted_proxies: tuple[Network, ...] = ()
     connect_url: str | None = None
     metrics_urls: tuple[str, ...] = ()
     # Users log in with the passwords of the cluster.

@@ -9,6 +9,7 @@ from ottla.cli.failures import Failure
 from ottla.cli.logic.exposure import is_loopback
 from ottla.client.settings import ClientSettings
 from ottla.console.certificates import ConsoleTls
+from ottla.console.forwarding import parse_networks
 from ottla.console.oidc import OidcSettings
 from ottla.console.roles import Roles, parse_roles
 from ottla.console.settings import ConsoleSettings
@@ -26,7 +27,8 @@ def console_settings(client: ClientSettings, options: dict[str, Any]) -> Console
             host=options["host"],
             port=options["port"],
             names=frozenset(options["names"]),
-            public_url=options["public_url"],
+            public_url=_public_url(options["public_url"]),
+            trusted_proxies=parse_networks(options["trusted_proxies"]),
             registry_url=options["registry"],
             connect_url=options["connect_url"],
             metrics_urls=tuple(options["metrics_urls"]),
@@ -48,6 +50,12 @@ def console_settings(client: ClientSettings, options: dict[str, Any]) -> Console
 
 
 def _tls(options: dict[str, Any]) -> ConsoleTls | None:
+def _public_url(text: str | None) -> str | None:
+    if text is not None and not text.startswith(("http://", "https://")):
+        raise ValueError(f"--public-url {text!r} must begin with https:// or http://.")
+    return text
+
+
     certificate, key = options["tls_certificate"], options["tls_key"]
     if certificate is None and key is None:
         if options["tls_authorities"] is not None:

@@ -1,4 +1,4 @@
-"""A bound on what takes long: scans of topics, tails, and open streams."""
+"""A bound on what takes long: scans of topics, tails, and open streams. One owner cannot take all turns."""
 
 from __future__ import annotations
 
@@ -11,19 +11,29 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """At most `most` at a time; further ones are refused, because a person would wait in vain."""
+    """At most `most` at a time, and `most_each` of an owner; further ones are refused, because a person would wait."""
 
-    def __init__(self, what: str, most: int) -> None:
+    def __init__(self, what: str, most: int, *, most_each: int) -> None:
         self._what = what
         self._most = most
-        self.count = 0
+        self._most_each = most_each
+        self._counts: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        return sum(self._counts.values())
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
+    async def turn(self, owner: str) -> AsyncIterator[None]:
+        own = self._counts.get(owner, 0)
+        if own >= self._most_each:
+            raise ApiError(429, "TOO_MANY", f"{own} {self._what} of yours run already.", "Close a page, or try again.")
         if self.count >= self._most:
-            raise ApiError(429, "TOO_MANY", f"{self._most} {self._what} run already.", "Close a page, or try again.")
-        self.count += 1
+            raise ApiError(429, "TOO_MANY", f"{self._most} {self._what} run already.", "Try again later.")
+        self._counts[owner] = own + 1
         try:
             yield
         finally:
-            self.count -= 1
+            self._counts[owner] -= 1
+            if not self._counts[owner]:
+                del self._counts[owner]

@@ -34,6 +34,13 @@ _SSL_ERRORS = 200
 @registry_option
 @click.option("--connect", "connect_url", envvar="OTTLA_CONNECT", metavar="URL", help="A worker of Kafka Connect.")
 @click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="NETWORK",
+    help="Believe X-Forwarded-For and X-Forwarded-Proto of this proxy; repeatable.",
+)
+@click.option(
     "--metrics", "metrics_urls", multiple=True, metavar="URL", help="The metrics page of a node; one for each node."
 )
 @click.option("--sasl-login", is_flag=True, help="Users log in, also if --command-config has no login.")

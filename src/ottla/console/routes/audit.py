@@ -75,7 +75,7 @@ async def _read(call: Call, search: AuditSearch, partitions: list[TopicPartition
     found: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SECONDS_MAX
-    async with call.services.scans.turn(), opened_consumer(call, is_committed=False) as consumer:
+    async with call.services.scans.turn(call.owner), opened_consumer(call, is_committed=False) as consumer:
         await consumer.assign(sorted(begins))
         for one, offset in begins.items():
             consumer.seek(one, offset)

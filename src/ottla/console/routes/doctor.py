@@ -28,7 +28,7 @@ async def _doctor(call: Call) -> dict[str, Any]:
         api_timeout_ms=min(call.account.settings.api_timeout_ms, PATIENCE_MS),
         connect_timeout_ms=min(call.account.settings.connect_timeout_ms, PATIENCE_MS // 2),
     )
-    async with call.services.scans.turn(), AdminClient(settings) as admin:
+    async with call.services.scans.turn(call.owner), AdminClient(settings) as admin:
         facts = await gather(admin, seconds=BETWEEN_SECONDS)
     return {
         "findings": [_finding(one) for one in examine(facts)],

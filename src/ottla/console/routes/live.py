@@ -8,7 +8,10 @@ from typing import Any
 
 from aiohttp import web
 
+from ottla.console.answers import error_body
 from ottla.console.call import Call, Route
+from ottla.console.event_streams import end_with, event, opened_stream
+from ottla.console.sessions import SessionEnded
 
 __all__ = ["LIVE_ROUTES"]
 
@@ -18,13 +21,14 @@ ALIVE_SECONDS = 10.0
 
 
 async def _live(call: Call) -> web.StreamResponse:
-    async with call.services.streams.turn():
-        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await answer.prepare(call.request)
+    async with call.services.streams.turn(call.owner):
+        answer = await opened_stream(call, "text/event-stream")
         try:
-            async with call.account.live.watched() as queue:
+            async with call.streaming(), call.account.live.watched() as queue:
                 while True:
                     await answer.write(await _next(queue))
+        except SessionEnded as error:
+            await end_with(call, answer, event("error", error_body(error)[1]))
         except ConnectionResetError:
             logger.debug("A live page was closed")
         return answer

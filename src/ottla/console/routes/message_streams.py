@@ -1,14 +1,13 @@
 """Records as they are found or arrive: search with progress as NDJSON, and the live tail as server-sent events.
 
-Both end when the browser closes the connection. They hold no more than a fetch in memory: while the browser does not
-read, nothing is read from the cluster.
+Both end when the browser closes the connection, and with the session of the user. They hold no more than a fetch in
+memory: while the browser does not read, nothing is read from the cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
 
 from aiohttp import web
 
@@ -16,7 +15,9 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError
 from ottla.console.answers import error_body, to_json
 from ottla.console.call import Call, Need, Route
+from ottla.console.event_streams import end_with, event, opened_stream
 from ottla.console.record_scan import Scan, ScanRequest, opened_consumer, range_of, scan_request
+from ottla.console.sessions import SessionEnded
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -35,15 +36,17 @@ ALIVE_SECONDS = 10.0
 
 async def _search(call: Call) -> web.StreamResponse:
     request = await scan_request(call, limit_max=SEARCH_LIMIT_MAX)
-    async with call.services.scans.turn():
+    async with call.services.scans.turn(call.owner):
         scan = Scan(request, await range_of(call, request))
-        answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
-        await answer.prepare(call.request)
+        answer = await opened_stream(call, "application/x-ndjson")
         try:
-            async with opened_consumer(call, is_committed=request.is_committed) as consumer:
+            async with (
+                call.streaming(),
+                opened_consumer(call, is_committed=request.is_committed) as consumer,
+            ):
                 await _run_search(call, scan, consumer, answer)
-        except (KafkaError, ClientError) as error:
-            await answer.write(to_json({"error": error_body(error)[1]}) + b"\n")
+        except (KafkaError, ClientError, SessionEnded) as error:
+            await end_with(call, answer, to_json({"error": error_body(error)[1]}) + b"\n")
         except ConnectionResetError:
             logger.debug("A search of %s was cancelled", request.topic)
         return answer
@@ -87,17 +90,19 @@ def _is_gone(call: Call) -> bool:
 
 async def _tail(call: Call) -> web.StreamResponse:
     request = await scan_request(call)
-    async with call.services.scans.turn():
-        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
-        await answer.prepare(call.request)
+    async with call.services.scans.turn(call.owner):
+        answer = await opened_stream(call, "text/event-stream")
         try:
-            async with opened_consumer(call, is_committed=request.is_committed) as consumer:
+            async with (
+                call.streaming(),
+                opened_consumer(call, is_committed=request.is_committed) as consumer,
+            ):
                 await consumer.assign(request.partitions)
                 await consumer.seek_to_end()
                 await answer.write(b"event: ready\ndata: {}\n\n")
                 await _Tail(call, request, consumer, answer).run()
-        except (KafkaError, ClientError) as error:
-            await answer.write(_event("error", error_body(error)[1]))
+        except (KafkaError, ClientError, SessionEnded) as error:
+            await end_with(call, answer, event("error", error_body(error)[1]))
         except ConnectionResetError:
             logger.debug("A tail of %s was closed", request.topic)
         return answer
@@ -129,9 +134,9 @@ class _Tail:
                     window_count += 1
             dropped += await self._skip()
             if messages:
-                await self._answer.write(_event("message", messages))
+                await self._answer.write(event("message", messages))
             if dropped:
-                await self._answer.write(_event("dropped", {"count": dropped}))
+                await self._answer.write(event("dropped", {"count": dropped}))
             if messages or dropped:
                 written_at = loop.time()
             elif now - written_at > ALIVE_SECONDS:
@@ -149,10 +154,6 @@ class _Tail:
         if behind:
             await self._consumer.seek_to_end(*behind)
         return sum(behind.values())
-
-
-def _event(name: str, value: Any) -> bytes:
-    return b"event: " + name.encode() + b"\ndata: " + to_json(value) + b"\n\n"
 
 
 MESSAGE_STREAM_ROUTES = (

@@ -45,7 +45,10 @@ async def _read(call: Call, request: ScanRequest) -> tuple[Scan, list[dict[str, 
     deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
     scan = Scan(request, await range_of(call, request))
     found, size = [], 0
-    async with call.services.scans.turn(), opened_consumer(call, is_committed=request.is_committed) as consumer:
+    async with (
+        call.services.scans.turn(call.owner),
+        opened_consumer(call, is_committed=request.is_committed) as consumer,
+    ):
         async for message in scan.run(consumer, deadline=deadline):
             if message is None:
                 continue
@@ -89,7 +92,7 @@ async def _value(call: Call) -> web.Response:
 
 async def _record(call: Call, request: ScanRequest) -> ConsumedRecord:
     (partition,) = request.partitions
-    async with call.services.scans.turn(), opened_consumer(call, is_committed=False) as consumer:
+    async with call.services.scans.turn(call.owner), opened_consumer(call, is_committed=False) as consumer:
         await consumer.assign([partition])
         consumer.seek(partition, request.offset)
         for record in await consumer.poll(request.timeout_ms, max_records=1):

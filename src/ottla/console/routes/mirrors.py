@@ -64,7 +64,7 @@ async def _beats(call: Call, state: ClusterState) -> dict[tuple[str, str], int]:
         if isinstance(begin, FoundOffset) and isinstance(end, FoundOffset) and begin.offset < end.offset:
             begins[one], left[one] = max(begin.offset, end.offset - NEWEST), end.offset
     found: dict[tuple[str, str], int] = {}
-    async with call.services.scans.turn(), opened_consumer(call, is_committed=True) as consumer:
+    async with call.services.scans.turn(call.owner), opened_consumer(call, is_committed=True) as consumer:
         await consumer.assign(sorted(begins))
         for one, offset in begins.items():
             consumer.seek(one, offset)

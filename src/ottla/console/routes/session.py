@@ -12,10 +12,14 @@ from ottla.console.accounts import Account
 from ottla.console.answers import ApiError, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.certificates import certified_user
+from ottla.console.login_tickets import TICKET_SECONDS
 from ottla.console.logins import MECHANISMS
+from ottla.console.sessions import SECONDS_MAX
 from ottla.console.view import or_none
 
 __all__ = ["SESSION_ROUTES"]
+
+_OIDC_PATH = "/api/login/oidc"
 
 
 async def _session(call: Call) -> web.Response:
@@ -28,7 +32,7 @@ async def _session(call: Call) -> web.Response:
         session_id = services.sessions.begin(account)
     session_id = session_id or services.sessions.new_id()
     answer = json_answer(await _told(call, session_id, account))
-    services.sessions.put(answer, session_id)
+    services.sessions.put(answer, call.request, session_id)
     return answer
 
 
@@ -40,7 +44,7 @@ async def _told(call: Call, session_id: str, account: Account | None) -> dict[st
         "login": {
             "required": services.needs_login,
             "methods": _methods(call),
-            "oidc_url": None if services.oidc is None else "/api/login/oidc",
+            "oidc_url": None if services.oidc is None else _OIDC_PATH,
         },
         "role": None,
         "rights": {"read": False, "messages": False, "write": False},
@@ -88,7 +92,8 @@ async def _login(call: Call) -> web.Response:
     if not services.settings.has_password_login:
         raise ApiError(404, "NOT_AVAILABLE", "This console has no login by password.")
     mechanism = call.text("mechanism", "") or None
-    account = await services.logins.by_password(call.text("user"), call.text("password"), mechanism)
+    user, password = call.text("user"), call.text("password")
+    account = await services.logins.by_password(user, password, mechanism, address=call.client)
     return await _begun(call, account)
 
 
@@ -98,7 +103,7 @@ async def _begun(call: Call, account: Account) -> web.Response:
     sessions.end(sessions.id_of(call.request))
     session_id = sessions.begin(account)
     answer = json_answer(await _told(call, session_id, account))
-    sessions.put(answer, session_id)
+    sessions.put(answer, call.request, session_id)
     return answer
 
 
@@ -106,7 +111,7 @@ async def _logout(call: Call) -> web.Response:
     sessions = call.services.sessions
     sessions.end(sessions.id_of(call.request))
     answer = json_answer({"is_logged_in": False})
-    sessions.put(answer, sessions.new_id())
+    sessions.put(answer, call.request, sessions.new_id())
     return answer
 
 
@@ -114,12 +119,10 @@ async def _begin_oidc(call: Call) -> web.Response:
     services = call.services
     if services.oidc is None:
         raise ApiError(404, "NOT_AVAILABLE", "This console has no identity provider.", "Start it with --oidc-issuer.")
-    session_id = services.sessions.id_of(call.request) or services.sessions.new_id()
-    base = services.settings.public_url or f"{call.request.scheme}://{call.request.host}"
-    redirect = f"{base.rstrip('/')}/api/login/oidc/done"
-    address = await services.oidc.begin(session_id, redirect=redirect, to=call.query.get("to", "/"))
+    redirect = f"{services.forwarding.base_of(call.request)}{_OIDC_PATH}/done"
+    address, ticket = await services.oidc.begin(redirect=redirect, to=call.query.get("to", "/"))
     answer = web.Response(status=302, headers={"Location": address, "Cache-Control": "no-store"})
-    services.sessions.put(answer, session_id)
+    services.sessions.put_ticket(answer, call.request, ticket, path=_OIDC_PATH, seconds=TICKET_SECONDS)
     return answer
 
 
@@ -129,15 +132,20 @@ async def _finish_oidc(call: Call) -> web.Response:
         raise ApiError(404, "NOT_AVAILABLE", "This console has no identity provider.")
     if "error" in query:
         raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login: {query['error'][:200]}.")
-    session_id = services.sessions.id_of(call.request)
-    identity, to = await services.oidc.finish(session_id, state=query.get("state", ""), code=query.get("code", ""))
+    sessions = services.sessions
+    ticket = sessions.ticket_of(call.request)
+    identity, to = await services.oidc.finish(ticket, state=query.get("state", ""), code=query.get("code", ""))
     if services.oidc.settings.reaches_cluster:
         account = await services.logins.by_token(identity.user, identity.access_token, identity.groups)
+        # The cluster accepts the token that long, and the console has no other.
+        session_id = sessions.begin(account, seconds_max=identity.lifetime_seconds or SECONDS_MAX)
     else:
         account = await services.logins.by_identity(identity.user, identity.groups)
-    services.sessions.end(session_id)
+        session_id = sessions.begin(account)
+    sessions.end(call.session_id)
     answer = web.Response(status=302, headers={"Location": to, "Cache-Control": "no-store"})
-    services.sessions.put(answer, services.sessions.begin(account))
+    sessions.put(answer, call.request, session_id)
+    sessions.put_ticket(answer, call.request, "", path=_OIDC_PATH, seconds=0.0)
     return answer
 
 
@@ -145,6 +153,6 @@ SESSION_ROUTES = (
     Route("GET", "/api/session", _session, Need.NOTHING),
     Route("POST", "/api/login", _login, Need.NOTHING),
     Route("POST", "/api/logout", _logout, Need.NOTHING),
-    Route("GET", "/api/login/oidc", _begin_oidc, Need.NOTHING),
-    Route("GET", "/api/login/oidc/done", _finish_oidc, Need.NOTHING),
+    Route("GET", _OIDC_PATH, _begin_oidc, Need.NOTHING),
+    Route("GET", f"{_OIDC_PATH}/done", _finish_oidc, Need.NOTHING),
 )
