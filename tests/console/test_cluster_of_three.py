@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +16,20 @@ from tests.support.consoles import Browser, ConsoleProcess, console_process
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ottla.testing.Cluster]:
-    with ottla.testing.cluster(nodes=3) as running:
+    # A throttle lets the first fetch pass: a replica must need several, so that a throttled move is still going on.
+    small = {"replica.fetch.max.bytes": "1024", "replica.fetch.response.max.bytes": "1024"}
+    with ottla.testing.cluster(nodes=3, settings=small) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def console(cluster: ottla.testing.Cluster) -> Iterator[ConsoleProcess]:
-    with console_process(cluster.bootstrap, "--timeout", "5000") as running:
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("console") / "journal.json"
+
+
+@pytest.fixture(scope="module")
+def console(cluster: ottla.testing.Cluster, journal: Path) -> Iterator[ConsoleProcess]:
+    with console_process(cluster.bootstrap, "--timeout", "5000", "--journal", str(journal)) as running:
         yield running
 
 
@@ -75,6 +84,49 @@ def test_a_broker_is_drained(browser: Browser) -> None:
     assert told["command"] == "ottla balance run --drain 3 --yes"
     assert told["goals"]
     assert browser.failure("POST", "/api/balance", {"drain": [9], "dry_run": True}) == (400, "INVALID_REQUEST")
+
+
+def test_a_plan_runs_in_steps_and_is_stopped_and_resumed(browser: Browser, journal: Path) -> None:
+    assert browser.get("/api/balance")["state"] == "idle"
+    assert browser.failure("POST", "/api/balance/resume", {}) == (409, "NOTHING_TO_DO")
+    assert browser.failure("DELETE", "/api/balance", {}) == (409, "NOTHING_TO_DO")
+    for wrong in ({"throttle": 0}, {"throttle": "1"}, {"latency_factor": 0.5}, {"latency_factor": "x"}):
+        assert browser.failure("POST", "/api/balance", {"drain": [3], **wrong}) == (400, "INVALID_REQUEST")
+    on_three = [{"topic": "slow", "partition": number, "replicas": [3]} for number in range(12)]
+    browser.change("POST", "/api/topics", {"name": "slow", "partitions": 12, "replication_factor": 1})
+    for number in range(12):
+        for _ in range(3):
+            browser.change("POST", "/api/topics/slow/messages", {"value": "x" * 1_000, "partition": number})
+    browser.change("POST", "/api/reassignments", {"assignments": on_three})
+    until(browser, "/api/reassignments", lambda found: found["items"] == [])
+    # With a byte per second no move ends.
+    body = {"drain": [3], "throttle": 1, "latency_factor": None}
+    told = browser.change("POST", "/api/balance", body)
+    assert told["command"] == "ottla balance run --drain 3 --throttle 1 --no-guard --yes"
+    assert told["result"]["steps"] == told["steps"] > 1
+    # Not all moves at once: a broker gives and copies five replicas at a time.
+    moving = until(browser, "/api/reassignments", lambda found: found["total"] > 0)
+    assert moving["total"] < told["result"]["moving"]
+    running = until(browser, "/api/balance", lambda found: found["step"] == 1)
+    assert (running["state"], running["steps"], running["user"]) == ("running", told["steps"], "User:ANONYMOUS")
+    assert running["partitions"] == told["result"]["moving"] > running["partitions_done"]
+    assert browser.failure("POST", "/api/balance", body) == (409, "NOT_FINISHED")
+    stopped = browser.change("DELETE", "/api/balance", {})["result"]
+    assert stopped["state"] == "interrupted"
+    assert "User:ANONYMOUS stopped the run. Step 1 was taken back" in stopped["message"]
+    assert browser.get("/api/reassignments")["items"] == []
+    assert browser.failure("POST", "/api/balance", body) == (409, "NOT_FINISHED")
+    # The journal is that of `ottla balance resume`; the throttle of a byte is too low to finish.
+    content = json.loads(journal.read_text())
+    journal.write_text(json.dumps({**content, "throttle": None}))
+    browser.change("POST", "/api/balance/resume", {"latency_factor": None, "dry_run": True})
+    told = browser.change("POST", "/api/balance/resume", {"latency_factor": 1000})
+    assert told["command"] == "ottla balance resume --latency-factor 1000"
+    done = until(browser, "/api/balance", lambda found: found["state"] != "running")
+    assert (done["state"], done["message"], done["partitions_done"]) == ("done", None, done["partitions"])
+    assert not journal.exists()
+    slow = browser.get("/api/topics/slow")["partition_list"]
+    assert all(3 not in one["replicas"] for one in slow)
 
 
 def test_a_lost_node(browser: Browser, cluster: ottla.testing.Cluster) -> None:

@@ -24,6 +24,7 @@ from ottla.console.change import Change
 from ottla.console.roles import Role
 from ottla.console.routes.access import ACCESS_ROUTES
 from ottla.console.routes.audit import AUDIT_ROUTES
+from ottla.console.routes.balance import BALANCE_ROUTES
 from ottla.console.routes.brokers import BROKER_ROUTES
 from ottla.console.routes.connectors import CONNECTOR_ROUTES
 from ottla.console.routes.doctor import DOCTOR_ROUTES
@@ -80,6 +81,7 @@ ROUTES: tuple[Route, ...] = (
     *ACCESS_ROUTES,
     *ROLE_ROUTES,
     *REPLICA_ROUTES,
+    *BALANCE_ROUTES,
     *AUDIT_ROUTES,
     *MIRROR_ROUTES,
     *DOCTOR_ROUTES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from ottla.console.accounts import Account
+from ottla.console.balance_run import BalanceRun
 from ottla.console.forwarding import Forwarding
 from ottla.console.logins import Logins
 from ottla.console.node_metrics import NodeMetrics
@@ -33,6 +34,7 @@ class Services:
         self.metrics = NodeMetrics(settings.metrics_urls)
         self.streams = Turns("live pages", STREAMS_MAX, most_each=STREAMS_EACH_MAX)
         self.scans = Turns("searches and tails", SCANS_MAX, most_each=SCANS_EACH_MAX)
+        self.balance = BalanceRun(settings.journal)
         registry, connect = settings.registry_url, settings.connect_url
         self.registry = None if registry is None else Upstream("Schema Registry", registry)
         self.connect = None if connect is None else Upstream("Connect worker", connect)
@@ -53,6 +55,7 @@ class Services:
         return found if found is not None or self.needs_login else self.own
 
     async def close(self) -> None:
+        await self.balance.close()
         await self.logins.close()
         await self.own.close()
         await self.metrics.close()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ottla.client.settings import ClientSettings
 from ottla.console.certificates import ConsoleTls
-from ottla.console.oidc import OidcSettings
 from ottla.console.forwarding import Network
+from ottla.console.oidc import OidcSettings
 from ottla.console.roles import Roles
 
 __all__ = ["ConsoleSettings"]
@@ -23,9 +24,9 @@ class ConsoleSettings:
     names: frozenset[str] = field(default_factory=frozenset)
     # The address that browsers use, where it is not the one that the console listens on.
     public_url: str | None = None
-    registry_url: str | None = None
     # Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
     trusted_proxies: tuple[Network, ...] = ()
+    registry_url: str | None = None
     connect_url: str | None = None
     metrics_urls: tuple[str, ...] = ()
     # Users log in with the passwords of the cluster.
@@ -33,6 +34,8 @@ class ConsoleSettings:
     tls: ConsoleTls | None = None
     oidc: OidcSettings | None = None
     roles: Roles = field(default_factory=Roles)
+    # The plan of a balancing run, so that it can be resumed.
+    journal: Path = Path("ottla-balance.json")
 
     @property
     def needs_login(self) -> bool:

@@ -37,6 +37,7 @@ def console_settings(client: ClientSettings, options: dict[str, Any]) -> Console
             tls=_tls(options),
             oidc=_oidc(options),
             roles=_roles(options["roles"]),
+            journal=Path(options["journal"]),
         )
     except (ValueError, TlsError, OSError) as error:
         raise Failure(str(error)) from error
@@ -49,13 +50,13 @@ def console_settings(client: ClientSettings, options: dict[str, Any]) -> Console
     return settings
 
 
-def _tls(options: dict[str, Any]) -> ConsoleTls | None:
 def _public_url(text: str | None) -> str | None:
     if text is not None and not text.startswith(("http://", "https://")):
         raise ValueError(f"--public-url {text!r} must begin with https:// or http://.")
     return text
 
 
+def _tls(options: dict[str, Any]) -> ConsoleTls | None:
     certificate, key = options["tls_certificate"], options["tls_key"]
     if certificate is None and key is None:
         if options["tls_authorities"] is not None:

@@ -17,6 +17,8 @@ from ottla.cli.session import Session, cluster_options, registry_option, run_asy
 
 __all__ = ["console"]
 
+# As `ottla balance` names it, so that either resumes the run of the other.
+JOURNAL = "ottla-balance.json"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Errors of the TLS library have numbers of their own above those of the operating system.
 _SSL_ERRORS = 200
@@ -31,8 +33,6 @@ _SSL_ERRORS = 200
 @click.option("--host", default="127.0.0.1", metavar="ADDRESS", help="The address to listen on.  [default: 127.0.0.1]")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name by which browsers reach it; repeatable.")
 @click.option("--public-url", metavar="URL", help="The address that browsers use, if a proxy stands before it.")
-@registry_option
-@click.option("--connect", "connect_url", envvar="OTTLA_CONNECT", metavar="URL", help="A worker of Kafka Connect.")
 @click.option(
     "--trusted-proxy",
     "trusted_proxies",
@@ -40,6 +40,8 @@ _SSL_ERRORS = 200
     metavar="NETWORK",
     help="Believe X-Forwarded-For and X-Forwarded-Proto of this proxy; repeatable.",
 )
+@registry_option
+@click.option("--connect", "connect_url", envvar="OTTLA_CONNECT", metavar="URL", help="A worker of Kafka Connect.")
 @click.option(
     "--metrics", "metrics_urls", multiple=True, metavar="URL", help="The metrics page of a node; one for each node."
 )
@@ -64,6 +66,9 @@ _SSL_ERRORS = 200
 @click.option("--oidc-secret-file", type=_FILE, metavar="FILE", help="The secret of the client, if it has one.")
 @click.option("--oidc-user-claim", default="sub", metavar="CLAIM", help="The claim with the user.  [default: sub]")
 @click.option("--oidc-to-cluster", is_flag=True, help="Act with the provider's tokens, by OAUTHBEARER.")
+@click.option(
+    "--journal", default=JOURNAL, metavar="FILE", help=f"To resume a balancing run from.  [default: {JOURNAL}]"
+)
 @click.option("--insecure", is_flag=True, help="Accept that others can reach a console without a login.")
 @click.option("--ready-word", default="ready", hidden=True)
 @cluster_options

@@ -1,13 +1,10 @@
-"""Where replicas are: reassignments and balancing with before and after, and elections of leaders."""
+"""Where replicas are: reassignments with a picture of before and after, and elections of leaders."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from ottla.balance.observe import observe, with_brokers
-from ottla.balance.planner import make_plan
 from ottla.cli.logic.reassignment import propose
 from ottla.client.admin.partitions import ElectionType
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
@@ -19,7 +16,7 @@ from ottla.console.words import count_of, partition_json, partitions_of_body, ra
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["REPLICA_ROUTES"]
+__all__ = ["REPLICA_ROUTES", "change_of_moves"]
 
 # Sentences of a plan; a longer plan ends with the number of the others.
 SENTENCES_MAX = 50
@@ -47,43 +44,20 @@ async def _reassign(call: Call) -> Change:
     state = await call.view.state.get()
     target = await _target(call, state)
     command = command_line("reassign", "execute", options=[("--reassignment-json-file", "plan.json")])
-    return await _moves(call, state, target, command=command)
+    return await change_of_moves(call, state, target, command=command)
 
 
-async def _balance(call: Call) -> Change:
-    """The plan of `ottla balance`: Cruise Control's goals in their order."""
-    drained = call.body.get("drain") or []
-    if not isinstance(drained, list) or any(type(one) is not int for one in drained):
-        raise invalid("'drain' must be a list of brokers.")
-    observed = with_brokers(await observe(call.admin), drained=drained)
-    # Thousands of partitions take seconds.
-    plan = await asyncio.to_thread(make_plan, observed)
-    goals = [
-        {
-            "goal": one.goal,
-            "is_hard": one.is_hard,
-            "violations_before": one.violations_before,
-            "violations_after": one.violations_after,
-            "left": list(one.left),
-        }
-        for one in plan.goals
-    ]
-    if plan.is_empty:
-        raise ApiError(409, "NOTHING_TO_DO", "The cluster is balanced: nothing has to move.")
-    target = {one.partition: list(one.after) for one in plan.movements}
-    options: list[tuple[str, object]] = [("--drain", one) for one in drained]
-    command = command_line("balance", "run", options=[*options, ("--yes", True)])
-    return await _moves(call, await call.view.state.get(), target, command=command, preview={"goals": goals})
-
-
-async def _moves(
+async def change_of_moves(
     call: Call,
     state: ClusterState,
     target: dict[TopicPartition, list[int]],
     *,
     command: str,
+    apply: Callable[[], Awaitable[Any]] | None = None,
+    warnings: Sequence[str] = (),
     preview: Mapping[str, Any] | None = None,
 ) -> Change:
+    """Moves with a picture of before and after. All of them begin at once if `apply` does nothing else."""
     current = {one: _replicas(state, one) for one in target}
     moved = {one: wanted for one, wanted in target.items() if list(wanted) != list(current[one])}
     if not moved:
@@ -94,7 +68,7 @@ async def _moves(
         for one, wanted in moved.items()
     )
 
-    async def apply() -> dict[str, Any]:
+    async def begin() -> dict[str, Any]:
         raise_first((await call.admin.partitions.reassign(moved)).values())
         return {"moving": len(moved)}
 
@@ -107,8 +81,8 @@ async def _moves(
     return Change(
         plan=plan,
         command=command,
-        apply=apply,
-        warnings=[f"About {copied} bytes are copied between brokers."] if copied else [],
+        apply=apply or begin,
+        warnings=[*([f"About {copied} bytes are copied between brokers."] if copied else []), *warnings],
         preview={
             "before": _picture(state, current, {}, sizes),
             "after": _picture(state, moved, moved, sizes),
@@ -235,6 +209,5 @@ REPLICA_ROUTES = (
     Route("GET", "/api/reassignments", _reassignments),
     Route("POST", "/api/reassignments", _reassign, Need.WRITE),
     Route("DELETE", "/api/reassignments", _cancel, Need.WRITE),
-    Route("POST", "/api/balance", _balance, Need.WRITE),
     Route("POST", "/api/elections", _elect, Need.WRITE),
 )
