@@ -1,4 +1,4 @@
-"""One cluster for all tests of lake tables, and a client of it."""
+"""One cluster for all tests of lake tables, a client of it, and a registry."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.testing import cluster
+from tests.support.registries import RegistryProcess, registry_process
 from tests.support.spark_topics import Topics
 
 
@@ -16,3 +17,9 @@ def topics() -> Iterator[Topics]:
         found = Topics(running.bootstrap)
         yield found
         found.close()
+
+
+@pytest.fixture(scope="session")
+def registry(topics: Topics) -> Iterator[RegistryProcess]:
+    with registry_process(topics.bootstrap) as process:
+        yield process

@@ -7,6 +7,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ottla.lake import read_table
+from ottla.lake.delta import DeltaLakeTable, DeltaStore
+from ottla.lake.driver import store_of
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, read_settings
 from ottla.spark.tables import open_catalog
@@ -27,15 +30,40 @@ class Lake:
         self.catalog: Any = open_catalog(self.settings.catalog)
 
     def pipeline(self, spark: SparkSession, topic: str, configured: Mapping[str, str] | None = None) -> TablePipeline:
-        return TablePipeline(spark, self.catalog, self.settings, self.settings.table(topic, configured or {}))
+        table = self.settings.table(topic, configured or {})
+        return TablePipeline(spark, store_of(self.settings, self.catalog, table), self.settings, table)
+
+    def delta(self, topic: str, suffix: str = "") -> DeltaLakeTable:
+        """The Delta table of a topic."""
+        *namespace, name = self.settings.table(topic, {}).identifier
+        store = DeltaStore(self.settings.catalog["warehouse"])
+        found = DeltaLakeTable.find(store.location((*namespace, name + suffix)))
+        assert found is not None
+        return found
 
     def table(self, topic: str) -> Table:
         found: Table = self.catalog.load_table(self.settings.table(topic, {}).identifier)
         return found
 
+    def everything(self, topic: str, suffix: str = "") -> list[dict[str, Any]]:
+        """All columns of all rows, of either format. The suffix is that of the name of another table of the topic."""
+        settings = self.settings.table(topic, {})
+        *namespace, name = settings.identifier
+        if settings.format == "delta":
+            rows = self.delta(topic, suffix).table.to_pyarrow_table()
+        else:
+            rows = self.catalog.load_table((*namespace, name + suffix)).scan().to_arrow()
+        found: list[dict[str, Any]] = rows.to_pylist()
+        return found
+
+    def typed_rows(self, topic: str) -> list[dict[str, Any]]:
+        """The columns of the schema, in the order of the topic."""
+        rows = sorted(self.everything(topic), key=lambda row: (row["_partition"], row["_offset"]))
+        return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
+
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         """(partition, offset, key, value, headers) in the order of the topic."""
-        rows = self.table(topic).scan().to_arrow().to_pylist()
+        rows = self.everything(topic)
         return sorted(
             (
                 row["partition"],
@@ -46,6 +74,13 @@ class Lake:
             )
             for row in rows
         )
+
+
+def spark_rows(spark: SparkSession, lake: Lake, topic: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Rows as Spark reads them from the data files, in the order of the columns."""
+    name = ".".join(lake.settings.table(topic, {}).identifier)
+    frame = read_table(spark, name, lake.settings.properties)
+    return sorted(tuple(row) for row in frame.select(*columns).collect())
 
 
 def duckdb_rows(table: Table, *columns: str) -> list[tuple[Any, ...]]:
@@ -65,6 +100,6 @@ def _duckdb(scan: str, extensions: tuple[str, ...], columns: tuple[str, ...]) ->
             folder = Path(import_module(f"duckdb_extension_{name}").__file__ or "").parent
             (file,) = folder.glob(f"extensions/v{duckdb.__version__}/{name}.duckdb_extension")
             connection.execute(f"LOAD '{file}'")
-        wanted = ", ".join(f'"{name}"' for name in columns)
+        wanted = ", ".join(".".join(f'"{part}"' for part in name.split(".")) for name in columns)
         found: list[tuple[Any, ...]] = connection.execute(f"SELECT {wanted} FROM {scan} ORDER BY ALL").fetchall()
         return found

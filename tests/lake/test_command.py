@@ -44,6 +44,11 @@ def test_tables_of_the_topics_that_want_one(topics: Topics, tmp_path: Path) -> N
     assert json.loads(result.stdout) == [{"topic": own, "filesBefore": 0, "filesAfter": 0}], result.stderr
     result = ottla("expire", str(file), "--older-than", "1d", "--orphans", "1d", "--json")
     assert {row["topic"]: row["snapshots"] for row in json.loads(result.stdout)} == {named: 0, own: 0}, result.stderr
+    copy = topics.name()
+    result = ottla("backfill", str(file), "--topic", named, "--to", copy, "--portion", "2", "--json")
+    assert json.loads(result.stdout) == {"topic": copy, "offsets": {"0": 5}}, result.stderr
+    assert [record.value for record in topics.read(copy)] == numbered(0, 5)
+    assert "There is no table" in ottla("backfill", str(file), "--topic", "unknown", "--to", copy).stderr
     assert "not a time like" in ottla("expire", str(file), "--older-than", "soon").stderr
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from ottla.lake.catalogs import open_or_create
+from ottla.lake.catalogs import IcebergStore
 from ottla.lake.columns import RAW_SCHEMA
 from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.files import DataFileWriter
 from ottla.lake.iceberg import IcebergTable
-from ottla.spark.tables import OFFSETS, Position, TableFiles, open_catalog
+from ottla.lake.stores import NewTable
+from ottla.spark.tables import OFFSETS, Position, open_catalog
 from tests.support.iceberg_rest import rest_catalog
 
 NAME = ("lake", "orders")
@@ -22,9 +23,13 @@ NAME = ("lake", "orders")
 @pytest.fixture
 def catalog(tmp_path: Path) -> Any:
     catalog = open_catalog({"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": str(tmp_path)})
-    open_or_create(catalog, NAME, RAW_SCHEMA, topic="orders")
+    open_or_create(catalog, "orders")
     yield catalog
     catalog.close()
+
+
+def open_or_create(catalog: Any, topic: str) -> None:
+    IcebergStore(catalog).open_or_create(NewTable(identifier=NAME, columns=RAW_SCHEMA, topic=topic, topic_id="id"))
 
 
 def at(offset: int) -> Position:
@@ -32,7 +37,7 @@ def at(offset: int) -> Position:
 
 
 def written(table: IcebergTable, offsets: range) -> list[Any]:
-    writer = DataFileWriter(TableFiles.of(table.table))
+    writer = DataFileWriter(table.target())
     count = len(offsets)
     rows = {
         "partition": [0] * count,
@@ -160,7 +165,7 @@ def test_a_table_with_rows_of_unknown_origin_is_refused(catalog: Any) -> None:
 
 def test_the_table_of_another_topic_is_refused(catalog: Any) -> None:
     with pytest.raises(LakeError, match=r"table of topic orders: set topic\.other\.table"):
-        open_or_create(catalog, NAME, RAW_SCHEMA, topic="other")
+        open_or_create(catalog, "other")
 
 
 def test_a_compaction_and_a_batch_do_not_disturb_each_other(catalog: Any) -> None:
@@ -186,7 +191,7 @@ def test_a_compaction_and_a_batch_do_not_disturb_each_other(catalog: Any) -> Non
 def test_a_rest_catalog_that_ends_without_an_answer(tmp_path: Path) -> None:
     with rest_catalog(tmp_path) as server:
         catalog = open_catalog({"type": "rest", "uri": server.url, "warehouse": str(tmp_path)})
-        open_or_create(catalog, NAME, RAW_SCHEMA, topic="orders")
+        open_or_create(catalog, "orders")
         table = IcebergTable(catalog, NAME)
         land(table, 0, 3)
         # The commit lands, its answer does not; the table cannot be asked, so the outcome is not known.

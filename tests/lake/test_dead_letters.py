@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from ottla.lake.catalogs import IcebergStore
 from ottla.lake.columns import DEAD_LETTER_SCHEMA
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.pipeline import TablePipeline
@@ -47,7 +48,7 @@ class Lake:
         self._monkeypatch.setattr("ottla.lake.pipeline.upsert_records", write)
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
         settings = self._settings.table("orders", {})
-        TablePipeline(spark, self.catalog, self._settings, settings).step()
+        TablePipeline(spark, IcebergStore(self.catalog), self._settings, settings).step()
 
     def dead_letters(self) -> list[Place]:
         rows = self.catalog.load_table(DEAD).scan().to_arrow().to_pylist()

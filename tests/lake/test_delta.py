@@ -12,11 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from ottla.lake.columns import RAW_SCHEMA
-from ottla.lake.delta import DeltaPipeline, delta_location, delta_position
 from ottla.lake.errors import LakeError
+from ottla.lake.pipeline import TablePipeline
 from ottla.lake.planning import PlannedBatch
+from ottla.lake.tasks import LandingJob, WrittenBatch
 from ottla.spark.tables import Position
-from tests.lake.lakes import Lake, duckdb_delta_rows
+from tests.lake.lakes import Lake, duckdb_delta_rows, spark_rows
 from tests.support.spark_topics import Content, Topics
 
 if TYPE_CHECKING:
@@ -39,8 +40,7 @@ def test_records_are_rows_once_whatever_happens_to_a_commit(
 ) -> None:
     name = topics.create(partitions=2, retention_ms="-1")
     lake = Lake(topics, tmp_path, format="delta", partition_by="day(timestamp)")
-    settings = lake.settings.table(name, {})
-    location = delta_location(lake.settings, settings)
+    location = f"{tmp_path}/lake/{name.replace('-', '_')}"
     expected: list[tuple[Any, ...]] = []
 
     def send(day: int, first: int) -> None:
@@ -49,14 +49,14 @@ def test_records_are_rows_once_whatever_happens_to_a_commit(
         numbers = range(first, first + 3)
         expected.extend((1, number, b"k", b"%d" % number, f"1970-01-0{day + 1}") for number in numbers)
 
-    def pipeline() -> DeltaPipeline:
-        return DeltaPipeline(spark, lake.settings, settings)
+    def pipeline() -> TablePipeline:
+        return lake.pipeline(spark, name)
 
     send(0, 0)
     assert pipeline().step() == 3
     assert pipeline().step() == 0
     assert rows(location) == expected
-    assert delta_position(DeltaTable(location)).offsets == {0: 0, 1: 3}
+    assert lake.delta(name).position() == Position(name, topics.id_of(name), {0: 0, 1: 3})
 
     # A commit whose answer is lost counts; one that another pipeline has overtaken does not.
     send(1, 3)
@@ -84,7 +84,9 @@ def test_records_are_rows_once_whatever_happens_to_a_commit(
     assert rows(location) == expected
     assert pipeline().step() == 0
 
-    compact_and_check(location, expected)
+    compact_and_check(lake, name, expected)
+    found = spark_rows(spark, lake, name, "partition", "offset", "key", "value", "timestamp_day")
+    assert [(*row[:4], str(row[4])) for row in found] == expected
     topics.delete(name)
     topics.create(name)
     topics.send(name, [b"new"])
@@ -96,45 +98,72 @@ def test_of_two_pipelines_that_make_the_table_one_lands_the_first_batch(
     topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = Lake(topics, tmp_path, format="delta", partition_by="day(timestamp)")
-    settings = lake.settings.table("raced", {})
-    location = delta_location(lake.settings, settings)
     after = Position("raced", "id", {0: 1})
     day = datetime(1970, 1, 1, tzinfo=UTC)
     row = {"partition": 0, "offset": 0, "timestamp": day, "timestamp_type": 0, "key": b"k", "value": b"v"}
     content = pa.Table.from_pylist([{**row, "headers": []}], schema=RAW_SCHEMA)
 
-    def pipeline() -> DeltaPipeline:
+    def pipeline() -> TablePipeline:
         spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
-        return DeltaPipeline(spark, lake.settings, settings)
+        return lake.pipeline(spark, "raced")
+
+    def write(_spark: Any, job: LandingJob) -> WrittenBatch:
+        return WrittenBatch(added=job.target.write(content), records=1)
 
     # The second pipeline lands the batch that the first one has just planned.
     def plan(*_: Any, **__: Any) -> PlannedBatch:
-        monkeypatch.setattr("ottla.lake.delta.plan_batch", lambda *_, **__: PlannedBatch((), after, 0))
+        monkeypatch.setattr("ottla.lake.pipeline.plan_batch", lambda *_, **__: PlannedBatch((), after, 0))
         assert pipeline().step() == 1
         return PlannedBatch((), after, 0)
 
-    monkeypatch.setattr("ottla.lake.delta.plan_batch", plan)
-    monkeypatch.setattr("ottla.lake.delta._write_records", lambda *given: (given[-1].write(content), 1))
+    monkeypatch.setattr("ottla.lake.pipeline.plan_batch", plan)
+    monkeypatch.setattr("ottla.lake.pipeline.write_records", write)
     assert pipeline().step() == 0
-    assert rows(location) == [(0, 0, b"k", b"v", "1970-01-01")]
-    assert delta_position(DeltaTable(location)) == after
+    assert rows(f"{tmp_path}/lake/raced") == [(0, 0, b"k", b"v", "1970-01-01")]
+    assert lake.delta("raced").position() == after
 
 
-def compact_and_check(location: str, expected: list[tuple[Any, ...]]) -> None:
+def compact_and_check(lake: Lake, name: str, expected: list[tuple[Any, ...]]) -> None:
     """The position survives a checkpoint of the log, and a compaction."""
-    table = DeltaTable(location)
-    table.optimize.compact()
-    table.create_checkpoint()
-    assert delta_position(DeltaTable(location)).offsets == {0: 0, 1: 12}
-    assert rows(location) == expected
-    assert duckdb_delta_rows(location, "partition", "offset", "key", "value") == [row[:4] for row in expected]
+    found = lake.delta(name)
+    found.table.optimize.compact()
+    found.table.create_checkpoint()
+    found.refresh()
+    position = found.position()
+    assert position is not None
+    assert position.offsets == {0: 0, 1: 12}
+    assert rows(found.name) == expected
+    assert duckdb_delta_rows(found.name, "partition", "offset", "key", "value") == [row[:4] for row in expected]
+
+
+def test_files_that_a_compaction_has_replaced_are_not_removed(
+    spark: SparkSession, topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch replaces files of the version that it was planned on; afterwards it is planned again."""
+    name = topics.create(cleanup_policy="compact")
+    lake = Lake(topics, tmp_path, format="delta", mode="upsert", upsert_buckets="1")
+    for first in (0, 2):
+        topics.send(name, [(b"%d" % number, b"old", []) for number in range(first, first + 2)])
+        lake.pipeline(spark, name).step()
+    topics.send(name, [(b"0", b"new", []), (b"3", None, [])])
+    commit = DeltaTable.create_write_transaction
+
+    def compacted(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        assert lake.delta(name).table.optimize.compact()["numFilesRemoved"] == 2
+        commit(*arguments, **options)
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", compacted)
+    pipeline = lake.pipeline(spark, name)
+    with pytest.raises(Exception, match=r"(?i)commit|conflict|transaction"):
+        pipeline.step()
+    assert pipeline.step() == 2
+    found = {row["key"]: row["value"] for row in lake.everything(name)}
+    assert found == {b"0": b"new", b"1": b"old", b"2": b"old"}
+    assert duckdb_delta_rows(lake.delta(name).name, "key", "value") == sorted(found.items())
 
 
 def test_what_delta_tables_do_not_have_is_one_sentence(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    for keys, sentence in (
-        ({"mode": "upsert"}, "format = delta has mode = raw only"),
-        ({"partition_by": "bucket(4, key)"}, r"Delta tables have day\(timestamp\) and partition"),
-    ):
-        lake = Lake(topics, tmp_path, format="delta", **keys)
-        with pytest.raises(LakeError, match=sentence):
-            DeltaPipeline(spark, lake.settings, lake.settings.table("t", {}))
+    lake = Lake(topics, tmp_path, format="delta", partition_by="bucket(4, key)")
+    with pytest.raises(LakeError, match=r"Delta tables have day\(timestamp\) and partition"):
+        lake.pipeline(spark, "t").step()

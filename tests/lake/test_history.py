@@ -84,3 +84,8 @@ def test_a_table_without_the_bytes_is_refused(spark: SparkSession, topics: Topic
         next(read_records({**options, "subscribe": other, "history": table}))
     with pytest.raises(ValueError, match=r"needs history\.warehouse"):
         next(read_records({"bootstrap.servers": topics.bootstrap, "subscribe": name, "history": table}))
+    # A table with a row for each key has the same columns, and not all records.
+    with lake.table(name).transaction() as transaction:
+        transaction.set_properties({"ottla.mode": "upsert"})
+    with pytest.raises(ValueError, match="is not a raw table"):
+        next(read_records({**options, "subscribe": name, "history": table}))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ottla.lake.errors import LakeError
-from tests.lake.lakes import Lake, duckdb_rows
+from tests.lake.lakes import Lake, duckdb_rows, spark_rows
 from tests.support.spark_topics import Content, Topics
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def test_partitions_of_days_and_buckets_for_every_reader(spark: SparkSession, to
     expected = [(day, number, b"%d" % number, b"v") for day in (0, 1) for number in range(10)]
     assert [row[:4] for row in lake.rows(name)] == expected
     assert duckdb_rows(table, "partition", "offset", "key", "value") == expected
+    assert spark_rows(spark, lake, name, "partition", "offset", "key", "value") == expected
 
 
 def test_a_batch_of_markers_alone_moves_the_position(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

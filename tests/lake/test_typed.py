@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,20 +11,14 @@ import pytest
 from ottla.lake.errors import LakeError, SchemaMissing
 from ottla.serdes.avro import AvroSerializer
 from ottla.serdes.registry_client import RegistryClient
-from tests.lake.lakes import Lake
-from tests.support.registries import RegistryProcess, registry_process
+from tests.lake.lakes import Lake, duckdb_rows, spark_rows
+from tests.support.registries import RegistryProcess
 from tests.support.spark_topics import Topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(scope="module")
-def registry(topics: Topics) -> Iterator[RegistryProcess]:
-    with registry_process(topics.bootstrap) as process:
-        yield process
 
 
 class Writer:
@@ -55,11 +48,6 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, **more}
 
 
-def typed_rows(lake: Lake, topic: str) -> list[dict[str, Any]]:
-    rows = sorted(lake.table(topic).scan().to_arrow().to_pylist(), key=lambda row: row["_offset"])
-    return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
-
-
 def test_columns_follow_the_schema(
     spark: SparkSession, topics: Topics, registry: RegistryProcess, tmp_path: Path
 ) -> None:
@@ -84,12 +72,16 @@ def test_columns_follow_the_schema(
     assert lake.pipeline(spark, name).step() == 3
 
     nothing = {"id": None, "name": None, "old": None, "tags": None, "at": None}
-    assert typed_rows(lake, name) == [
+    assert lake.typed_rows(name) == [
         {**nothing, "id": 1, "name": "Ada", "old": "x"},
         {**nothing, "id": 2**40, "name": "Bob", "tags": [("a", 1)], "at": {"x": 0.5}},
         {**nothing, "id": 3, "name": "Eve", "old": "y"},
         nothing,
     ]
+    # Every reader sees the renamed and the widened column in rows of both schemas.
+    both = [(0, 1, "Ada", None), (1, 2**40, "Bob", 0.5), (2, 3, "Eve", None), (3, None, None, None)]
+    assert duckdb_rows(lake.table(name), "_offset", "id", "name", "at.x") == both
+    assert spark_rows(spark, lake, name, "_offset", "id", "name", "at.x") == both
     types = {each.name: str(each.field_type) for each in lake.table(name).schema().fields}
     assert (types["id"], types["name"]) == ("long", "string")
     assert [each.name for each in lake.table(name).spec().fields] == ["_timestamp_day"]
@@ -125,7 +117,7 @@ def test_what_has_no_row_is_a_dead_letter_once(
     topics.send(name, [(b"3", b"", [])])
     assert lake.pipeline(spark, name).step() == 4
 
-    assert typed_rows(lake, name) == [{"id": 1}]
+    assert lake.typed_rows(name) == [{"id": 1}]
     dead = lake.catalog.load_table(("lake", f"{name}_dead_letters".replace("-", "_")))
     rows = sorted(dead.scan().to_arrow().to_pylist(), key=lambda row: row["offset"])
     assert [(row["offset"], row["key"], row["value"]) for row in rows] == [

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_records"]
+__all__ = ["read_records", "read_table"]
 
 
 def read_records(options: Mapping[str, str]) -> Iterator[pyarrow.RecordBatch]:
@@ -20,3 +21,13 @@ def read_records(options: Mapping[str, str]) -> Iterator[pyarrow.RecordBatch]:
     from ottla.spark.source.history import read_in_order
 
     yield from read_in_order(source_options(options, streaming=False))
+
+
+def read_table(spark: SparkSession, name: str, properties: Mapping[str, str]) -> DataFrame:
+    """The newest snapshot of a table as a Spark frame: Spark reads its data files.
+
+    The properties are those of `ottla lake`: `warehouse`, `catalog.*`, and `format` if it is delta.
+    """
+    from ottla.lake.reading import table_frame
+
+    return table_frame(spark, name, properties)

@@ -1,8 +1,8 @@
 """A new topic from a raw table: every record once, in the order of each partition.
 
 The table is read in portions of offsets, one batch for all partitions, each written by the exactly-once sink under the
-number of the portion. The end is stored before the first portion, as offsets of a group: portions are then the same
-after an interruption, although the table may have grown.
+number of the portion. The ends and the size of portions are stored before the first portion, as offsets of a group:
+portions are then the same after an interruption, although the table may have grown.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.spark.client import client_of
 from ottla.spark.options import client_settings, source_options
-from ottla.spark.source.history import RECORD_COLUMNS, History, TablePiece, read_piece_in_order, whole_piece
+from ottla.spark.sink.markers import written_up_to
+from ottla.spark.sink.options import MARKERS_TOPIC
+from ottla.spark.source.history import History, TablePiece, read_piece_in_order, whole_piece
 from ottla.spark.source.planner import Planner
-from ottla.spark.tables import newest_position, open_catalog
+from ottla.spark.tables import MODE, newest_position, open_catalog
 
 if TYPE_CHECKING:
     import pyarrow
@@ -44,15 +46,17 @@ _SCHEMA = (
 class Backfill:
     """The work is fixed by the constructor, which creates the topic and stores the ends."""
 
-    def __init__(self, lake: LakeSettings, topic: str, to: str) -> None:
+    def __init__(self, lake: LakeSettings, topic: str, to: str, *, portion: int = PORTION) -> None:
         settings = lake.table(topic, {})
+        if settings.format != "iceberg":
+            raise LakeError("A topic is filled from an Iceberg table only; read a Delta table with Spark instead.")
         self.table = ".".join(settings.identifier)
         catalog = open_catalog(lake.catalog)
         if not catalog.table_exists(settings.identifier):
             raise LakeError(f"There is no table {self.table}.")
         table = catalog.load_table(settings.identifier)
-        if not {field.name for field in table.schema().fields}.issuperset(RECORD_COLUMNS):
-            raise LakeError(f"Table {self.table} is not a raw table: it has no bytes of records.")
+        if table.properties.get(MODE, "raw") != "raw":
+            raise LakeError(f"Table {self.table} is not a raw table: it does not have the bytes of all records.")
         position = newest_position(table)
         snapshot = table.current_snapshot()
         if position is None or snapshot is None:
@@ -63,11 +67,13 @@ class Backfill:
         self._group = f"ottla-backfill-{to}"
         self._id = str(table.metadata.table_uuid)
         self._client = client_of(client_settings(lake.client, client_id="ottla-lake"))
+        self._portion = portion
         self.ends: dict[int, int] = self._stored_ends() or self._store_ends(position.offsets)
 
-    def run(self, spark: SparkSession, *, portion: int = PORTION) -> None:
-        for number in range(-(-max(self.ends.values()) // portion)):
-            pieces = [self._piece(partition, number, portion) for partition in range(max(self.ends) + 1)]
+    def run(self, spark: SparkSession) -> None:
+        partitions = max(self.ends) + 1
+        for number in range(self._first_portion(partitions), -(-max(self.ends.values()) // self._portion)):
+            pieces = [self._piece(partition, number) for partition in range(partitions)]
             count = len(pieces)
             frame = spark.range(0, count, 1, count).mapInArrow(partial(_read, pieces), _SCHEMA)
             frame.write.format("ottla").options(**self._lake.client).options(
@@ -81,18 +87,36 @@ class Backfill:
             ).mode("append").save()
             log.info("Topic %s: portion %d is written", self._to, number)
 
-    def _piece(self, number: int, portion: int, size: int) -> TablePiece:
-        start = portion * size
-        end = min(start + size, self.ends.get(number, 0))
-        return whole_piece(self._history, TopicPartition(self._history.position.topic, number), start, max(start, end))
+    def _piece(self, partition: int, number: int) -> TablePiece:
+        start = number * self._portion
+        end = min(start + self._portion, self.ends.get(partition, 0))
+        place = TopicPartition(self._history.position.topic, partition)
+        return whole_piece(self._history, place, start, max(start, end))
+
+    def _first_portion(self, partitions: int) -> int:
+        """The first portion that a task has not written. The sink skips the tasks that have written it."""
+        markers = [TopicPartition(MARKERS_TOPIC, partition) for partition in range(partitions)]
+
+        async def find() -> int:
+            return min(
+                [
+                    await written_up_to(self._client.admin, group_id=self._group, marker=marker, query_id=self._id)
+                    for marker in markers
+                ]
+            )
+
+        return self._client.run(find())
 
     # The plan, in the cluster.
 
     def _stored_ends(self) -> dict[int, int]:
         found = self._client.run(self._client.admin.groups.offsets(self._group))
         stored = {partition: offset for partition, offset in found.items() if partition.topic == self._to}
-        if any(offset.metadata != self._id for offset in stored.values()):
-            raise LakeError(f"Topic {self._to} was filled from another table; choose a new topic.")
+        for offset in stored.values():
+            table_id, _, portion = (offset.metadata or "").partition("/")
+            if table_id != self._id:
+                raise LakeError(f"Topic {self._to} was filled from another table; choose a new topic.")
+            self._portion = int(portion)
         return {partition.partition: offset.offset for partition, offset in stored.items()}
 
     def _store_ends(self, offsets: Any) -> dict[int, int]:
@@ -106,8 +130,9 @@ class Backfill:
             )
         if any(planner.patiently(lambda: planner.latest(topics.partitions)).values()):
             raise LakeError(f"Topic {self._to} has records already; choose a new topic.")
+        about = f"{self._id}/{self._portion}"
         ends = {
-            TopicPartition(self._to, number): CommittedOffset(end, metadata=self._id) for number, end in offsets.items()
+            TopicPartition(self._to, number): CommittedOffset(end, metadata=about) for number, end in offsets.items()
         }
         for answer in self._client.run(self._client.admin.groups.alter_offsets(self._group, ends)).values():
             if answer is not None:

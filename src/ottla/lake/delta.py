@@ -1,4 +1,4 @@
-"""A Delta table of a topic, with raw rows.
+"""A Delta table of a topic.
 
 The position is a part of the table's own protocol: an application transaction for each partition of the topic, whose
 version is the next offset. It is committed with the files, survives checkpoints of the log, and two commits that move
@@ -9,47 +9,230 @@ from __future__ import annotations
 
 import json
 import logging
-import pickle
 import re
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ottla.lake.columns import RAW_SCHEMA, raw_rows
-from ottla.lake.errors import LakeError
-from ottla.lake.files import FILE_BYTES
-from ottla.lake.planning import plan_batch
-from ottla.lake.settings import Mode
-from ottla.lake.tasks import RESULT
-from ottla.spark.options import SourceOptions, source_options
-from ottla.spark.source.ranges import Range, read_range
-from ottla.spark.tables import TOPIC, TOPIC_ID, Position
+from ottla.lake.delta_evolution import delta_columns, evolve_delta
+from ottla.lake.delta_files import BUCKET_COLUMN, DAY_COLUMN, DeltaFiles
+from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.evolution import RENAMED
+from ottla.spark.tables import MODE, TOPIC, TOPIC_ID, Position
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from deltalake.transaction import RemoveAction
     from pyspark.sql import SparkSession
 
-    from ottla.lake.settings import LakeSettings, TableSettings
+    from ottla.lake.settings import TableSettings
+    from ottla.lake.stores import NewTable
+    from ottla.lake.subjects import SubjectSchema
 
-__all__ = ["DeltaFiles", "DeltaPipeline", "delta_location", "delta_position", "open_delta"]
+__all__ = ["DeltaLakeTable", "DeltaStore", "open_delta"]
 
 log = logging.getLogger(__name__)
 
 _COMMIT_ATTEMPTS = 5
-_DAY = re.compile(r"day\(\s*timestamp\s*\)")
-_DAY_COLUMN = "timestamp_day"
-_STATISTICS = ("partition", "offset")
+_BUCKETS = "ottla.buckets"
+_DAY = re.compile(r"day\(\s*_?timestamp\s*\)")
+# Features of tables under which a file has rows that the table has not, or columns of other names.
+_NOT_REWRITTEN = {"deletionVectors", "columnMapping"}
 
 
-def delta_location(lake: LakeSettings, settings: TableSettings) -> str:
-    return "/".join([lake.catalog["warehouse"], *settings.identifier])
+class DeltaLakeTable:
+    """A table as it was at the last `refresh`. Only `refresh` and `commit` see what other writers do."""
+
+    def __init__(self, location: str, table: DeltaTable) -> None:
+        self.name = location
+        self.table = table
+        self._about = _about(table)
+
+    @classmethod
+    def find(cls, location: str) -> DeltaLakeTable | None:
+        """The table; None if there is none yet. Raises LakeError for a table that is not that of a topic."""
+        found = open_delta(location)
+        return None if found is None else cls(location, found)
+
+    @property
+    def topic(self) -> str:
+        return str(self._about[TOPIC])
+
+    @property
+    def mode(self) -> str:
+        return str(self._about.get(MODE, "raw"))
+
+    def refresh(self) -> None:
+        table = open_delta(self.name)
+        if table is None:
+            raise LakeError(f"The table {self.name} was deleted.")
+        self.table, self._about = table, _about(table)
+
+    def position(self) -> Position | None:
+        topic, topic_id = self._about[TOPIC], self._about[TOPIC_ID]
+        offsets: dict[int, int] = {}
+        # A commit has all partitions of the topic, and partitions have consecutive numbers.
+        while (offset := self.table.transaction_version(_application(topic_id, len(offsets)))) is not None:
+            offsets[len(offsets)] = offset
+        return Position(topic, topic_id, offsets) if offsets else None
+
+    def target(self) -> DeltaFiles:
+        found: pa.Schema = pa.schema(self.table.schema().to_arrow())
+        computed = (DAY_COLUMN, BUCKET_COLUMN)
+        partition_by = tuple(self.table.metadata().partition_columns)
+        columns = pa.schema([field for field in found if field.name not in computed or field.name not in partition_by])
+        return DeltaFiles(self.name, columns, partition_by, int(self._about.get(_BUCKETS, 0)))
+
+    def renamed(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self.table.metadata().configuration.get(RENAMED, "{}"))
+        return found
+
+    def buckets(self) -> int:
+        features = set(self.table.protocol().reader_features or ()) & _NOT_REWRITTEN
+        if features:
+            raise LakeError(
+                f"The table {self.name} has the feature {min(features)} of Delta: its rows cannot be replaced here."
+            )
+        return int(self._about.get(_BUCKETS, 0))
+
+    def files_by_bucket(self) -> dict[int, list[str]]:
+        actions = pa.table(self.table.get_add_actions(flatten=True))
+        found: dict[int, list[str]] = {}
+        buckets = actions[f"partition.{BUCKET_COLUMN}"].to_pylist() if actions.num_rows else []
+        for bucket, path in zip(buckets, actions["path"].to_pylist(), strict=True):
+            found.setdefault(int(bucket), []).append(path)
+        return found
+
+    def files_at(self, paths: Sequence[str]) -> list[RemoveAction]:
+        from deltalake.transaction import RemoveAction
+
+        buckets = {path: bucket for bucket, files in self.files_by_bucket().items() for path in files} if paths else {}
+        now_ms = time.time_ns() // 1_000_000
+        return [
+            RemoveAction(path, data_change=True, deletion_timestamp=now_ms, partition_values=_in_bucket(buckets[path]))
+            for path in paths
+        ]
+
+    def commit(
+        self,
+        added: Sequence[dict[str, Any]],
+        expected: Position | None,
+        after: Position,
+        *,
+        commit_id: str,  # noqa: ARG002 - the position says whether a commit has landed
+        removed: Sequence[RemoveAction] = (),
+    ) -> None:
+        """Adds and removes files and moves the position at once. Raises Overtaken, or why the outcome is not known."""
+        if after.topic_id != self._about[TOPIC_ID]:
+            raise LakeError(f"{self.name} has the records of an earlier topic of this name. Set another table name.")
+        for attempt in range(_COMMIT_ATTEMPTS):
+            self._require_position(expected, added)
+            try:
+                self._try_commit(added, removed, after)
+            except Exception as error:
+                log.info("Commit to %s failed: %s", self.name, error)
+                self.refresh()
+                if self.position() == after:
+                    # This commit, or the same records by another pipeline.
+                    return
+                self._require_position(expected, added)
+                # Files that are replaced may be others now: such a batch is planned again.
+                if removed or attempt == _COMMIT_ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
+    def _try_commit(self, added: Sequence[dict[str, Any]], removed: Sequence[RemoveAction], after: Position) -> None:
+        from deltalake.transaction import AddAction, CommitProperties, Transaction
+
+        properties = CommitProperties(
+            custom_metadata=after.to_properties(),
+            # The library would repeat a failed commit without a look at the position.
+            max_commit_retries=0,
+            app_transactions=[
+                Transaction(_application(after.topic_id, partition), offset)
+                for partition, offset in after.offsets.items()
+            ],
+        )
+        self.table.create_write_transaction(
+            [*(AddAction(**action) for action in added), *removed],
+            "append",
+            self.table.schema(),
+            partition_by=list(self.table.metadata().partition_columns),
+            commit_properties=properties,
+        )
+
+    def _require_position(self, expected: Position | None, added: Sequence[dict[str, Any]]) -> None:
+        """Raises Overtaken, and deletes the files of the batch, if the table stands elsewhere."""
+        if self.position() == expected:
+            return
+        target = self.target()
+        for action in added:
+            try:
+                target.delete(action["path"])
+            except OSError as error:
+                log.warning("Unused file %s remains: %s", action["path"], error)
+        raise Overtaken(f"Another pipeline writes to {self.name}.")
+
+
+class DeltaStore:
+    """The Delta tables of a warehouse, which has no catalog: a table is a directory."""
+
+    def __init__(self, warehouse: str) -> None:
+        self._warehouse = warehouse
+
+    def location(self, identifier: Sequence[str]) -> str:
+        return "/".join([self._warehouse, *identifier])
+
+    def find(self, settings: TableSettings) -> DeltaLakeTable | None:
+        _partition_columns(settings.partition_by)
+        table = DeltaLakeTable.find(self.location(settings.identifier))
+        if table is not None:
+            _check_owner(table, topic=settings.topic, mode=settings.mode.value)
+        return table
+
+    def open_or_create(self, new: NewTable) -> DeltaLakeTable:
+        location = self.location(new.identifier)
+        table = DeltaLakeTable.find(location) or self._create(location, new)
+        _check_owner(table, topic=new.topic, mode=new.mode)
+        return table
+
+    def evolve(self, table: DeltaLakeTable, subject: SubjectSchema) -> None:
+        if evolve_delta(table.table, table.target().columns, table.renamed(), subject, name=table.name):
+            table.refresh()
+
+    def maintain(
+        self, spark: SparkSession, table: DeltaLakeTable, settings: TableSettings, *, with_expiry: bool
+    ) -> None:
+        """Delta's own tools compact and clean."""
+
+    def _create(self, location: str, new: NewTable) -> DeltaLakeTable:
+        """A new table; if another pipeline was faster, its table with all that is in it."""
+        from deltalake import DeltaTable
+
+        if "://" not in location:
+            Path(location).mkdir(parents=True, exist_ok=True)
+        partition_by = (BUCKET_COLUMN,) if new.buckets else _partition_columns(new.partition_by)
+        if "_offset" in new.columns.names:
+            partition_by = tuple("_partition" if name == "partition" else name for name in partition_by)
+        files = DeltaFiles(location, delta_columns(new.columns), partition_by)
+        clash = {DAY_COLUMN, BUCKET_COLUMN} & set(partition_by) & set(files.columns.names)
+        if clash:
+            raise LakeError(f"The schema has a field {min(clash)}, which is a partition column of the Delta table.")
+        about = {TOPIC: new.topic, TOPIC_ID: new.topic_id, MODE: new.mode}
+        if new.buckets:
+            about[_BUCKETS] = str(new.buckets)
+        made = DeltaTable.create(
+            location,
+            schema=files.table_schema(),
+            mode="ignore",
+            partition_by=list(partition_by),
+            description=json.dumps(about),
+        )
+        return DeltaLakeTable(location, made)
 
 
 def open_delta(location: str) -> DeltaTable | None:
@@ -65,218 +248,42 @@ def open_delta(location: str) -> DeltaTable | None:
         return None
 
 
-def delta_position(table: DeltaTable) -> Position:
-    """The position of a table of a topic. Raises LakeError for another table."""
+def _about(table: DeltaTable) -> Mapping[str, str]:
+    """What the table says of its topic. Raises LakeError for another table."""
     try:
-        about = json.loads(table.metadata().description or "")
-        topic, topic_id = about[TOPIC], about[TOPIC_ID]
+        about: dict[str, str] = json.loads(table.metadata().description or "")
+        if about[TOPIC] and TOPIC_ID in about:
+            return about
     except (ValueError, KeyError, TypeError):
-        raise LakeError(f"{table.table_uri} is not the table of a topic. Choose another name.") from None
-    offsets: dict[int, int] = {}
-    # A commit has all partitions of the topic, and partitions have consecutive numbers.
-    while (offset := table.transaction_version(_application(topic_id, len(offsets)))) is not None:
-        offsets[len(offsets)] = offset
-    return Position(topic, topic_id, offsets)
+        pass
+    raise LakeError(f"{table.table_uri} is not the table of a topic. Choose another name.")
 
 
 def _application(topic_id: str, partition: int) -> str:
     return f"ottla/{topic_id}/{partition}"
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaFiles:
-    """Where executors write files, and the columns that are in the paths instead."""
-
-    location: str
-    partition_by: tuple[str, ...]
-
-    def schema(self) -> pa.Schema:
-        schema = RAW_SCHEMA
-        return schema.append(pa.field(_DAY_COLUMN, pa.date32())) if _DAY_COLUMN in self.partition_by else schema
-
-    def write(self, rows: pa.Table) -> list[dict[str, Any]]:
-        """Writes a file for each value of the partition columns. Returns what `AddAction` needs."""
-        if _DAY_COLUMN in self.partition_by:
-            rows = rows.append_column(_DAY_COLUMN, rows["timestamp"].cast(pa.date32()))
-        if not self.partition_by:
-            return [self._write(rows, {})]
-        groups = rows.select(self.partition_by).group_by(list(self.partition_by)).aggregate([]).to_pylist()
-        added = []
-        for values in groups:
-            mask = pa.array([True] * rows.num_rows)
-            for name, value in values.items():
-                mask = pc.and_(mask, pc.equal(rows[name], pa.scalar(value, rows[name].type)))
-            added.append(self._write(rows.filter(mask).drop_columns(list(self.partition_by)), values))
-        return added
-
-    def _write(self, rows: pa.Table, values: Mapping[str, Any]) -> dict[str, Any]:
-        import pyarrow.parquet as pq
-        from pyarrow import fs
-
-        folder = "".join(f"{name}={value}/" for name, value in values.items())
-        path = f"{folder}part-{uuid.uuid4()}.parquet"
-        remote = "://" in self.location
-        files, base = fs.FileSystem.from_uri(self.location) if remote else (fs.LocalFileSystem(), self.location)
-        files.create_dir(f"{base}/{folder}", recursive=True)
-        pq.write_table(rows, f"{base}/{path}", filesystem=files, compression="zstd")
-        known = [name for name in _STATISTICS if name in rows.column_names]
-        ends = {name: pc.min_max(rows[name]).as_py() for name in known}
-        return {
-            "path": path,
-            "size": files.get_file_info(f"{base}/{path}").size,
-            "partition_values": {name: str(value) for name, value in values.items()},
-            "modification_time": time.time_ns() // 1_000_000,
-            "data_change": True,
-            "stats": json.dumps(
-                {
-                    "numRecords": rows.num_rows,
-                    "minValues": {name: ends[name]["min"] for name in known},
-                    "maxValues": {name: ends[name]["max"] for name in known},
-                    "nullCount": dict.fromkeys(known, 0),
-                }
-            ),
-        }
+def _in_bucket(bucket: int) -> dict[str, str | None]:
+    return {BUCKET_COLUMN: str(bucket)}
 
 
-class DeltaPipeline:
-    """Keeps one Delta table current; the counterpart of `TablePipeline`."""
-
-    def __init__(self, spark: SparkSession, lake: LakeSettings, settings: TableSettings) -> None:
-        if settings.mode is not Mode.RAW:
-            raise LakeError(
-                f"format = delta has mode = raw only, and topic {settings.topic} has {settings.mode.value}."
-            )
-        self._spark = spark
-        self.settings = settings
-        self.lag = 0
-        self._options: SourceOptions = source_options(
-            {**lake.client, "subscribe": settings.topic, "onDataLoss": settings.on_data_loss}, streaming=False
+def _check_owner(table: DeltaLakeTable, *, topic: str, mode: str) -> None:
+    if table.topic != topic:
+        raise LakeError(f"{table.name} is the table of topic {table.topic}; set topic.{topic}.table to another name.")
+    if table.mode != mode:
+        raise LakeError(
+            f"{table.name} was made with mode = {table.mode}, and topic {topic} has mode = {mode} now: "
+            f"set topic.{topic}.table to another name."
         )
-        self._files = DeltaFiles(delta_location(lake, settings), _partition_columns(settings.partition_by))
-
-    def step(self) -> int:
-        """Lands one batch and returns the number of its records. Raises what prevented it; it may be repeated."""
-        table = open_delta(self._files.location)
-        before = None if table is None else delta_position(table)
-        if before is not None and before.topic != self.settings.topic:
-            raise LakeError(f"{self._files.location} is the table of topic {before.topic}; set another table name.")
-        batch = plan_batch(
-            self._options,
-            self.settings,
-            before if before is not None and before.offsets else None,
-            tasks=self._spark.sparkContext.defaultParallelism,
-        )
-        self.lag = 0 if batch is None else batch.lag
-        if batch is None:
-            return 0
-        if before is not None and before.topic_id != batch.after.topic_id:
-            raise LakeError(f"{self._files.location} has the records of an earlier topic of this name.")
-        if table is None:
-            table = self._create(batch.after)
-            if delta_position(table) != Position(self.settings.topic, batch.after.topic_id):
-                log.warning("Another pipeline writes to %s: a batch was dropped here.", self._files.location)
-                return 0
-        actions, records = _write_records(self._spark, self._options, batch.work, self._files)
-        if not self._commit(table, actions, before or Position(self.settings.topic, batch.after.topic_id), batch.after):
-            return 0
-        log.info("%s: %d records of topic %s", self._files.location, records, self.settings.topic)
-        return records
-
-    def _create(self, position: Position) -> DeltaTable:
-        """A new table; if another pipeline was faster, its table with all that is in it."""
-        from deltalake import DeltaTable
-
-        Path(self._files.location).mkdir(parents=True, exist_ok=True)
-        about = {TOPIC: position.topic, TOPIC_ID: position.topic_id}
-        return DeltaTable.create(
-            self._files.location,
-            schema=self._files.schema(),
-            mode="ignore",
-            partition_by=list(self._files.partition_by),
-            description=json.dumps(about),
-        )
-
-    def _commit(self, table: DeltaTable, actions: Sequence[dict[str, Any]], before: Position, after: Position) -> bool:
-        """True if the batch is in the table, and False if another pipeline has moved the position elsewhere."""
-        from deltalake.transaction import AddAction, CommitProperties, Transaction
-
-        adds = [AddAction(**action) for action in actions]
-        for attempt in range(_COMMIT_ATTEMPTS):
-            properties = CommitProperties(
-                custom_metadata=after.to_properties(),
-                # The library would repeat a failed commit without a look at the position.
-                max_commit_retries=0,
-                app_transactions=[
-                    Transaction(_application(after.topic_id, partition), offset)
-                    for partition, offset in after.offsets.items()
-                ],
-            )
-            try:
-                table.create_write_transaction(
-                    adds,
-                    "append",
-                    table.schema(),
-                    partition_by=list(self._files.partition_by),
-                    commit_properties=properties,
-                )
-            except Exception as error:
-                log.info("Commit to %s failed: %s", self._files.location, error)
-                found = open_delta(self._files.location)
-                assert found is not None
-                table, position = found, delta_position(found)
-                if position == after:
-                    # This commit, or the same records by another pipeline.
-                    return True
-                if position != before:
-                    log.warning("Another pipeline writes to %s: a batch was dropped here.", self._files.location)
-                    return False
-                if attempt == _COMMIT_ATTEMPTS - 1:
-                    raise
-            else:
-                return True
-        return False
 
 
 def _partition_columns(fields: Sequence[str]) -> tuple[str, ...]:
     columns = []
     for text in fields:
         if _DAY.fullmatch(text):
-            columns.append(_DAY_COLUMN)
-        elif text == "partition":
-            columns.append(text)
+            columns.append(DAY_COLUMN)
+        elif text in ("partition", "_partition"):
+            columns.append("partition")
         else:
             raise LakeError(f"partition.by has {text!r}; Delta tables have day(timestamp) and partition.")
     return tuple(columns)
-
-
-def _write_records(
-    spark: SparkSession, options: SourceOptions, work: tuple[tuple[Range, ...], ...], files: DeltaFiles
-) -> tuple[list[dict[str, Any]], int]:
-    frame = spark.range(0, len(work), 1, len(work)).mapInArrow(partial(_write, options, work, files), RESULT)
-    results = [pickle.loads(row.result) for row in frame.collect()]
-    return [action for actions, _ in results for action in actions], sum(records for _, records in results)
-
-
-def _write(
-    options: SourceOptions,
-    work: tuple[tuple[Range, ...], ...],
-    files: DeltaFiles,
-    batches: Iterator[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            actions: list[dict[str, Any]] = []
-            waiting: list[pa.RecordBatch] = []
-            records = size = 0
-            for piece in work[number]:
-                for rows in read_range(options, piece):
-                    waiting.append(raw_rows(rows))
-                    records += rows.num_rows
-                    size += rows.nbytes
-                    if size >= FILE_BYTES:
-                        actions += files.write(pa.Table.from_batches(waiting))
-                        waiting, size = [], 0
-            if waiting:
-                actions += files.write(pa.Table.from_batches(waiting))
-            content = pa.array([pickle.dumps((actions, records))], pa.binary())
-            yield pa.RecordBatch.from_arrays([content], names=["result"])

@@ -14,10 +14,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.configs import ConfigResource, ResourceType
-from ottla.lake.delta import DeltaPipeline
+from ottla.lake.catalogs import IcebergStore
+from ottla.lake.delta import DeltaStore
 from ottla.lake.errors import LakeError
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, TableSettings, TopicSetting
+from ottla.lake.stores import TableStore
 from ottla.model.errors import KafkaError
 from ottla.spark.client import client_of
 from ottla.spark.options import client_settings
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
 
-__all__ = ["LakeDriver", "find_tables"]
+__all__ = ["LakeDriver", "find_tables", "store_of"]
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +64,15 @@ def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
     }
 
 
+def store_of(lake: LakeSettings, catalog: Catalog, table: TableSettings) -> TableStore:
+    """The tables of the format that a table has."""
+    return DeltaStore(lake.catalog["warehouse"]) if table.format == "delta" else IcebergStore(catalog)
+
+
 class _Turn:
     """A table and the time of its next step."""
 
-    def __init__(self, pipeline: TablePipeline | DeltaPipeline) -> None:
+    def __init__(self, pipeline: TablePipeline) -> None:
         self.pipeline = pipeline
         self.due_at = 0.0
         self.failures = 0
@@ -146,22 +153,20 @@ class LakeDriver:
             log.info("Topic %s is not selected any more, or was deleted; its table stays", topic)
             del self._turns[topic]
 
-    def _pipeline(self, table: TableSettings) -> TablePipeline | DeltaPipeline:
-        if table.format == "delta":
-            return DeltaPipeline(self._spark, self._settings, table)
-        return TablePipeline(self._spark, self._catalog, self._settings, table)
+    def _pipeline(self, table: TableSettings) -> TablePipeline:
+        return TablePipeline(self._spark, store_of(self._settings, self._catalog, table), self._settings, table)
 
     def _step(self, turn: _Turn) -> None:
         topic = turn.pipeline.settings.topic
         try:
-            records = turn.pipeline.step()
+            turn.pipeline.step()
         except (LakeError, DataLost) as error:
             self._leave_out(topic, str(error))
         except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise whatever they like
             turn.postpone(time.monotonic(), _first_line(error))
             log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), turn.problem)
         else:
-            turn.advance(time.monotonic(), is_behind=records > 0 and turn.pipeline.lag > 0)
+            turn.advance(time.monotonic(), is_behind=turn.pipeline.lag > 0)
 
     def _leave_out(self, topic: str, why: str) -> None:
         log.error("Topic %s is left out: %s", topic, why)

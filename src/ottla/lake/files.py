@@ -1,11 +1,12 @@
-"""Data files of an Iceberg table, written in executors.
+"""Data files of a table, written in executors.
 
 A file is complete before the driver hears of it. Files of lost and repeated tasks belong to no snapshot.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -13,23 +14,65 @@ from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table.metadata import TableMetadata
 
-__all__ = ["DataFileWriter", "sent_files"]
+__all__ = ["FILE_BYTES", "DataFileWriter", "IcebergFiles", "RowTarget"]
 
 FILE_BYTES = 128 * 1024 * 1024
 """The size of the rows in memory from which on a file is written; files are several times smaller."""
 
 
+class RowTarget(Protocol):
+    """A table as tasks see it: a small value that travels to executors."""
+
+    def arrow_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
+        """The columns of rows that are read and written."""
+        ...
+
+    def write(self, rows: pa.Table) -> list[Any]:
+        """Writes rows; returns what the commit needs to know of each file."""
+        ...
+
+    def read(self, file: Any, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of a file, with the present columns of the table."""
+        ...
+
+    def path_of(self, file: Any) -> str: ...
+
+    def received(self, files: list[Any]) -> list[Any]:
+        """Files that came from an executor, for the commit."""
+        ...
+
+
+class IcebergFiles(TableFiles):
+    """The target of Iceberg tables."""
+
+    __slots__ = ()
+
+    def write(self, rows: pa.Table) -> list[DataFile]:
+        from pyiceberg.io.pyarrow import _dataframe_to_data_files
+
+        return list(_dataframe_to_data_files(self.metadata, rows, self.io()))
+
+    def path_of(self, file: Any) -> str:
+        path: str = file.file.file_path
+        return path
+
+    def received(self, files: list[DataFile]) -> list[DataFile]:
+        # Their partition spec is not part of what is pickled.
+        for file in files:
+            file.spec_id = self.metadata.default_spec_id
+        return files
+
+
 class DataFileWriter:
     """Collects rows of a table and writes a file whenever there are enough of them."""
 
-    def __init__(self, target: TableFiles, *, file_bytes: int = FILE_BYTES) -> None:
+    def __init__(self, target: RowTarget, *, file_bytes: int = FILE_BYTES) -> None:
         self._target = target
         self._file_bytes = file_bytes
         self._batches: list[pa.RecordBatch] = []
         self._bytes = 0
-        self._files: list[DataFile] = []
+        self._files: list[Any] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
         if rows.num_rows:
@@ -38,7 +81,7 @@ class DataFileWriter:
             if self._bytes >= self._file_bytes:
                 self.flush()
 
-    def finish(self) -> list[DataFile]:
+    def finish(self) -> list[Any]:
         """The files of all rows."""
         self.flush()
         return self._files
@@ -46,15 +89,6 @@ class DataFileWriter:
     def flush(self) -> None:
         if not self._batches:
             return
-        from pyiceberg.io.pyarrow import _dataframe_to_data_files
-
         rows = pa.Table.from_batches(self._batches)
         self._batches, self._bytes = [], 0
-        self._files += _dataframe_to_data_files(self._target.metadata, rows, self._target.io())
-
-
-def sent_files(files: list[DataFile], metadata: TableMetadata) -> list[DataFile]:
-    """Files that came from an executor: their partition spec is not part of what is pickled."""
-    for file in files:
-        file.spec_id = metadata.default_spec_id
-    return files
+        self._files += self._target.write(rows)

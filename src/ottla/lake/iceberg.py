@@ -8,17 +8,20 @@ repeated, or another pipeline was faster.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ottla.lake.errors import Overtaken
+from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.evolution import RENAMED
+from ottla.lake.files import IcebergFiles
 from ottla.spark.tables import COMMIT, Position, ancestors, newest_position, summary_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table
+    from pyiceberg.table import FileScanTask, Table
 
 __all__ = ["IcebergTable"]
 
@@ -53,6 +56,38 @@ class IcebergTable:
     def position(self) -> Position | None:
         """Raises LakeError if the table is not that of a topic."""
         return newest_position(self._table)
+
+    def target(self) -> IcebergFiles:
+        table = self._table
+        return IcebergFiles(table.metadata, dict(table.io.properties))
+
+    def renamed(self) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self._table.properties.get(RENAMED, "{}"))
+        return found
+
+    def buckets(self) -> int:
+        from pyiceberg.transforms import BucketTransform
+
+        specs = list(self._table.specs().values())
+        fields = specs[0].fields
+        if len(specs) > 1 or len(fields) != 1 or not isinstance(fields[0].transform, BucketTransform):
+            raise LakeError(
+                f"The partitions of table {self.name} were changed: a table with a row for each key is partitioned by "
+                "a bucket of the key alone."
+            )
+        count: int = fields[0].transform.num_buckets
+        return count
+
+    def files_by_bucket(self) -> dict[int, list[FileScanTask]]:
+        found: dict[int, list[FileScanTask]] = {}
+        for task in self._table.scan().plan_files():
+            # The bucket of the key is the only field of the partition.
+            found.setdefault(task.file.partition[0], []).append(task)
+        return found
+
+    def files_at(self, paths: Sequence[str]) -> list[DataFile]:
+        wanted = set(paths)
+        return [task.file for task in self._table.scan().plan_files() if task.file.file_path in wanted] if paths else []
 
     def commit(
         self,

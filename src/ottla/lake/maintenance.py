@@ -16,10 +16,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ottla.lake.errors import Overtaken
-from ottla.lake.files import DataFileWriter, sent_files
+from ottla.lake.files import DataFileWriter, IcebergFiles
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.tasks import RESULT, TaskResult, result_batch
-from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,11 +48,11 @@ def compact(
     groups = _groups(list(table.table.scan().plan_files()), files_min, small_bytes)
     if not groups:
         return Compacted(0, 0)
-    target = TableFiles.of(table.table)
+    target = table.target()
     frame = spark.range(0, len(groups), 1, len(groups)).mapInArrow(partial(_merge_groups, target, groups), RESULT)
     added = []
     for row in frame.collect():
-        added += sent_files(pickle.loads(row.result).added, target.metadata)
+        added += target.received(pickle.loads(row.result).added)
     removed = [task.file for group in groups for task in group]
     try:
         table.replace(added, removed, commit_id=str(uuid.uuid4()))
@@ -87,7 +86,7 @@ def _groups(tasks: Sequence[FileScanTask], files_min: int, small_bytes: int) -> 
 
 
 def _merge_groups(
-    target: TableFiles, groups: Sequence[Sequence[FileScanTask]], batches: Iterator[pyarrow.RecordBatch]
+    target: IcebergFiles, groups: Sequence[Sequence[FileScanTask]], batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
     import pyarrow
 

@@ -7,21 +7,19 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from ottla.lake.catalogs import open_or_create
 from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from ottla.lake.errors import LakeError, Overtaken
-from ottla.lake.evolution import SubjectSchema, evolve, subject_schema, typed_shape
-from ottla.lake.iceberg import IcebergTable
-from ottla.lake.maintenance import compact, expire
+from ottla.lake.evolution import typed_shape
 from ottla.lake.planning import PlannedBatch, offsets_of_topic, plan_batch
 from ottla.lake.shapes import RawShape, RowShape
+from ottla.lake.stores import LakeTable, NewTable, TableStore
+from ottla.lake.subjects import SubjectSchema, subject_schema
 from ottla.lake.tasks import DeadLetters, LandingJob, WrittenBatch, write_records
-from ottla.lake.upsert import bucket_count, files_by_bucket, upsert_records
+from ottla.lake.upsert import upsert_records
 from ottla.spark.options import SourceOptions, source_options
-from ottla.spark.tables import Position, TableFiles
+from ottla.spark.tables import Position
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
 
     from ottla.lake.settings import LakeSettings, TableSettings
@@ -37,9 +35,11 @@ _EXPIRY_SECONDS = 60.0
 class TablePipeline:
     """Keeps one table current. All of its state is in the table: a new pipeline continues where the last one ended."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, lake: LakeSettings, settings: TableSettings) -> None:
+    def __init__(self, spark: SparkSession, store: TableStore, lake: LakeSettings, settings: TableSettings) -> None:
+        if settings.mode.is_upsert and settings.partition_by:
+            raise LakeError("Tables with a row for each key are partitioned by upsert.buckets; remove partition.by.")
         self._spark = spark
-        self._catalog = catalog
+        self._store = store
         self._lake = lake
         self.settings = settings
         self.lag = 0
@@ -47,8 +47,8 @@ class TablePipeline:
         self._options: SourceOptions = source_options(
             {**lake.client, "subscribe": settings.topic, "onDataLoss": settings.on_data_loss}, streaming=False
         )
-        self._table: IcebergTable | None = None
-        self._dead: IcebergTable | None = None
+        self._table: LakeTable | None = None
+        self._dead: LakeTable | None = None
         self._expire_at = 0.0
 
     def step(self) -> int:
@@ -60,53 +60,52 @@ class TablePipeline:
             return 0
         # Records of the batch were written before this look at the registry, which therefore knows their schemas.
         subject = subject_schema(self._lake.registry, self.settings.subject) if self.settings.mode.is_typed else None
-        table = self._opened(subject)
+        table = self._opened(subject, batch)
         table.refresh()
         if table.position() != before:
+            self.lag += 1
             return 0
         shape: RowShape = RawShape()
         if subject is not None:
-            evolve(table, subject)
+            self._store.evolve(table, subject)
             shape = typed_shape(table, subject, topic=self.settings.topic, registry=self._lake.registry)
         written = self._write(table, shape, batch)
         try:
             self._commit(table, before, batch, written)
         except Overtaken as error:
             log.warning("%s A batch of %d records was dropped here.", error, written.records)
+            self.lag += max(1, written.records)
             return 0
         log.info("%s: %d records of topic %s", table.name, written.records, self.settings.topic)
         if batch.lag == 0:
             self._maintain(table)
         return written.records
 
-    def _maintain(self, table: IcebergTable) -> None:
-        """Compaction and expiry, as far as the settings want them. Landed records do not depend on it."""
-        settings = self.settings
+    def _maintain(self, table: LakeTable) -> None:
+        """Compaction and expiry. Landed records do not depend on it."""
+        with_expiry = time.monotonic() >= self._expire_at
+        if with_expiry:
+            self._expire_at = time.monotonic() + _EXPIRY_SECONDS
         try:
-            if settings.compact_files:
-                compact(self._spark, table, files_min=settings.compact_files)
-            if settings.expire_after_ms and time.monotonic() >= self._expire_at:
-                self._expire_at = time.monotonic() + _EXPIRY_SECONDS
-                expire(table, older_than_ms=settings.expire_after_ms)
+            self._store.maintain(self._spark, table, self.settings, with_expiry=with_expiry)
         except Exception as error:  # noqa: BLE001 - the next batch tries again
             log.warning("Table %s was not maintained: %s", table.name, error)
 
     def _position(self) -> Position | None:
         if self._table is None:
-            if not self._catalog.table_exists(self.settings.identifier):
+            self._table = self._store.find(self.settings)
+            if self._table is None:
                 return None
-            self._table = self._opened(None)
         self._table.refresh()
         return self._table.position()
 
-    def _write(self, table: IcebergTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
-        job = LandingJob(self._options, batch.work, shape, TableFiles.of(table.table), self._dead_letters(batch))
+    def _write(self, table: LakeTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
+        job = LandingJob(self._options, batch.work, shape, table.target(), self._dead_letters(batch))
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
-        existing = files_by_bucket(list(table.table.scan().plan_files()))
-        return upsert_records(self._spark, job, buckets=bucket_count(table.table), existing=existing)
+        return upsert_records(self._spark, job, buckets=table.buckets(), existing=table.files_by_bucket())
 
-    def _commit(self, table: IcebergTable, before: Position | None, batch: PlannedBatch, written: WrittenBatch) -> None:
+    def _commit(self, table: LakeTable, before: Position | None, batch: PlannedBatch, written: WrittenBatch) -> None:
         # Each of the two tables has a position of its own. Dead letters come first: a repetition leaves out those that
         # are there, while records behind the position of the table would never come again.
         commit_id = str(uuid.uuid4())
@@ -114,10 +113,7 @@ class TablePipeline:
             assert self._dead is not None
             position = self._dead.position()
             self._dead.commit(written.dead, position, _later(position, batch.after), commit_id=commit_id)
-        removed = []
-        if written.removed:
-            gone = set(written.removed)
-            removed = [task.file for task in table.table.scan().plan_files() if task.file.file_path in gone]
+        removed = table.files_at(written.removed)
         table.commit(written.added, before, batch.after, commit_id=commit_id, removed=removed)
 
     def _dead_letters(self, batch: PlannedBatch) -> DeadLetters | None:
@@ -125,33 +121,33 @@ class TablePipeline:
             return None
         if self._dead is None:
             *namespace, name = self.settings.identifier
-            identifier = (*namespace, f"{name}_dead_letters")
-            open_or_create(self._catalog, identifier, DEAD_LETTER_SCHEMA, topic=self.settings.topic)
-            self._dead = IcebergTable(self._catalog, identifier)
+            dead = NewTable(
+                identifier=(*namespace, f"{name}_dead_letters"),
+                columns=DEAD_LETTER_SCHEMA,
+                topic=self.settings.topic,
+                topic_id=batch.after.topic_id,
+                mode="dead-letters",
+            )
+            self._dead = self._store.open_or_create(dead)
         self._dead.refresh()
         # The table of dead letters may be older than the table: whoever drops one need not drop the other.
         known = offsets_of_topic(self._dead.position(), batch.after.topic_id)
-        return DeadLetters(TableFiles.of(self._dead.table), known)
+        return DeadLetters(self._dead.target(), known)
 
-    def _opened(self, subject: SubjectSchema | None) -> IcebergTable:
+    def _opened(self, subject: SubjectSchema | None, batch: PlannedBatch) -> LakeTable:
         """The table, made if necessary, with the columns of the subject if the mode is typed."""
         if self._table is None:
             settings = self.settings
-            if settings.mode.is_upsert and settings.partition_by:
-                raise LakeError(
-                    "Tables with a row for each key are partitioned by upsert.buckets; remove partition.by."
-                )
-            key = "_key" if settings.mode.is_typed else "key"
-            upsert = (f"bucket({settings.upsert_buckets}, {key})",)
-            open_or_create(
-                self._catalog,
-                settings.identifier,
-                RAW_SCHEMA if subject is None else subject.columns,
+            new = NewTable(
+                identifier=settings.identifier,
+                columns=RAW_SCHEMA if subject is None else subject.columns,
                 topic=settings.topic,
+                topic_id=batch.after.topic_id,
                 mode=settings.mode.value,
-                partition_by=upsert if settings.mode.is_upsert else settings.partition_by,
+                partition_by=settings.partition_by,
+                buckets=settings.upsert_buckets if settings.mode.is_upsert else 0,
             )
-            self._table = IcebergTable(self._catalog, settings.identifier)
+            self._table = self._store.open_or_create(new)
         return self._table
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from ottla.lake.errors import LakeError
 from ottla.spark.options import is_client_option
 
-__all__ = ["LakeSettings", "Mode", "TableSettings", "TopicSetting", "read_settings"]
+__all__ = ["LakeSettings", "Mode", "TableSettings", "TopicSetting", "catalog_properties", "read_settings"]
 
 
 class Mode(Enum):
@@ -121,13 +121,12 @@ _FORMATS = ("iceberg", "delta")
 def read_settings(properties: Mapping[str, str]) -> LakeSettings:
     """Raises LakeError."""
     _check_keys(properties)
-    for key, example in (("bootstrap.servers", "localhost:9092"), ("warehouse", "a directory, or s3://bucket/path")):
-        if not properties.get(key):
-            raise LakeError(f"{key} is missing: set it to {example}.")
+    if not properties.get("bootstrap.servers"):
+        raise LakeError("bootstrap.servers is missing: set it to localhost:9092.")
     settings = LakeSettings(
         properties=dict(properties),
         client={key: value for key, value in properties.items() if key == "bootstrap.servers" or is_client_option(key)},
-        catalog=_catalog(properties),
+        catalog=catalog_properties(properties),
         registry={
             key: value
             for key, value in properties.items()
@@ -149,10 +148,15 @@ def read_settings(properties: Mapping[str, str]) -> LakeSettings:
     return settings
 
 
-def _catalog(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties of the catalog: tables in a SQLite file of the warehouse, unless the file names another."""
+def catalog_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties of the catalog: tables in a SQLite file of the warehouse, unless the file names another.
+
+    Raises LakeError.
+    """
     given = {key.removeprefix("catalog."): value for key, value in properties.items() if key.startswith("catalog.")}
-    warehouse = properties["warehouse"]
+    warehouse = properties.get("warehouse")
+    if not warehouse:
+        raise LakeError("warehouse is missing: set it to a directory, or s3://bucket/path.")
     if "://" not in warehouse:
         warehouse = str(Path(warehouse).absolute())
     given.setdefault("type", "rest" if given.get("uri", "").startswith("http") else "sql")

@@ -120,9 +120,9 @@ def _decoder(settings: tuple[tuple[str, str], ...], latest: SchemaText) -> Any:
 
         made: Any = AvroDeserializer()
     elif latest.schema_type == "PROTOBUF":
-        from ottla.serdes.protobuf import ProtobufDeserializer, message_class
+        from ottla.serdes.protobuf import ProtobufDeserializer
 
-        made = ProtobufDeserializer(message_class(registry_client(dict(settings)), latest, [0]))
+        made = ProtobufDeserializer()
     else:
         from ottla.serdes.json_schema import JsonSchemaDeserializer
 
@@ -130,4 +130,26 @@ def _decoder(settings: tuple[tuple[str, str], ...], latest: SchemaText) -> Any:
     made.configure(dict(settings), is_key=False)
     if latest.schema_type != "PROTOBUF":
         return made.deserialize
-    return lambda topic, data: message_value(made.deserialize(topic, data))
+    return functools.partial(_message_fields, made.deserialize, _first_message(settings, latest))
+
+
+def _first_message(settings: tuple[tuple[str, str], ...], latest: SchemaText) -> str:
+    from ottla.serdes.protobuf import message_class
+
+    client = registry_client(dict(settings))
+    try:
+        name: str = message_class(client, latest, [0]).DESCRIPTOR.full_name  # type: ignore[attr-defined]
+        return name
+    finally:
+        client.close()
+
+
+def _message_fields(decode: Any, expected: str, topic: str, data: bytes) -> Any:
+    """The fields of a message. A file may have several messages, and the table has the columns of the first one."""
+    from ottla.serdes.protobuf import message_path
+
+    message = decode(topic, data)
+    descriptor = message.DESCRIPTOR
+    if descriptor.full_name != expected and message_path(descriptor) != [0]:
+        raise ValueError(f"The message is a {descriptor.full_name}, and the table has the columns of {expected}.")
+    return message_value(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ottla.lake.delta import delta_location, delta_position, open_delta
+from ottla.lake.delta import DeltaLakeTable, DeltaStore
 from ottla.lake.driver import find_tables
 from ottla.lake.iceberg import IcebergTable
 from ottla.lake.settings import LakeSettings, TableSettings
@@ -44,9 +44,9 @@ def table_states(settings: LakeSettings) -> list[TableState]:
 def _state(lake: LakeSettings, catalog: Any, settings: TableSettings) -> TableState:
     position, rows, files, snapshots = None, 0, 0, 0
     if settings.format == "delta":
-        delta = open_delta(delta_location(lake, settings))
-        if delta is not None:
-            position = delta_position(delta)
+        found = DeltaLakeTable.find(DeltaStore(lake.catalog["warehouse"]).location(settings.identifier))
+        if found is not None:
+            position, delta = found.position(), found.table
             rows, files, snapshots = delta.count(), len(delta.file_uris()), delta.version() + 1
     elif catalog.table_exists(settings.identifier):
         table = IcebergTable(catalog, settings.identifier)

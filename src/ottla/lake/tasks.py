@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ottla.lake.files import DataFileWriter, sent_files
+from ottla.lake.files import DataFileWriter, RowTarget
 from ottla.lake.shapes import RowShape
 from ottla.spark.options import SourceOptions
 from ottla.spark.source.ranges import Range, read_range
-from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyiceberg.manifest import DataFile
     from pyspark.sql import SparkSession
 
 __all__ = [
@@ -41,7 +39,7 @@ RESULT = "result binary"
 class DeadLetters:
     """The table of dead letters, and its own position: what it has already is not written again."""
 
-    target: TableFiles
+    target: RowTarget
     offsets: Mapping[int, int]
 
 
@@ -53,7 +51,7 @@ class LandingJob:
     work: tuple[tuple[Range, ...], ...]
     """The ranges of each task."""
     shape: RowShape
-    target: TableFiles
+    target: RowTarget
     dead: DeadLetters | None = None
 
     def read(self, task: int) -> Iterator[pyarrow.RecordBatch]:
@@ -66,10 +64,10 @@ class LandingJob:
 class TaskResult:
     """What a task has written. Files are not part of the table yet."""
 
-    added: list[DataFile] = field(default_factory=list)
+    added: list[Any] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     """Paths of files that the added ones replace."""
-    dead: list[DataFile] = field(default_factory=list)
+    dead: list[Any] = field(default_factory=list)
     records: int = 0
 
 
@@ -89,10 +87,10 @@ def gathered(rows: Sequence[Any], job: LandingJob) -> WrittenBatch:
     whole = WrittenBatch()
     for row in rows:
         part: TaskResult = pickle.loads(row.result)
-        whole.added += sent_files(part.added, job.target.metadata)
+        whole.added += job.target.received(part.added)
         whole.removed += part.removed
         if job.dead is not None:
-            whole.dead += sent_files(part.dead, job.dead.target.metadata)
+            whole.dead += job.dead.target.received(part.dead)
         whole.records += part.records
     return whole
 
@@ -135,5 +133,5 @@ class DeadLetterWriter:
         pairs = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
         self._writer.add(rows.filter(pyarrow.array(offset >= known.get(number, 0) for number, offset in pairs)))
 
-    def finish(self) -> list[DataFile]:
+    def finish(self) -> list[Any]:
         return [] if self._writer is None else self._writer.finish()

@@ -2,7 +2,7 @@
 
 Rows are shuffled by the bucket of their key, which is the partition of the table. A task merges its buckets: the last
 record of a key wins, a record without a value deletes the row. Files that have one of the keys are written again
-without it (copy-on-write), other files stay. Every reader of Iceberg understands the result.
+without it (copy-on-write), other files stay. Every reader of the format understands the result.
 
 Between the two stages rows are Arrow streams in a binary column, so that the JVM moves them without reading them.
 """
@@ -12,54 +12,30 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ottla.lake.buckets import key_buckets
 from ottla.lake.columns import dead_letter_rows
-from ottla.lake.errors import LakeError
-from ottla.lake.files import DataFileWriter
+from ottla.lake.files import DataFileWriter, RowTarget
 from ottla.lake.shapes import RowShape
 from ottla.lake.tasks import RESULT, DeadLetterWriter, LandingJob, TaskResult, WrittenBatch, gathered, result_batch
-from ottla.spark.tables import TableFiles
 
 if TYPE_CHECKING:
-    from pyiceberg.table import FileScanTask, Table
     from pyspark.sql import SparkSession
 
-__all__ = ["bucket_count", "files_by_bucket", "upsert_records"]
+__all__ = ["upsert_records"]
 
-Existing = Mapping[int, Sequence["FileScanTask"]]
+Existing = Mapping[int, Sequence[Any]]
+"""The files of each bucket."""
 
 _SHUFFLED = "bucket int, deleted boolean, rows binary"
 _SHUFFLED_ARROW = pa.schema([("bucket", pa.int32()), ("deleted", pa.bool_()), ("rows", pa.binary())])
 # Instead of a bucket: the files of dead letters.
 _DEAD = -1
 _NO_KEY = "The record has no key, and the table has a row for each key."
-
-
-def bucket_count(table: Table) -> int:
-    """The number of buckets that the table was made with, whatever the settings say now. Raises LakeError."""
-    from pyiceberg.transforms import BucketTransform
-
-    specs = list(table.specs().values())
-    fields = specs[0].fields
-    if len(specs) > 1 or len(fields) != 1 or not isinstance(fields[0].transform, BucketTransform):
-        raise LakeError(
-            f"The partitions of table {'.'.join(table.name())} were changed: a table with a row for each key is "
-            "partitioned by a bucket of the key alone."
-        )
-    count: int = fields[0].transform.num_buckets
-    return count
-
-
-def files_by_bucket(tasks: Sequence[FileScanTask]) -> dict[int, list[FileScanTask]]:
-    """The bucket of the key is the only field of the partition."""
-    found: dict[int, list[FileScanTask]] = {}
-    for task in tasks:
-        found.setdefault(task.file.partition[0], []).append(task)
-    return found
 
 
 def upsert_records(spark: SparkSession, job: LandingJob, *, buckets: int, existing: Existing) -> WrittenBatch:
@@ -97,21 +73,13 @@ def _read_pieces(job: LandingJob, buckets: int, batches: Iterator[pa.RecordBatch
 def _sent(rows: pa.RecordBatch, key: str, buckets: int, *, deleted: bool) -> Iterator[pa.RecordBatch]:
     if not rows.num_rows:
         return
-    of_rows = _buckets(rows.column(key), buckets)
+    of_rows = key_buckets(rows.column(key), buckets)
     yield _shuffled(
         [
             (number, deleted, _packed(rows.filter(pc.equal(of_rows, number))))
             for number in pc.unique(of_rows).to_pylist()
         ]
     )
-
-
-def _buckets(keys: pa.Array, count: int) -> pa.Array:
-    """The partition of each key, as Iceberg's own function gives it."""
-    from pyiceberg.transforms import BucketTransform
-    from pyiceberg.types import BinaryType
-
-    return BucketTransform(count).pyarrow_transform(BinaryType())(keys)
 
 
 def _shuffled(rows: list[tuple[int, bool, bytes]]) -> pa.RecordBatch:
@@ -148,10 +116,10 @@ def _merge(job: LandingJob, existing: Existing, batches: Iterator[pa.RecordBatch
         writer = DataFileWriter(job.target)
         last = _last_of_each_key(pa.concat_tables(parts), job.shape)
         keys = last.column(job.shape.key).combine_chunks()
-        for task in existing.get(bucket, ()):
-            remaining = _without_keys(job.target, task, job.shape.key, keys)
+        for file in existing.get(bucket, ()):
+            remaining = _without_keys(job.target, file, job.shape.key, keys)
             if remaining is not None:
-                result.removed.append(task.file.file_path)
+                result.removed.append(job.target.path_of(file))
                 _add(writer, remaining)
         kept = last.filter(pc.invert(last.column("__deleted"))).drop_columns(["__deleted"])
         # In the types of the rows that were read.
@@ -167,13 +135,13 @@ def _last_of_each_key(rows: pa.Table, shape: RowShape) -> pa.Table:
     return rows.take(last)
 
 
-def _without_keys(target: TableFiles, task: FileScanTask, key: str, keys: pa.Array) -> pa.Table | None:
-    """The rows of a file that have none of the keys; None if all of its rows do."""
-    found = target.read(task, columns=[key]).column(key)
+def _without_keys(target: RowTarget, file: Any, key: str, keys: pa.Array) -> pa.Table | None:
+    """The rows of a file that have none of the keys; None if all of its rows have none."""
+    found = target.read(file, columns=[key]).column(key)
     hits = pc.is_in(found, value_set=keys)
     if not pc.any(hits).as_py():
         return None
-    return target.read(task).filter(pc.invert(hits))
+    return target.read(file).filter(pc.invert(hits))
 
 
 def _add(writer: DataFileWriter, rows: pa.Table) -> None:

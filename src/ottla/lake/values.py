@@ -12,7 +12,10 @@ __all__ = ["fitting_value"]
 
 
 def fitting_value(value: Any, arrow: pa.DataType) -> Any:
-    """A decoded value for a column of this type: maps as pairs, missing fields as null, other JSON as text."""
+    """A decoded value for a column of this type: maps as pairs, missing fields as null, other JSON as text.
+
+    Raises ValueError for a number that is not an integer in a column of integers.
+    """
     if value is None:
         return None
     if types.is_struct(arrow):
@@ -26,5 +29,7 @@ def fitting_value(value: Any, arrow: pa.DataType) -> Any:
         is_json = isinstance(value, dict | list | bool | int | float)
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if is_json else str(value)
     if types.is_integer(arrow) and isinstance(value, float):
+        if not value.is_integer():
+            raise ValueError(f"{value} is not an integer, and its column has integers.")
         return int(value)
     return value

@@ -156,16 +156,24 @@ def expire(file: Path, topic: str | None, older_than: str, keep: int, orphans: s
 @click.argument("file", type=_FILE)
 @click.option("--topic", required=True, metavar="NAME", help="The topic of the table; it need not exist any more.")
 @click.option("--to", required=True, metavar="NAME", help="The new topic, which is created if it does not exist.")
+@click.option(
+    "--portion",
+    type=click.IntRange(min=1),
+    default=200_000,
+    show_default=True,
+    metavar="OFFSETS",
+    help="Offsets of each partition that are written at once; a task sorts them in memory.",
+)
 @click.option("--master", metavar="URL", help="The Spark master.  [default: local, all cores]")
 @json_option
-def backfill(file: Path, topic: str, to: str, master: str | None, as_json: bool) -> int:
+def backfill(file: Path, topic: str, to: str, portion: int, master: str | None, as_json: bool) -> int:
     from ottla.lake.backfill import Backfill
     from ottla.lake.errors import LakeError
     from ottla.spark import session
 
     settings = _settings(file)
     try:
-        work = Backfill(settings, topic, to)
+        work = Backfill(settings, topic, to, portion=portion)
         spark = session("ottla lake", master=master, settings=settings.spark)
         try:
             work.run(spark)

@@ -21,7 +21,7 @@ from ottla.spark.source.limits import Lag
 from ottla.spark.source.loss import on_loss
 from ottla.spark.source.planner import Planner, Topics
 from ottla.spark.source.ranges import Range, read_range
-from ottla.spark.tables import LakeError, Position, TableFiles, newest_position, open_catalog
+from ottla.spark.tables import MODE, LakeError, Position, TableFiles, newest_position, open_catalog
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
@@ -60,9 +60,8 @@ class History:
         assert options.history is not None
         names = {partition.topic for partition in topics.partitions}
         table = open_catalog(dict(options.history.catalog)).load_table(options.history.table)
-        present = {field.name for field in table.schema().fields}
-        if not present.issuperset(RECORD_COLUMNS):
-            raise OptionError(f"history={options.history.table} is not a raw table: it has no bytes of records.")
+        if table.properties.get(MODE, "raw") != "raw":
+            raise OptionError(f"history={options.history.table} is not a raw table: it does not have all records.")
         try:
             position = newest_position(table)
         except LakeError as error:
