@@ -29,6 +29,9 @@ def test_an_expression_cannot_fill_the_memory() -> None:
     assert not matches(f"=size({doubled}[0]) > 0", {})
     lists = "[[1, 1, 1, 1]]" + ".map(x, x + x)" * 30
     assert not matches(f"=size({lists}[0]) > 0", {})
+    assert not matches('=size("%999999999d" % 1) > 0', {})
+    nested = "[[1, 1, 1, 1]]" + ".map(x, [x, x, x, x])" * 30
+    assert not matches(f"={nested} == {nested}", {})
     assert matches('=value.a + "b" == "ab" && size([1] + [2]) == 2', {"a": "a"})
 
 

@@ -1,8 +1,8 @@
 """Filters of records: a text, or an expression in CEL after `=`.
 
-CEL has no loops but those over lists and maps of a record. Every step is counted, and a record that needs more steps
-than the limit does not match. Regular expressions take time in proportion to the text (RE2). Nothing of Python can be
-reached.
+CEL has no loops but those over lists and maps of a record. Every step is counted, and the size of every text and list
+that the expression makes. A record that needs more than the limits does not match. Regular expressions take time in
+proportion to the text (RE2). Nothing of Python can be reached.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ MessageFilter = Callable[[dict[str, Any]], bool]
 
 LENGTH_MAX = 2_000
 STEPS_MAX = 5_000
+SIZE_MAX = 500_000
 NAMES = ("key", "value", "headers", "partition", "offset", "timestamp", "size")
 
 
@@ -26,6 +27,30 @@ class FilterError(ValueError):
     def __init__(self, message: str, position: int | None = None) -> None:
         super().__init__(message)
         self.position = position
+
+
+class _BudgetUsedUp(Exception):
+    pass
+
+
+class _Budget:
+    """What an expression may cost for one record."""
+
+    __slots__ = ("_size", "_steps")
+
+    def __init__(self) -> None:
+        self._steps = STEPS_MAX
+        self._size = SIZE_MAX
+
+    def on_step(self) -> None:
+        self._steps -= 1
+        if self._steps < 0:
+            raise _BudgetUsedUp
+
+    def on_made(self, size: int) -> None:
+        self._size -= size
+        if self._size < 0:
+            raise _BudgetUsedUp
 
 
 def make_message_filter(text: str) -> MessageFilter | None:
@@ -61,13 +86,13 @@ def _expression(text: str, shift: int) -> MessageFilter:
         from celpy.celparser import CELParseError
         from celpy.evaluation import CELEvalError, CELUnsupportedError
 
-        from ottla.console.cel_steps import StepsExceeded, counting_runner
+        from ottla.serdes.rules.bounded_cel import evaluate_bounded
     except ImportError:
         raise ApiError(
             404, "NOT_AVAILABLE", "Expressions need cel-python.", "Install the extra rules: pip install 'ottla[rules]'."
         ) from None
 
-    environment = celpy.Environment(runner_class=counting_runner(STEPS_MAX))
+    environment = celpy.Environment()
     try:
         program = environment.program(environment.compile(text))
     except (CELParseError, CELUnsupportedError, RecursionError) as error:
@@ -86,8 +111,8 @@ def _expression(text: str, shift: int) -> MessageFilter:
                 "headers": celpy.json_to_cel({one["name"]: one["value"]["value"] for one in message["headers"]}),
                 **{name: celtypes.IntType(message[name]) for name in NAMES[3:]},
             }
-            return bool(program.evaluate(known))
-        except (CELEvalError, StepsExceeded, RecursionError, TypeError, ValueError, OverflowError):
+            return bool(evaluate_bounded(program, known, _Budget()))
+        except (CELEvalError, _BudgetUsedUp, RecursionError, TypeError, ValueError, OverflowError):
             # A record without the field, or with another type of it, does not match.
             return False
 

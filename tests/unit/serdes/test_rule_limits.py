@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -36,6 +37,54 @@ def test_loops_within_loops_of_cel_are_stopped(macro: str, monkeypatch: pytest.M
     endless = Rule("r", "CEL", RuleMode.READ, expr=expression)
     with pytest.raises(RuleFailed, match="takes longer than"):
         cel_executors()["CEL"](endless, NO_CALL, {"l": list(range(1_000))})
+
+
+NESTED = "[message.l]" + ".map(x, [x, x, x, x, x, x, x, x])" * 12
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[message.t]" + ".map(x, x + x)" * 40,
+        "[message.l]" + ".map(x, x + x)" * 40,
+        "message.l.reduce(r, x, message.t, r + r)",
+        "message.l.map(x, message.l.map(y, message.l + message.l))",
+        "message.l.map(x, message.l.map(y, string(message.b)))",
+        "message.l.map(x, message.l.map(y, list(message.l)))",
+        # The same few lists within lists, of which a comparison, a text or a message of an error would be huge.
+        f"{NESTED} == {NESTED}",
+        f"size(string({NESTED})) > 0",
+        f"{NESTED}.unknown",
+        f"{NESTED}.map(x, unknown(x))",
+        "[{'a': message.l}]" + ".map(x, {'a': x, 'b': x, 'c': x, 'd': x})" * 20,
+    ],
+)
+def test_an_expression_of_cel_cannot_fill_the_memory(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "_SIZE_MAX", 1_000_000)
+    record = {"t": "a" * 1_000, "b": b"b" * 10_000, "l": list(range(100))}
+    execute = cel_executors()["CEL"]
+    execute(Rule("r", "CEL", RuleMode.READ, expr="message.t + 'b' == 'b'"), NO_CALL, record)
+    tracemalloc.start()
+    try:
+        with pytest.raises(RuleFailed, match="more than 1000000 bytes for one record"):
+            execute(Rule("r", "CEL", RuleMode.READ, expr=expression), NO_CALL, record)
+        assert tracemalloc.get_traced_memory()[1] < 6_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_text_of_cel_cannot_be_formatted() -> None:
+    """`%` is the remainder of CEL, and Python's way to make a text of any width."""
+    with pytest.raises(RuleFailed, match="no matching overload"):
+        cel_executors()["CEL"](Rule("r", "CEL", RuleMode.READ, expr="'%999999999d' % 1"), NO_CALL, {})
+    assert cel_executors()["CEL"](Rule("r", "CEL", RuleMode.READ, expr="7 % 4"), NO_CALL, {}) == 3
+
+
+def test_large_records_are_within_the_limits_of_cel() -> None:
+    record = {"t": "a" * 10_000_000, "l": list(range(1_000))}
+    longer = cel_executors()["CEL"](Rule("r", "CEL", RuleMode.READ, expr="message.t + message.t"), NO_CALL, record)
+    assert len(longer) == 20_000_000
+    assert cel_executors()["CEL"](Rule("r", "CEL", RuleMode.READ, expr="message.l.map(x, x + 1)"), NO_CALL, record)
 
 
 def test_a_regular_expression_cannot_take_exponential_time() -> None:

@@ -3,7 +3,8 @@
 `guard ; expression`: the expression counts only where the guard is true. An expression about a record sees `message`;
 one about a field also `value`, `name`, `fullName`, `typeName` and `tags`. Both see `now`.
 
-An expression has an end, but loops within loops over a long list may take years, so its time is limited.
+An expression has an end, but loops within loops over a long list may take years, and texts that are doubled again and
+again fill any memory: both are limited.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import datetime
 import threading
 import uuid
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from ottla.serdes.rules.contracts import Field, FieldKind, Rule, RuleCall, RuleFailed, transform_fields
 from ottla.serdes.rules.engine import Executor
-from ottla.serdes.rules.limits import TimeLimit
+from ottla.serdes.rules.limits import RuleBudget
 
 __all__ = ["cel_executors"]
 
@@ -46,7 +46,7 @@ class _Expressions:
         self._lock = threading.Lock()
 
     def on_record(self, rule: Rule, call: RuleCall, value: Any) -> Any:
-        result = self._result(rule, {"message": _to_cel(value)}, value, TimeLimit())
+        result = self._result(rule, {"message": _to_cel(value)}, value, RuleBudget())
         if rule.is_condition or not hasattr(value, "DESCRIPTOR"):
             return result
         from ottla.serdes.protobuf_fields import message_of
@@ -54,7 +54,7 @@ class _Expressions:
         return result if result is value else message_of(type(value), result)
 
     def on_fields(self, rule: Rule, call: RuleCall, value: Any) -> Any:
-        limit = TimeLimit()
+        limit = RuleBudget()
 
         def transform(field: Field, content: Any) -> Any:
             if field.kind in _WITHOUT_VALUE:
@@ -72,7 +72,7 @@ class _Expressions:
         changed = transform_fields(rule, call, value, transform)
         return True if rule.is_condition else changed
 
-    def _result(self, rule: Rule, known: dict[str, Any], unchanged: Any, limit: TimeLimit) -> Any:
+    def _result(self, rule: Rule, known: dict[str, Any], unchanged: Any, limit: RuleBudget) -> Any:
         """The result of the expression; where its guard is false, True for a condition, else the value as it is."""
         guard, separator, expression = rule.expr.partition(";")
         if not separator:
@@ -81,18 +81,17 @@ class _Expressions:
             return True if rule.is_condition else unchanged
         return self._evaluate(expression, known, limit)
 
-    def _evaluate(self, expression: str, known: dict[str, Any], limit: TimeLimit) -> Any:
+    def _evaluate(self, expression: str, known: dict[str, Any], limit: RuleBudget) -> Any:
         from celpy import celtypes
         from celpy.celparser import CELParseError
         from celpy.evaluation import CELEvalError
 
+        from ottla.serdes.rules.bounded_cel import evaluate_bounded
+
         if "now" in expression and "now" not in known:
             known["now"] = celtypes.TimestampType(datetime.datetime.now(tz=datetime.UTC))
         try:
-            program = self._program(expression)
-            evaluator = _limited_evaluator()(program.ast, program.new_activation())
-            evaluator.limit = limit
-            return _from_cel(evaluator.evaluate(known))
+            return _from_cel(evaluate_bounded(self._program(expression), known, limit))
         except CELEvalError as error:
             # The library adds all names that it knows.
             raise RuleFailed(f"{expression.strip()}: {str(error.args[0]).partition(' (in activation')[0]}") from error
@@ -106,26 +105,6 @@ class _Expressions:
                 tree = self._environment.compile(expression.strip())
                 found = self._programs[expression] = self._environment.program(tree, functions=self._functions)
             return found
-
-
-@cache
-def _limited_evaluator() -> Any:
-    """The library's evaluator, which looks at the clock for every element that a macro such as `all` visits."""
-    from celpy.evaluation import Evaluator
-
-    class LimitedEvaluator(Evaluator):
-        limit: TimeLimit
-
-        def evaluate(self, context: Any = None) -> Any:
-            self.limit.check()
-            return super().evaluate(context)
-
-        def sub_evaluator(self, ast: Any) -> Any:
-            inner = LimitedEvaluator(ast, self.activation)
-            inner.limit = self.limit
-            return inner
-
-    return LimitedEvaluator
 
 
 def _as_cel(function: Any) -> Any:

@@ -7,10 +7,12 @@ from typing import Any
 
 from ottla.serdes.rules.contracts import RuleFailed
 
-__all__ = ["TimeLimit", "linear_pattern"]
+__all__ = ["RuleBudget", "TimeLimit", "linear_pattern"]
 
 # Far more than the expression of an honest author takes for one record.
 _SECONDS_MAX = 10.0
+# The texts, lists and maps that an expression makes for one record: several times the largest usual record.
+_SIZE_MAX = 64 * 1024 * 1024
 
 
 class TimeLimit:
@@ -25,6 +27,24 @@ class TimeLimit:
         """Raises RuleFailed when the time is over."""
         if time.monotonic() > self._ends_at:
             raise RuleFailed(f"the expression takes longer than {_SECONDS_MAX:g} s")
+
+
+class RuleBudget(TimeLimit):
+    """The time and the memory that a rule has for one record: a `Budget` of CEL."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._left = _SIZE_MAX
+
+    on_step = TimeLimit.check
+
+    def on_made(self, size: int) -> None:
+        """Raises RuleFailed when the values that the expression made are too large in all."""
+        self._left -= size
+        if self._left < 0:
+            raise RuleFailed(f"the expression makes texts and lists of more than {_SIZE_MAX} bytes for one record")
 
 
 def linear_pattern(pattern: str, flags: Any) -> Any:
