@@ -91,6 +91,39 @@ def test_a_callback_gets_the_error_too(where: dict[str, Any], topic: str) -> Non
     assert error.code == ErrorCode.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("transactional", [False, True])
+def test_batches_are_split_until_the_topic_accepts_them(where: dict[str, Any], transactional: bool) -> None:
+    called: list[tuple[int, ErrorCode | None]] = []
+
+    def on_delivery(metadata: RecordMetadata, error: Exception | None) -> None:
+        called.append((metadata.offset, error.code if isinstance(error, KafkaError) else None))
+
+    async def whole() -> None:
+        topic = f"t-{uuid.uuid4().hex[:8]}"
+        own = {"transactional.id": topic} if transactional else {}
+        async with AdminClient(where) as admin, Producer({**where, **own, "linger.ms": 1_000}) as producer:
+            small = {"max.message.bytes": "1000"}
+            await admin.topics.create([NewTopic(name=topic, partitions=1, replication_factor=1, configs=small)])
+            if transactional:
+                await producer.init_transactions()
+                producer.begin_transaction()
+            for number in range(100):
+                await producer.send(topic, b"%d" % number + bytes(number), key=b"k", on_delivery=on_delivery)
+            if transactional:
+                await producer.commit_transaction()
+            await producer.flush()
+            assert called == [(number, None) for number in range(100)]
+            values = [(record.value or b"").rstrip(bytes(1)) for record in await read(where, topic, 100)]
+            assert values == [b"%d" % number for number in range(100)]
+            if not transactional:
+                partition = TopicPartition(topic, 0)
+                ((state,),) = (await admin.transactions.producers([partition])).values()
+                # No number is left out and none is used twice, so the epoch is still the first.
+                assert (state.producer_epoch, state.last_sequence) == (0, 99)
+
+    asyncio.run(whole())
+
+
 class Marking(ProducerInterceptor):
     def __init__(self) -> None:
         self.acknowledged: list[int] = []

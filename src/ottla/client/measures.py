@@ -54,6 +54,8 @@ class ProducerMeasures:
     retried_records: int = 0
     # Records that the cluster had already: retried because a response was lost.
     duplicate_records: int = 0
+    # Batches that were too large for their topic.
+    split_batches: int = 0
     batches: int = 0
     batch_bytes: int = 0
     # The time from a batch's first record to its sending.
@@ -191,6 +193,8 @@ PRODUCER_METRICS = (
                  _PRODUCER, lambda w: w.average("queue_seconds", "batches", unit=1000)),
     ClientMetric("batch-size-avg", "Average size of batches, in bytes.", _PRODUCER,
                  lambda w: w.average("batch_bytes", "batches")),
+    ClientMetric("batch-split-rate", "Batches that were too large for their topic and were split, in a second.",
+                 _PRODUCER, lambda w: w.rate("split_batches")),
     ClientMetric("records-per-request-avg", "Average number of records in a request.", _PRODUCER,
                  lambda w: w.average("records", "produce_requests")),
     ClientMetric("request-latency-avg", "Average time from a produce request to its answer, in milliseconds.",
@@ -250,6 +254,7 @@ PRODUCER_TOTALS: Totals = (
     ("record-send-total", _PRODUCER, "records"),
     ("record-error-total", _PRODUCER, "failed_records"),
     ("record-retry-total", _PRODUCER, "retried_records"),
+    ("batch-split-total", _PRODUCER, "split_batches"),
     ("outgoing-byte-total", _PRODUCER, "request_bytes"),
 )
 CONSUMER_TOTALS: Totals = (

@@ -76,8 +76,8 @@ def test_records_keep_their_order_in_a_partition() -> None:
 
     accumulator = collect(work)
     for queue in accumulator.queues.values():
-        numbers = [batch.number for batch in queue.closed]
-        assert numbers == sorted(numbers)
+        orders = [batch.order for batch in queue.closed]
+        assert orders == sorted(orders)
 
 
 def test_keys_and_given_partitions_stay_where_they_belong() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ottla.client.errors import ClientError, TimedOut
 from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
 from ottla.client.producer.accumulator import Accumulator
-from ottla.client.producer.batch import Delivery, ProducerBatch
+from ottla.client.producer.batch import Delivery, OnDelivery, ProducerBatch
 from ottla.client.producer.partitioner import RoundRobinPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.sender import Sender
@@ -97,8 +97,8 @@ class Sending:
         self.batches = Accumulator(settings, transactions)
         self.sender = Sender(anything, settings, self.batches, identity, transactions)
 
-    def send(self, value: bytes, partition: int | None = 0) -> Delivery:
-        return self.batches.append(self.cluster.metadata.topics["t"], value, None, (), partition, None)
+    def send(self, value: bytes, partition: int | None = 0, on_delivery: OnDelivery | None = None) -> Delivery:
+        return self.batches.append(self.cluster.metadata.topics["t"], value, None, (), partition, None, on_delivery)
 
 
 def run(

@@ -24,6 +24,7 @@ from ottla.client.producer.batch import (
 from ottla.client.producer.partitioner import Partitioner, StickyPartitioner
 from ottla.client.producer.queue import PartitionQueue
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.splitting import split_batch
 from ottla.client.producer.transactions import TransactionManager
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -202,6 +203,19 @@ class Accumulator:
         if self._buffered < self._buffer_bytes and self.is_full:
             self.is_full = False
             self.room.set()
+
+    def split(self, batch: ProducerBatch) -> None:
+        """Replaces a batch that the broker refused as too large by two, which are sent next."""
+        queue = self.queues[batch.partition]
+        first, second = split_batch(batch)
+        for part in (second, first):
+            queue.put_back(part)
+            self.unfinished.add(part)
+        self.unfinished.discard(batch)
+        if not batch.done.done():
+            # Deliveries look for their record in the parts.
+            batch.done.set_result((-1, -1))
+        self.wake.set()
 
     def take_all(self) -> list[ProducerBatch]:
         """Removes and returns all batches that are not in flight."""

@@ -64,10 +64,12 @@ class Delivery:
 
     @property
     def done(self) -> bool:
+        self._follow()
         return self.batch.done.done()
 
     def result(self) -> RecordMetadata:
         """The metadata of a completed delivery. Raises its error."""
+        self._follow()
         base_offset, append_time = self.batch.done.result()
         topic, partition = self.batch.partition
         offset = base_offset + self.index if base_offset >= 0 else -1
@@ -75,7 +77,18 @@ class Delivery:
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         yield from asyncio.shield(self.batch.done).__await__()
+        while self.batch.parts is not None:
+            self._follow()
+            yield from asyncio.shield(self.batch.done).__await__()
         return self.result()
+
+    def _follow(self) -> None:
+        """Finds the record in the parts of a batch that was split."""
+        while self.batch.parts is not None:
+            first, second = self.batch.parts
+            self.batch = first if self.index < first.count else second
+            if self.batch is second:
+                self.index -= first.count
 
 
 class ProducerBatch:
@@ -93,12 +106,15 @@ class ProducerBatch:
         "done",
         "epoch",
         "is_compressed",
+        "is_encoded",
         "last_error",
         "level",
         "limit",
         "max_timestamp",
-        "number",
+        "may_be_written",
+        "order",
         "partition",
+        "parts",
         "payload",
         "producer_id",
         "retry_at",
@@ -120,8 +136,9 @@ class ProducerBatch:
         self.codec = codec
         self.level = level
         self.created = created
-        # Orders batches by age; the clock of the loop is too coarse for that.
-        self.number = next(_numbers)
+        # Orders batches by age; the clock of the loop is too coarse for that. Parts of a split batch have the numbers
+        # of the batch, and one more.
+        self.order: tuple[int, ...] = (next(_numbers),)
         self.done = done
         # Index, timestamp and callback of records with a callback.
         self.callbacks: list[tuple[int, int, OnDelivery]] = []
@@ -138,8 +155,13 @@ class ProducerBatch:
         self.retry_at = 0.0
         # The error of the last attempt.
         self.last_error: Exception | None = None
-        # Whether the payload is compressed already.
+        # Whether the caller has encoded the records, and compressed them already.
+        self.is_encoded = False
         self.is_compressed = False
+        # True after an attempt that the leader may have written.
+        self.may_be_written = False
+        # The batches that have the records since this batch was split.
+        self.parts: tuple[ProducerBatch, ProducerBatch] | None = None
         # Set when the batch is sent for the first time, and kept in retries.
         self.producer_id = -1
         self.epoch = -1
@@ -171,6 +193,7 @@ class ProducerBatch:
         assert not self.count
         self.payload += records.payload
         self.count, self.base_timestamp, self.max_timestamp, codec = records[1:]
+        self.is_encoded = True
         if codec is not None:
             self.codec, self.is_compressed = codec, True
         self.room = 0

@@ -192,8 +192,10 @@ class Producer:
         self._batches.wake.set()
         try:
             await self._turns.passed()
-            if self._batches.unfinished:
-                await asyncio.wait([batch.done for batch in self._batches.unfinished])
+            unfinished = list(self._batches.unfinished)
+            while unfinished:
+                await asyncio.wait([batch.done for batch in unfinished])
+                unfinished = [part for batch in unfinished for part in batch.parts or ()]
         finally:
             self._sender.flushing -= 1
 

@@ -49,7 +49,7 @@ class PartitionQueue:
         self.retrying = True
         position = 0
         for other in self.closed:
-            if other.number > batch.number:
+            if other.order > batch.order:
                 break
             position += 1
         self.closed.insert(position, batch)

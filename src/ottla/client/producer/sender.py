@@ -22,6 +22,7 @@ from ottla.client.producer.batch import ProducerBatch
 from ottla.client.producer.requests import answers_by_partition, produce_request
 from ottla.client.producer.sequences import ProducerIdentity, ask_identity
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.splitting import may_split, proves_unwritten, too_large
 from ottla.client.producer.transactions import TransactionManager
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.produce import PartitionProduceResponse, ProduceResponse
@@ -334,6 +335,12 @@ class Sender:
             self._again_or_fail(batch, error)
 
     def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
+        if isinstance(error, KafkaError) and error.code == ErrorCode.MESSAGE_TOO_LARGE:
+            if taken and may_split(batch) and not self._stopped:
+                self.measures.split_batches += 1
+                self._batches.split(batch)
+                return
+            error = too_large(batch)
         queue = self._batches.queues[batch.partition]
         now = asyncio.get_running_loop().time()
         in_time = not self._stopped and now - batch.created < self._settings.delivery_timeout_ms / 1000
@@ -341,6 +348,7 @@ class Sender:
         if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
             batch.last_error = error
+            batch.may_be_written |= taken and not proves_unwritten(error)
             self.measures.retried_records += batch.count
             batch.retry_at = now + self._cluster.settings.backoff_ms(batch.attempts) / 1000
             if taken:

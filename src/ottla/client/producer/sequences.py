@@ -7,9 +7,9 @@ from ottla.client.errors import check
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
-__all__ = ["ProducerIdentity", "ask_identity"]
+__all__ = ["SEQUENCE_WRAP", "ProducerIdentity", "ask_identity"]
 
-_WRAP = 0x80000000
+SEQUENCE_WRAP = 0x80000000
 _EPOCH_MAX = 0x7FFF
 
 
@@ -52,7 +52,7 @@ class ProducerIdentity:
     def take(self, partition: TopicPartition, count: int) -> int:
         """Takes `count` sequence numbers; returns the first."""
         first = self._next.get(partition, 0)
-        self._next[partition] = (first + count) % _WRAP
+        self._next[partition] = (first + count) % SEQUENCE_WRAP
         return first
 
 
