@@ -1,8 +1,8 @@
-"""`python -m bench.scale 500 1000 2000 5000`: what partitions cost one node; the numbers of docs/scale.md.
+"""`python -m bench.scale 1000 5000 20000 50000`: what partitions cost one node; the numbers of docs/scale.md.
 
-For each count a fresh node: a topic with this many partitions is created while another connection repeats ApiVersions
-requests (the longest wait shows the longest stall of the loop, or other work of the machine); then the node is stopped
-in order and started again.
+For each count a fresh node: topics with this many partitions are created while another connection repeats ApiVersions
+requests (the longest wait shows the longest stall of the loop, or other work of the machine). Every tenth partition
+gets records. Then the node is stopped in order and started again, and killed and started again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -24,6 +25,8 @@ from tests.support.raw_client import RawClient
 __all__ = ["main"]
 
 TOPIC = "t"
+# A request creates at most this many.
+TOPIC_PARTITIONS_MAX = 10_000
 TIMEOUT_S = 300.0
 IDLE_S = 5.0
 
@@ -64,32 +67,69 @@ def measure(count: int) -> dict[str, float]:
         cpu_s = cpu_seconds(node.pid)
         witness = Witness(node.address)
         with witness.watching():
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
-            admin.create_topics([NewTopic(TOPIC, count, 1)], request_timeout=TIMEOUT_S)[TOPIC].result(TIMEOUT_S)
-            while sum(1 for _ in data.glob(f"{TOPIC}-*/*.log")) < count:
+            _create(cluster.bootstrap, count)
+            while sum(1 for _ in data.glob(f"{TOPIC}*-*")) < count:
                 time.sleep(0.05)
             time.sleep(0.5)
-        del admin
         created_cpu_s = cpu_seconds(node.pid) - cpu_s
         created_memory = resident_bytes(node.pid)
-        node.stop()
-        node.start()
-        started_cpu_s = cpu_seconds(node.pid)
-        time.sleep(IDLE_S)
-        return {
+        _produce(cluster.bootstrap, count)
+        found: dict[str, float] = {
             "partitions": count,
             "creation CPU s": created_cpu_s,
             "longest wait ms": witness.longest_s * 1000,
             "RSS grown MB": (created_memory - memory) / 1e6,
-            "start CPU s": started_cpu_s,
-            "RSS after start MB": resident_bytes(node.pid) / 1e6,
-            "idle CPU %": (cpu_seconds(node.pid) - started_cpu_s) / IDLE_S * 100,
-            "metadata log KB": sum(segment.stat().st_size for segment in data.glob("__cluster_metadata-0/*.log")) / 1e3,
         }
+        began = time.monotonic()
+        node.stop()
+        found["stop s"] = time.monotonic() - began
+        for how in ("start", "crash start"):
+            began = time.monotonic()
+            node.start()
+            _wait_until_served(cluster.bootstrap, count)
+            found[f"{how} s"] = time.monotonic() - began
+            found[f"{how} CPU s"] = started_cpu_s = cpu_seconds(node.pid)
+            found[f"RSS after {how} MB"] = resident_bytes(node.pid) / 1e6
+            if how == "start":
+                time.sleep(IDLE_S)
+                found["idle CPU %"] = (cpu_seconds(node.pid) - started_cpu_s) / IDLE_S * 100
+                node.kill()
+        found["metadata log KB"] = sum(file.stat().st_size for file in data.glob("__cluster_metadata-0/*.log")) / 1e3
+        return found
+
+
+def _topics(count: int) -> list[NewTopic]:
+    whole, rest = divmod(count, TOPIC_PARTITIONS_MAX)
+    sizes = [TOPIC_PARTITIONS_MAX] * whole + ([rest] if rest else [])
+    return [NewTopic(f"{TOPIC}{number}", size, 1) for number, size in enumerate(sizes)]
+
+
+def _create(bootstrap: str, count: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    for topic in _topics(count):
+        admin.create_topics([topic], request_timeout=TIMEOUT_S)[topic.topic].result(TIMEOUT_S)
+
+
+def _produce(bootstrap: str, count: int) -> None:
+    """Some records, so that a start has something to check."""
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "enable.idempotence": True})
+    for topic in _topics(count):
+        for partition in range(0, topic.num_partitions, 10):
+            producer.produce(topic.topic, b"x" * 100, partition=partition)
+            producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+def _wait_until_served(bootstrap: str, count: int) -> None:
+    """The last partition answers a produce."""
+    topic = _topics(count)[-1]
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "acks": 1, "retry.backoff.ms": 20})
+    producer.produce(topic.topic, b"x", partition=topic.num_partitions - 1)
+    assert producer.flush(TIMEOUT_S) == 0
 
 
 def main(arguments: list[str]) -> None:
-    for count in map(int, arguments or ["500", "1000", "2000", "5000"]):
+    for count in map(int, arguments or ["1000", "5000", "20000", "50000"]):
         print("  ".join(f"{name} {value:.2f}" for name, value in measure(count).items()), flush=True)
 
 

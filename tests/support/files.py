@@ -9,7 +9,9 @@ can be made to raise: `files.fail_next("append", OSError(errno.EIO, ...))`, or f
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable
+from zlib import crc32
 
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
 
@@ -120,6 +122,8 @@ class MemoryFiles:
     def __init__(self, *, capacity_bytes: int | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.nodes: dict[str, _Node] = {}
         self.directories: set[str] = {"", "/"}
+        # By directory: how often its names have changed.
+        self.name_changes: Counter[str] = Counter()
         self.locks: set[str] = set()
         self.capacity_bytes = capacity_bytes
         self.now_ms = now_ms
@@ -176,6 +180,7 @@ class MemoryFiles:
             if not create or _parent(path) not in self.directories:
                 raise FileNotFoundError(errno.ENOENT, "no such file", path)
             self.check("create", path)
+            self.name_changes[_parent(path)] += 1
             node = self.nodes[path] = _Node()
             node.modified_ms = self.now_ms()
         self.open_count += 1
@@ -209,8 +214,15 @@ class MemoryFiles:
     def modified_ms(self, path: str) -> int:
         return self._node(path).modified_ms
 
+    def stamp_of(self, path: str) -> int:
+        self.check("stat", path)
+        if path in self.directories:
+            return self.name_changes[path]
+        return crc32(self.nodes[path].data) if path in self.nodes else -1
+
     def rename(self, source: str, target: str) -> None:
         self.check("rename", source)
+        self.name_changes.update((_parent(source), _parent(target)))
         if source in self.nodes:
             self.nodes[target] = self.nodes.pop(source)
             return
@@ -225,6 +237,7 @@ class MemoryFiles:
 
     def remove(self, path: str) -> None:
         self.check("remove", path)
+        self.name_changes[_parent(path)] += 1
         self._node(path)
         del self.nodes[path]
 
@@ -253,6 +266,7 @@ class MemoryFiles:
             self.sync_count += 1
         elif path in self.nodes:
             node.synced = self.nodes[path].synced
+        self.name_changes[_parent(path)] += 1
         self.nodes[path] = node
 
     def sync_directory(self, path: str) -> None:

@@ -36,6 +36,7 @@ FOREIGN = {
     "leader-epoch-checkpoint",
     "partition.metadata",
     "meta.properties",
+    "ottla-clean-logs",
     "<topic>-<partition>/00000000000000000000.{log,index,timeindex,txnindex,snapshot}",
 }
 

@@ -258,6 +258,13 @@ class OsFiles:
     def modified_ms(self, path: str) -> int:
         return os.stat(path).st_mtime_ns // 1_000_000
 
+    def stamp_of(self, path: str) -> int:
+        # Unlike the time of modification, no program can set this time.
+        try:
+            return os.stat(path).st_ctime_ns
+        except FileNotFoundError:
+            return -1
+
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)
 

@@ -166,6 +166,12 @@ class Files(Protocol):
 
     def modified_ms(self, path: str) -> int: ...
 
+    def stamp_of(self, path: str) -> int:
+        """A number that is another one after a change: of the file's content, or of the names in a directory.
+
+        -1 if there is no such file or directory.
+        """
+
     def rename(self, source: str, target: str) -> None: ...
 
     def remove(self, path: str) -> None: ...

@@ -78,15 +78,17 @@ class Inode:
 class Directory:
     """The current names and the durable names."""
 
-    __slots__ = ("durable", "entries", "pending")
+    __slots__ = ("changes", "durable", "entries", "pending")
 
     def __init__(self) -> None:
+        self.changes = 0
         self.entries: dict[str, Inode | Directory] = {}
         self.durable: dict[str, Inode | Directory] = {}
         # Every element is one atomic step of the file system's journal: names that are set, or (None) removed.
         self.pending: list[tuple[tuple[str, Inode | Directory | None], ...]] = []
 
     def change(self, *changes: tuple[str, Inode | Directory | None]) -> None:
+        self.changes += 1
         _rename_entries(self.entries, changes)
         self.pending.append(changes)
 
@@ -101,6 +103,7 @@ class Directory:
         for changes in pending[: random.choice((0, random.randint(0, len(pending)), len(pending)))]:
             _rename_entries(self.durable, changes)
         lost = int(self.entries != self.durable)
+        self.changes += lost
         self.entries = dict(self.durable)
         return lost + sum(entry.lose_power(random) for entry in self.entries.values())
 

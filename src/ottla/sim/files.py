@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import posixpath
 from collections.abc import Callable
+from zlib import crc32
 
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
 from ottla.sim.disk import Directory, Inode, SimDisk
@@ -79,6 +80,13 @@ class SimFiles:
 
     def modified_ms(self, path: str) -> int:
         return EPOCH_MS + self._inode(path).modified_us // 1000
+
+    def stamp_of(self, path: str) -> int:
+        self.check_read(path)
+        entry = self.disk.find(path)
+        if entry is None:
+            return -1
+        return entry.changes if isinstance(entry, Directory) else crc32(entry.data)
 
     def rename(self, source: str, target: str) -> None:
         self.check_change(source, takes_room=False)

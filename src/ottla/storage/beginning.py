@@ -21,8 +21,6 @@ from ottla.storage.segment import Segment
 
 __all__ = ["begin_log"]
 
-_NO_NAMES: frozenset[str] = frozenset()
-
 
 def begin_log(
     world: World,
@@ -35,7 +33,7 @@ def begin_log(
     on_failure: Callable[[OSError], None] | None = None,
 ) -> PartitionLog:
     """Creates an empty log in an empty directory. `recovery.open_log` opens any directory."""
-    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=_NO_NAMES)
+    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=())
     producers.begin_at(0)
     preallocate_bytes = config.segment_bytes if config.preallocate else 0
     segment = Segment.create(

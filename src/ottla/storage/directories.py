@@ -97,6 +97,11 @@ class LogDirectory:
         except OSError as error:
             self.fail(error)
 
+    @property
+    def marker_stamp(self) -> int:
+        """The stamp of the marker of a clean shutdown; -1 if there is none."""
+        return self._files.stamp_of(f"{self.path}/{CLEAN_SHUTDOWN_FILE}")
+
     def take_clean_shutdown_marker(self) -> int | None:
         """Removes the marker. Returns its broker epoch (-1 without one), or None after a crash."""
         path = f"{self.path}/{CLEAN_SHUTDOWN_FILE}"

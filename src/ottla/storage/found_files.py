@@ -72,9 +72,12 @@ def find_files(world: World, directory: str, log_start_offset: int, *, may_have_
     files, now_ms = world.files, world.clock.now_ms()
     # May run on a worker, so the node's pool is not used yet.
     pool = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
-    if not files.is_directory(directory):
+    try:
+        listed = files.list_directory(directory)
+    except FileNotFoundError:
         files.make_directories(directory)
-    names, unfinished = _finish_interrupted_work(files, directory)
+        listed = []
+    names, unfinished = _finish_interrupted_work(files, directory, set(listed))
     segments, orphans = _list_segments(files, directory, names, pool, now_ms)
     # A crash while a segment is deleted leaves indexes without their log file.
     missing = {offset for name in orphans if (offset := offset_of_file(name)) is not None} - unfinished
@@ -85,7 +88,7 @@ def find_files(world: World, directory: str, log_start_offset: int, *, may_have_
         segment.base_offset: "its log file is missing or empty"
         for segment in segments[:-1]
         # Compaction may leave an empty segment.
-        if segment.size == 0 and (not may_have_gaps or segment.has_index_entries())
+        if segment.size == 0 and (not may_have_gaps or segment.indexes.has_entries_on_disk(files))
     }
     return FoundFiles(names, segments, unfinished, missing, damaged, had_log_file, directory, pool, now_ms)
 
@@ -143,13 +146,12 @@ def _list_segments(
     return segments, orphans
 
 
-def _finish_interrupted_work(files: Files, directory: str) -> tuple[set[str], set[int]]:
+def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> tuple[set[str], set[int]]:
     """Removes deleted and unfinished files, and completes replacements.
 
     Returns the remaining names, and the offsets of segments whose deletion was not finished. Files of other programs
     stay, and are not returned.
     """
-    names = set(files.list_directory(directory))
     swaps: list[int] = []
     unfinished: set[int] = set()
     for name in sorted(names):

@@ -49,15 +49,18 @@ class LeaderEpochs:
     def load(cls, files: Files, directory: str) -> LeaderEpochs:
         """Reads the checkpoint. A damaged file counts as empty: truncation then uses the high watermark."""
         epochs = cls(files, directory)
-        if files.exists(epochs.path):
-            try:
-                lines = parse_lines(files.read_bytes(epochs.path), fields=2)
-                entries = [EpochStart(int(epoch), int(start_offset)) for epoch, start_offset in lines]
-            except (CorruptCheckpoint, ValueError):
-                return epochs
-            for epoch, start_offset in entries:
-                epochs._hold(epochs._with(epoch, start_offset))
+        try:
+            lines = parse_lines(files.read_bytes(epochs.path), fields=2)
+            entries = [EpochStart(int(epoch), int(start_offset)) for epoch, start_offset in lines]
+        except (CorruptCheckpoint, ValueError, FileNotFoundError):
+            return epochs
+        for epoch, start_offset in entries:
+            epochs._hold(epochs._with(epoch, start_offset))
         return epochs
+
+    def restore(self, entries: Iterable[Iterable[int]]) -> None:
+        """Takes over epochs that are in the file already."""
+        self._hold(tuple(EpochStart(*entry) for entry in entries))
 
     @property
     def path(self) -> str:

@@ -18,6 +18,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
+from ottla.storage.clean_logs import LeftLog, read_clean_logs, reopen_log
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path
 from ottla.storage.log import PartitionLog
@@ -39,6 +40,9 @@ __all__ = ["LoadedLog", "Loader"]
 logger = logging.getLogger(__name__)
 
 _NEVER_MS = (1 << 63) - 1
+# The logs that a worker opens before it returns.
+_JOBS_AT_ONCE_MAX = 64
+_NOTHING_DONE = RecoveryReport()
 
 
 class LoadedLog(NamedTuple):
@@ -58,6 +62,11 @@ class _Job(NamedTuple):
     high_watermark: int
     cleaned_to: int | None
     """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
+    left: LeftLog | None = None
+    """The log as the last clean shutdown left it."""
+
+
+_Opened = tuple[_Job, LoadedLog | BaseException]
 
 
 class Loader:
@@ -75,6 +84,7 @@ class Loader:
         self._config = config
         self._overrides_of = overrides_of
         self._topic_configs: dict[str, LogConfig] = {}
+        self._topic_ids: dict[str, Uuid] = {}
         self._loaded: list[LoadedLog] = []
         self._done: Deferred[list[LoadedLog]] = Deferred()
         self._running = 0
@@ -120,7 +130,9 @@ class Loader:
         return self._done
 
     def _find_jobs(self, directory: LogDirectory) -> list[_Job]:
+        marker_stamp = directory.marker_stamp
         epoch = directory.take_clean_shutdown_marker()
+        left_logs = read_clean_logs(self._world.files, directory.path, marker_stamp=marker_stamp)
         if epoch is None:
             self.had_clean_shutdown = False
         else:
@@ -132,9 +144,13 @@ class Loader:
         jobs: list[_Job] = []
         for name in self._world.files.list_directory(directory.path):
             parsed = parse_directory_name(name)
-            if parsed is None or not self._world.files.is_directory(f"{directory.path}/{name}"):
+            if parsed is None:
                 continue
             topic_partition, kind = parsed
+            left = left_logs.get(topic_partition) if kind is DirectoryKind.CURRENT else None
+            # The stamp of a log that was left proves that it is a directory.
+            if left is None and not self._world.files.is_directory(f"{directory.path}/{name}"):
+                continue
             if kind is DirectoryKind.DELETED:
                 self.deleted.append((directory, name))
             elif kind is DirectoryKind.FUTURE:
@@ -150,6 +166,7 @@ class Loader:
                         start_offsets.get(topic_partition, 0),
                         high_watermarks.get(topic_partition, 0),
                         0 if cleaned is None else cleaned.get(topic_partition),
+                        left,
                     )
                 )
         return jobs
@@ -228,26 +245,37 @@ class Loader:
             self._refuse(job, error)
 
     def _load_next(self, queue: deque[_Job]) -> None:
+        """A worker opens several logs: most are empty or short, and the way to a worker and back costs more."""
         while queue:
-            job = queue.popleft()
-            if job.directory.is_offline:
-                continue
-            opened = self._world.workers.submit(self._open, job)
+            # The last logs go to the workers one by one, so that no worker has to wait for the others.
+            count = max(1, min(_JOBS_AT_ONCE_MAX, len(queue) // (4 * self._config.num_recovery_threads_per_data_dir)))
+            jobs = [job for job in [queue.popleft() for _ in range(count)] if not job.directory.is_offline]
+            opened = self._world.workers.submit(self._open_all, jobs)
             if not opened.done:
-                opened.when_done(partial(self._on_opened, job, queue))
+                opened.when_done(partial(self._on_opened, queue))
                 return
-            self._note(job, opened)
+            self._note(opened)
         self._one_finished()
 
-    def _on_opened(self, job: _Job, queue: deque[_Job], outcome: Deferred[LoadedLog]) -> None:
-        self._note(job, outcome)
+    def _on_opened(self, queue: deque[_Job], outcome: Deferred[list[_Opened]]) -> None:
+        self._note(outcome)
         self._load_next(queue)
 
-    def _note(self, job: _Job, outcome: Deferred[LoadedLog]) -> None:
-        if outcome.error is None:
-            self._keep(outcome.result())
-        else:
-            self._refuse(job, outcome.error)
+    def _note(self, outcome: Deferred[list[_Opened]]) -> None:
+        for job, opened in outcome.result():
+            if isinstance(opened, LoadedLog):
+                self._keep(opened)
+            else:
+                self._refuse(job, opened)
+
+    def _open_all(self, jobs: list[_Job]) -> list[_Opened]:
+        outcomes: list[_Opened] = []
+        for job in jobs:
+            try:
+                outcomes.append((job, self._open(job)))
+            except BaseException as error:  # noqa: BLE001 (the loop's thread handles it)
+                outcomes.append((job, error))
+        return outcomes
 
     def _keep(self, loaded: LoadedLog) -> None:
         self._loaded.append(loaded)
@@ -300,6 +328,38 @@ class Loader:
             return None
 
     def _open(self, job: _Job) -> LoadedLog:
+        return self._reopen(job) or self._open_from_files(job)
+
+    def _reopen(self, job: _Job) -> LoadedLog | None:
+        """The log as the last clean shutdown left it; None if its files have changed since then."""
+        left = job.left
+        if left is None:
+            return None
+        log = reopen_log(
+            self._world,
+            self._pool,
+            left,
+            topic_partition=job.topic_partition,
+            directory=f"{job.directory.path}/{job.topic_partition}",
+            config=job.config,
+            log_start_offset=job.log_start_offset,
+            cleaned_to=job.cleaned_to,
+            producer_id_expiration_ms=_NEVER_MS,
+            on_failure=job.directory.fail,
+        )
+        if log is None:
+            return None
+        log.update_high_watermark(min(max(job.high_watermark, log.log_start_offset), log.log_end_offset))
+        return LoadedLog(log, job.directory, self._shared_id(left.topic_id), _NOTHING_DONE)
+
+    def _shared_id(self, text: str) -> Uuid:
+        """Partitions of a topic share one object."""
+        found = self._topic_ids.get(text)
+        if found is None:
+            found = self._topic_ids[text] = Uuid.parse(text)
+        return found
+
+    def _open_from_files(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"
         topic_id = read_topic_id(self._world.files, path)
         log, report = open_log(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
 from ottla.storage.errors import CorruptLog
-from ottla.storage.names import SWAP_SUFFIX
+from ottla.storage.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
@@ -47,6 +47,7 @@ class LogFiles:
         "directory",
         "epochs",
         "failures",
+        "has_deleted",
         "producers",
         "segments",
         "was_compacted",
@@ -72,6 +73,8 @@ class LogFiles:
         self.failures = failures
         # Compaction may have left gaps, here or in the leader's log, whatever the cleanup policy is now.
         self.was_compacted = False
+        # Whether files of this directory were renamed, to be removed later.
+        self.has_deleted = False
         self._unsynced_paths: list[str] = []
 
     def note_compacted(self) -> None:
@@ -230,7 +233,13 @@ class LogFiles:
         if self.failures.damaged_segments:
             self.failures.forget_damage([segment.base_offset for segment in segments])
 
+    def has_leftovers(self) -> bool:
+        """Whether there are files that the next start has to remove or to put in place. Raises OSError."""
+        names = self._world.files.list_directory(self.directory)
+        return any(name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)) for name in names)
+
     def _remove_later(self, paths: list[str], delay_ms: int) -> None:
+        self.has_deleted = True
         remove_later(self._world, paths, delay_ms=delay_ms)
 
     # ---- closing and moving

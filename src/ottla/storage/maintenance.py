@@ -14,6 +14,7 @@ from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred, gather
 from ottla.model.ports import Files, Timer, World
 from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
+from ottla.storage.clean_logs import write_clean_logs
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.flusher import sync_job
@@ -214,14 +215,21 @@ class Maintenance:
             return all_done(syncs).and_then(lambda _: self.checkpoint()).and_then(mark)
 
         def mark(_: None) -> Deferred[None]:
-            writes = [
-                self._submit(directory, directory.write_clean_shutdown_marker, broker_epoch)
-                for directory in self._manager.online_directories()
-                if directory not in unclean
-            ]
-            return all_done(writes)
+            clean = [directory for directory in self._manager.online_directories() if directory not in unclean]
+            return all_done([self._submit(directory, self._mark_clean, directory, broker_epoch) for directory in clean])
 
         return flush_all(list(self._manager)).and_then(close)
+
+    def _mark_clean(self, directory: LogDirectory, broker_epoch: int) -> None:
+        """Runs on a worker: the logs are closed and do not change any more."""
+        directory.write_clean_shutdown_marker(broker_epoch)
+        manager = self._manager
+        logs = [
+            (log, manager.topic_id_of(log.topic_partition))
+            for log in manager
+            if manager.directory_of(log.topic_partition) is directory
+        ]
+        write_clean_logs(self._world.files, directory.path, logs, marker_stamp=directory.marker_stamp)
 
     def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
         offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in self._manager.online_directories()}

@@ -10,6 +10,7 @@ from ottla.model.ids import TopicPartition, Uuid
 __all__ = [
     "CLEANED_SUFFIX",
     "CLEANER_CHECKPOINT_FILE",
+    "CLEAN_LOGS_FILE",
     "CLEAN_SHUTDOWN_FILE",
     "CLUSTER_METADATA_TOPIC",
     "DELETED_SUFFIX",
@@ -57,6 +58,8 @@ RECOVERY_POINT_FILE = "recovery-point-offset-checkpoint"
 REPLICATION_OFFSET_FILE = "replication-offset-checkpoint"
 LOG_START_OFFSET_FILE = "log-start-offset-checkpoint"
 CLEANER_CHECKPOINT_FILE = "cleaner-offset-checkpoint"
+# Kafka has no such file, and ignores it.
+CLEAN_LOGS_FILE = "ottla-clean-logs"
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 

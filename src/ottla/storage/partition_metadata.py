@@ -20,7 +20,10 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
     A power loss may leave the file empty, because it is synced with the log's first flush. Empty counts as not written.
     """
     path = f"{directory}/{PARTITION_METADATA_FILE}"
-    data = files.read_bytes(path) if files.exists(path) else b""
+    try:
+        data = files.read_bytes(path)
+    except FileNotFoundError:
+        return None
     if not data.strip(b"\0"):
         return None
     fields: dict[str, str] = {}

@@ -16,7 +16,6 @@ from ottla.storage.producer_snapshot import (
     CorruptSnapshot,
     decode_snapshot,
     encode_snapshot,
-    snapshot_offsets,
     snapshot_path,
 )
 from ottla.storage.producer_state import ProducerBatch, ProducerState, is_expired
@@ -34,13 +33,13 @@ class ProducerLedger:
 
     __slots__ = ("_files", "_saved_offset", "_snapshots", "directory", "expiration_ms", "state")
 
-    def __init__(self, files: Files, directory: str, *, expiration_ms: int, names: Iterable[str]) -> None:
-        """`names` are the files in the directory."""
+    def __init__(self, files: Files, directory: str, *, expiration_ms: int, snapshots: Iterable[int]) -> None:
+        """`snapshots` are the offsets of the snapshots in the directory, lowest first."""
         self._files = files
         self.directory = directory
         self.expiration_ms = expiration_ms
         self.state = ProducerState()
-        self._snapshots = tuple(snapshot_offsets(names))
+        self._snapshots = tuple(snapshots)
         # The state at this offset is on disk, or was empty.
         self._saved_offset = 0
 

@@ -17,7 +17,7 @@ remove the only copy. So everything is kept, and `PartitionLog.doubtful_from` sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ottla.model.config import LogConfig
@@ -32,13 +32,16 @@ from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import LogFiles
 from ottla.storage.names import (
     INDEX_SUFFIX,
+    SEGMENT_SUFFIXES,
     TIME_INDEX_SUFFIX,
     offset_file_name,
 )
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.producer_snapshot import snapshot_offsets
 from ottla.storage.producers import ProducerLedger
 from ottla.storage.scan import scan_checked
 from ottla.storage.segment import Segment
+from ottla.storage.segment_check import tail_is_intact
 
 __all__ = ["OpenedLog", "RecoveryReport", "open_log"]
 
@@ -91,10 +94,10 @@ def open_log(
     `cleaned_to` is the offset in the cleaner's checkpoint, if any: this node's cleaner made the gaps below it.
     """
     found = find_files(world, directory, log_start_offset, may_have_gaps=cleaned_to is not None or config.compacts)
-    segments = found.segments
+    segments, snapshots = found.segments, snapshot_offsets(found.names)
     epochs = LeaderEpochs.load(world.files, directory)
-    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, names=found.names)
-    recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to)
+    producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=snapshots)
+    recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to, names=found.names)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
     recovery.rebuild_missing_indexes(found)
@@ -136,11 +139,18 @@ class _Recovery:
     """Checks and repairs the segments of one log."""
 
     def __init__(
-        self, segments: list[Segment], epochs: LeaderEpochs, config: LogConfig, *, cleaned_to: int | None
+        self,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        config: LogConfig,
+        *,
+        cleaned_to: int | None,
+        names: Collection[str],
     ) -> None:
         self._segments = segments
         self._epochs = epochs
         self._config = config
+        self._names = names
         self._may_have_gaps = cleaned_to is not None or config.compacts
         self._cleaned_to = 0 if cleaned_to is None else cleaned_to
         self._first_doubt = _NONE
@@ -250,7 +260,7 @@ class _Recovery:
             if active.size == 0:
                 return active.base_offset
             try:
-                if self._tail_is_intact(active):
+                if tail_is_intact(active):
                     return active.next_offset()
             except CorruptLog:
                 pass
@@ -261,17 +271,12 @@ class _Recovery:
             self._drop([active])
         return 0
 
-    def _tail_is_intact(self, segment: Segment) -> bool:
-        """Whether the batches behind the last index entry match their checksums, up to the last byte."""
-        position = segment.offset_index.last()[1]
-        if not 0 <= position <= segment.size:
-            return False
-        for batch in scan_checked(segment.file, position, segment.size):
-            position = batch.position + batch.header.size
-        return position == segment.size
-
     def _check_segment(self, segment: Segment, *, end_max: int = _NONE) -> bool:
         """Reads the whole segment, truncates damage, rebuilds the indexes. Returns whether it was intact."""
+        if segment.size == 0 and not self._has_indexes(segment):
+            # A partition without records: there is nothing to check, and no file to open.
+            self._last_base_offset, self._last_magic = segment.base_offset, 2
+            return True
         self.checked_from = min(self.checked_from, segment.base_offset)
         self._segments_checked += 1
         end = 0
@@ -310,6 +315,9 @@ class _Recovery:
     _left_gap = False
     _last_magic = 2
     _last_base_offset = 0
+
+    def _has_indexes(self, segment: Segment) -> bool:
+        return any(offset_file_name(segment.base_offset, kind) in self._names for kind in SEGMENT_SUFFIXES[1:])
 
     def _doubt_gap(self, base_offset_before: int, base_offset_behind: int) -> None:
         """Either of the two batches may have a damaged offset."""

@@ -26,6 +26,7 @@ from ottla.storage.names import (
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.scan import read_header_at, scan_checked, scan_headers
+from ottla.storage.segment_indexes import SegmentIndexes
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -49,6 +50,8 @@ class Segment:
     __slots__ = (
         "_file",
         "_first_timestamp",
+        "_indexes",
+        "_is_new",
         "_largest",
         "_pool",
         "_read_ends",
@@ -57,13 +60,11 @@ class Segment:
         "created_ms",
         "directory",
         "is_pinned",
+        "is_tail_unread",
         "modified_ms",
-        "offset_index",
         "recently_used",
         "size",
         "suffix",
-        "time_index",
-        "transaction_index",
     )
 
     def __init__(
@@ -87,14 +88,15 @@ class Segment:
         self.bytes_since_index_entry = 0
         self.recently_used = False
         self.is_pinned = False
+        # The log was opened without reading its last batches: the first append does it.
+        self.is_tail_unread = False
         self._pool = pool
         self._file: File | None = None
         self._first_timestamp: int | None = None
         self._read_ends: dict[int, int] = _NO_READ_ENDS
         self._largest: TimestampOffset | None = _NO_TIMESTAMP if is_new else None
-        self.offset_index = OffsetIndex(self.path_of(INDEX_SUFFIX), base_offset, pool, is_new=is_new)
-        self.time_index = TimeIndex(self.path_of(TIME_INDEX_SUFFIX), base_offset, pool, is_new=is_new)
-        self.transaction_index = TransactionIndex(self.path_of(TRANSACTION_INDEX_SUFFIX), pool)
+        self._is_new = is_new
+        self._indexes: SegmentIndexes | None = None
 
     @classmethod
     def create(
@@ -145,6 +147,26 @@ class Segment:
                 file.truncate(self.size)
         self.recently_used = True
         return file
+
+    @property
+    def indexes(self) -> SegmentIndexes:
+        indexes = self._indexes
+        if indexes is None:
+            indexes = SegmentIndexes(self.path_of, self.base_offset, self._pool, is_new=self._is_new)
+            self._indexes = indexes
+        return indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        return self.indexes.offsets
+
+    @property
+    def time_index(self) -> TimeIndex:
+        return self.indexes.times
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        return self.indexes.transactions
 
     def release(self) -> bool:
         if self.is_pinned:
@@ -323,11 +345,6 @@ class Segment:
 
     # ---- indexes
 
-    def has_index_entries(self) -> bool:
-        files = self._pool.files
-        paths = (self.offset_index.path, self.time_index.path)
-        return any(files.exists(path) and files.size_of(path) > 0 for path in paths)
-
     def rebuild_indexes(self, *, index_interval_bytes: int, is_active: bool) -> None:
         """Rebuilds offset and time index from the batch headers. The caller has checked the log."""
         self.offset_index.reset()
@@ -360,9 +377,8 @@ class Segment:
         """The files were renamed, or are about to be. `paths` returns their new names."""
         self.directory = self.directory if directory is None else directory
         self.suffix = self.suffix if suffix is None else suffix
-        self.offset_index.path = self.path_of(INDEX_SUFFIX)
-        self.time_index.path = self.path_of(TIME_INDEX_SUFFIX)
-        self.transaction_index.path = self.path_of(TRANSACTION_INDEX_SUFFIX)
+        if self._indexes is not None:
+            self._indexes.relocate(self.path_of)
 
     def paths(self) -> list[str]:
         kinds = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
@@ -379,8 +395,8 @@ class Segment:
     def _rename(self, suffix: str, *, log_first: bool) -> None:
         files = self._pool.files
         old = self.paths()
-        self.offset_index.write_pending()
-        self.time_index.write_pending()
+        if self._indexes is not None:
+            self._indexes.write_pending()
         self.relocate(suffix=suffix)
         pairs = list(zip(old, self.paths(), strict=True))
         for source, target in pairs if log_first else reversed(pairs):
@@ -405,15 +421,15 @@ class Segment:
             self.time_index.append(*self._largest)
             self.offset_index.sync_file()
             self.time_index.sync_file()
-        self.offset_index.close()
-        self.time_index.close()
+        if self._indexes is not None:
+            self._indexes.close()
         self._file = None
         self._pool.forget(self)
 
     def discard(self) -> None:
         """Drops the files without writing pending index entries."""
-        self.offset_index.discard()
-        self.time_index.discard()
+        if self._indexes is not None:
+            self._indexes.discard()
         self._file = None
         self.is_pinned = False
         self._pool.forget(self)
@@ -423,9 +439,8 @@ class Segment:
         self._file = None
         self._pool.forget(self)
         self._pool = pool
-        self.offset_index.use_pool(pool)
-        self.time_index.use_pool(pool)
-        self.transaction_index = TransactionIndex(self.transaction_index.path, pool)
+        if self._indexes is not None:
+            self._indexes.use_pool(pool)
 
     # ---- helpers
 

@@ -7,16 +7,19 @@ damaged base offset shows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.ports import Files
 from ottla.records.iterate import Batch
 from ottla.storage.errors import CorruptLog
 from ottla.storage.names import INDEX_SUFFIX, LOG_SUFFIX
 from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.scan import scan_all
+from ottla.storage.scan import scan_all, scan_checked
 
-__all__ = ["Damage", "SegmentCheck", "check_segment"]
+if TYPE_CHECKING:
+    from ottla.storage.segment import Segment
+
+__all__ = ["Damage", "SegmentCheck", "check_segment", "tail_is_intact"]
 
 
 class Damage(NamedTuple):
@@ -119,3 +122,13 @@ def check_segment(check: SegmentCheck) -> SegmentCheck:
     while check.step(1 << 30):
         pass
     return check
+
+
+def tail_is_intact(segment: Segment) -> bool:
+    """Whether the batches behind the last index entry match their checksums, up to the last byte."""
+    position = segment.offset_index.last()[1]
+    if not 0 <= position <= segment.size:
+        return False
+    for batch in scan_checked(segment.file, position, segment.size):
+        position = batch.position + batch.header.size
+    return position == segment.size

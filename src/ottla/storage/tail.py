@@ -15,7 +15,9 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
 from ottla.storage.durability import Durability
+from ottla.storage.errors import CorruptLog
 from ottla.storage.rolling import RollBounds, must_roll
+from ottla.storage.segment_check import tail_is_intact
 
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
@@ -215,6 +217,8 @@ class LogTail:
                 f"{size} bytes are more than a whole segment of {self._topic_partition} ({config.segment_bytes} bytes)",
             )
         segment = self._segments.active
+        if segment.is_tail_unread:
+            self._check(segment)
         if must_roll(
             segment,
             config,
@@ -227,6 +231,16 @@ class LogTail:
             segment = self._roll(max(headers[0].base_offset, self.end_offset), now_ms)
         self._roll_bounds = RollBounds(segment, config, jitter_ms=self._roll_jitter_ms)
         return segment
+
+    def _check(self, segment: Segment) -> None:
+        """Raises, and has the log recovered, if its last batches are damaged. No batch is appended behind damage."""
+        try:
+            is_intact = segment.size == 0 or tail_is_intact(segment)
+        except CorruptLog:
+            is_intact = False
+        if not is_intact:
+            raise self._failures.fail_log(f"the last batches in {segment.path} are damaged")
+        segment.is_tail_unread = False
 
     def roll(self, now_ms: int) -> Segment:
         """Closes the active segment and begins a new one. Raises OSError with nothing changed."""

@@ -1,0 +1,169 @@
+"""The logs of a directory as a clean shutdown left them, in one file: `ottla-clean-logs`.
+
+A start reads this file instead of the directories of thousands of partitions. For each log it says where the log ends,
+and has the stamps of its directory and its log files (`Files.stamp_of`). A log is taken as it was left only if no stamp
+has changed; otherwise it is opened like any other. The file as a whole counts only together with the marker of the same
+shutdown, whose stamp it has, too. So neither a crash nor another program that has used the directory can make a start
+believe it. Apache Kafka ignores it.
+
+JSON: a list of the version, the stamp of the marker and, for each topic, its name and its logs (`LeftLog`), behind a
+checksum of eight hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from zlib import crc32
+
+from ottla.model.config import LogConfig
+from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import Files, World
+from ottla.storage.failures import LogFailures
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.log import PartitionLog
+from ottla.storage.log_files import LogFiles
+from ottla.storage.names import CLEAN_LOGS_FILE, LOG_SUFFIX, offset_file_name
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.producers import ProducerLedger
+from ottla.storage.segment import Segment
+
+__all__ = ["LeftLog", "read_clean_logs", "reopen_log", "write_clean_logs"]
+
+_VERSION = 1
+_CHECKSUM_LENGTH = 8
+_NOTHING_TO_INDEX = (1 << 63) - 1
+
+
+class LeftLog(NamedTuple):
+    """One log. Lists, as JSON has them."""
+
+    partition: int
+    topic_id: str
+    end_offset: int
+    directory_stamp: int
+    segments: list[list[int]]
+    """Base offset, size, time of the last change in milliseconds, and stamp of the log file."""
+    epochs: list[list[int]]
+    snapshots: list[int]
+    has_producers: bool
+
+
+def write_clean_logs(
+    files: Files, directory: str, logs: Iterable[tuple[PartitionLog, Uuid | None]], *, marker_stamp: int
+) -> None:
+    """The logs are closed and synced, and the marker of the clean shutdown is written."""
+    by_topic: dict[str, list[LeftLog]] = {}
+    for log, topic_id in logs:
+        if _is_plain(log):
+            by_topic.setdefault(log.topic_partition.topic, []).append(_left_log(files, log, topic_id))
+    content = json.dumps([_VERSION, marker_stamp, list(by_topic.items())], separators=(",", ":")).encode()
+    files.write_atomically(f"{directory}/{CLEAN_LOGS_FILE}", b"%08x" % crc32(content) + content)
+
+
+def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[TopicPartition, LeftLog]:
+    """The logs of the last clean shutdown, and empty if the file is not of that shutdown. The file is removed."""
+    path = f"{directory}/{CLEAN_LOGS_FILE}"
+    if not files.exists(path):
+        return {}
+    data = files.read_bytes(path)
+    files.remove(path)
+    content = memoryview(data)[_CHECKSUM_LENGTH:]
+    if marker_stamp < 0 or data[:_CHECKSUM_LENGTH] != b"%08x" % crc32(content):
+        return {}
+    try:
+        version, stamp, *topics = json.loads(bytes(content))
+    except ValueError:
+        # Nothing, or zeros: their checksum is zero, too.
+        return {}
+    if version != _VERSION or stamp != marker_stamp:
+        return {}
+    return {TopicPartition(topic, fields[0]): LeftLog._make(fields) for topic, logs in topics[0] for fields in logs}
+
+
+def reopen_log(
+    world: World,
+    pool: OpenFiles,
+    left: LeftLog,
+    *,
+    topic_partition: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    log_start_offset: int,
+    cleaned_to: int | None,
+    producer_id_expiration_ms: int,
+    on_failure: Callable[[OSError], None] | None,
+) -> PartitionLog | None:
+    """The log as it was left, or None if a file has changed since then. `recovery.open_log` opens any log."""
+    files = world.files
+    if files.stamp_of(directory) != left.directory_stamp:
+        return None
+    for base_offset, _, _, stamp in left.segments:
+        if files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
+            return None
+    now_ms = world.clock.now_ms()
+    segments = [
+        Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms)
+        for base_offset, size, modified_ms, _ in left.segments
+    ]
+    segments[-1].is_tail_unread = True
+    start = max(log_start_offset, segments[0].base_offset)
+    epochs = LeaderEpochs(files, directory)
+    epochs.restore(left.epochs)
+    epochs.truncate_from_end(left.end_offset)
+    epochs.truncate_from_start(start)
+    producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms, snapshots=left.snapshots)
+    if left.snapshots:
+        producers.remove_strays({segment.base_offset for segment in segments})
+    if left.has_producers:
+        producers.rebuild(
+            segments,
+            log_start_offset=start,
+            end_offset=left.end_offset,
+            now_ms=now_ms,
+            rebuild_transactions_from=_NOTHING_TO_INDEX,
+        )
+    else:
+        producers.begin_at(left.end_offset)
+    failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)
+    log = PartitionLog(
+        world,
+        pool,
+        LogFiles(world, pool, directory, segments=segments, producers=producers, epochs=epochs, failures=failures),
+        topic_partition=topic_partition,
+        config=config,
+        log_start_offset=start,
+        next_offset=left.end_offset,
+        recovery_point=left.end_offset,
+    )
+    if cleaned_to is not None:
+        log.files.note_compacted()
+    return log
+
+
+def _is_plain(log: PartitionLog) -> bool:
+    """True if opening the log would find nothing to repair, to remove or to doubt."""
+    *closed, active = log.segments
+    if log.doubtful_from is not None or log.files.failures.damaged_segments or log.files.failures.gaps_to_skip:
+        return False
+    if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):
+        # Only opening the log tells compaction from damage.
+        return False
+    return not ((log.files.has_deleted or log.may_have_gaps) and log.files.has_leftovers())
+
+
+def _left_log(files: Files, log: PartitionLog, topic_id: Uuid | None) -> LeftLog:
+    return LeftLog(
+        log.topic_partition.partition,
+        str(topic_id or Uuid.ZERO),
+        log.log_end_offset,
+        files.stamp_of(log.directory),
+        [
+            [segment.base_offset, segment.size, segment.modified_ms, files.stamp_of(segment.path)]
+            for segment in log.segments
+        ],
+        [list(entry) for entry in log.epochs.entries],
+        list(log.producers.snapshots),
+        len(log.producers.state) > 0,
+    )

@@ -1,0 +1,239 @@
+"""The file in which a clean shutdown leaves its logs: a start believes it only where nothing has changed."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable
+from zlib import crc32
+
+import pytest
+
+from ottla.model.ids import TopicPartition
+from ottla.records.validate import AppendOrigin
+from ottla.storage.errors import StorageError
+from ottla.storage.log import PartitionLog
+from tests.support.files import MemoryFiles
+from tests.unit.storage.helpers import batch, log_config, values_of
+from tests.unit.storage.logs_node import TOPIC_ID, Node
+
+FILE = "/d1/ottla-clean-logs"
+MARKER = "/d1/.kafka_cleanshutdown"
+LOG = "/d1/t-0/00000000000000000000.log"
+ONE = TopicPartition("t", 0)
+
+
+class CountingFiles(MemoryFiles):
+    """Counts the directories of partitions that are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
+
+    def list_directory(self, path: str) -> list[str]:
+        if path.count("/") > 1:
+            self.listed.append(path)
+        return super().list_directory(path)
+
+
+def a_stopped_node() -> tuple[Node, CountingFiles]:
+    files = CountingFiles()
+    node = Node(files=files)
+    node.start()
+    log = node.create("t")
+    append(node, log, b"a", leader_epoch=0)
+    append(node, log, b"b", b"c", leader_epoch=3, producer_id=7, producer_epoch=0, sequence=0)
+    log.update_high_watermark(2)
+    node.create("empty", 5)
+    node.stop()
+    files.listed.clear()
+    return node, files
+
+
+def append(node: Node, log: PartitionLog, *values: bytes, leader_epoch: int = 0, **fields: int) -> None:
+    built = batch(*values, timestamp=node.world.clock.now_ms(), **fields)  # type: ignore[arg-type]
+    log.append_built(built, leader_epoch=leader_epoch, now_ms=node.world.clock.now_ms(), origin=AppendOrigin.CLIENT)
+    node.world.scheduler.run()
+
+
+def started(node: Node) -> PartitionLog:
+    log = node.start().get(ONE)
+    assert log is not None
+    return log
+
+
+def state_of(log: PartitionLog) -> object:
+    """All that a restart has to find again."""
+    return (
+        (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point, log.doubtful_from),
+        [(segment.base_offset, segment.size, segment.file.read(0, segment.size)) for segment in log.segments],
+        [segment.largest for segment in log.segments],
+        log.epochs.entries,
+        sorted(
+            (entry.producer_id, entry.epoch, entry.last_sequence, entry.last_offset, entry.may_know_less_than_log)
+            for entry in log.active_producers()
+        ),
+        (log.producers.snapshots, log.first_unstable_offset, log.may_have_gaps),
+        sorted(log.files.failures.damaged_segments),
+    )
+
+
+def test_logs_are_found_as_they_were_left_without_reading_their_directories() -> None:
+    node, files = a_stopped_node()
+    log = started(node)
+    assert files.listed == []
+    assert values_of(log) == [b"a", b"b", b"c"]
+    assert (log.high_watermark, log.log_end_offset, log.recovery_point) == (2, 3, 3)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(0, 0), (3, 1)]
+    assert [(entry.producer_id, entry.last_sequence) for entry in log.active_producers()] == [(7, 1)]
+    assert node.logs.topic_id_of(TopicPartition("empty", 5)) == TOPIC_ID
+    append(node, log, b"d", leader_epoch=3, producer_id=7, producer_epoch=0, sequence=2)
+    assert values_of(log)[-1] == b"d"
+    # The file served one start.
+    assert not files.exists(FILE)
+
+
+def longer(files: MemoryFiles) -> None:
+    files.open(LOG).append(batch(b"x", base_offset=3, leader_epoch=3))
+
+
+def shorter(files: MemoryFiles) -> None:
+    files.open(LOG).truncate(files.size_of(LOG) - 1)
+
+
+def rotten(files: MemoryFiles) -> None:
+    files.corrupt(LOG, files.size_of(LOG) - 1, 0xFF)
+
+
+def removed(files: MemoryFiles) -> None:
+    files.remove(LOG)
+
+
+def with_a_foreign_file(files: MemoryFiles) -> None:
+    files.open("/d1/t-0/notes.txt")
+
+
+def with_other_epochs(files: MemoryFiles) -> None:
+    files.write_atomically("/d1/t-0/leader-epoch-checkpoint", b"0\n1\n0 0\n")
+
+
+@pytest.mark.parametrize("change", [longer, shorter, rotten, removed, with_a_foreign_file, with_other_epochs])
+def test_a_log_that_has_changed_is_opened_from_its_files(change: Callable[[MemoryFiles], None]) -> None:
+    node, files = a_stopped_node()
+    change(files)
+    states = []
+    content = files.read_bytes(FILE), files.read_bytes(MARKER)
+    for is_left in (True, False):
+        again = Node(files=copy.deepcopy(files))
+        if not is_left:
+            again.files.remove(FILE)
+        states.append(state_of(started(again)))
+    assert states[0] == states[1]
+    assert (files.read_bytes(FILE), files.read_bytes(MARKER)) == content
+    node.files = files
+    started(node)
+    assert files.listed == ["/d1/t-0"]
+
+
+def test_after_a_crash_an_old_file_means_nothing() -> None:
+    node, files = a_stopped_node()
+    old = files.read_bytes(FILE)
+    log = started(node)
+    append(node, log, b"d", leader_epoch=3)
+    node.kill()
+    files.write_atomically(FILE, old)
+    assert values_of(started(node)) == [b"a", b"b", b"c", b"d"]
+    assert not node.logs.had_clean_shutdown
+    assert "/d1/t-0" in files.listed
+    assert not files.exists(FILE)
+
+
+def test_the_marker_of_another_shutdown_does_not_belong_to_the_file() -> None:
+    """Apache Kafka may have used the directory: it leaves its own marker, and our file as it was."""
+    node, files = a_stopped_node()
+    files.write_atomically(MARKER, b'{"version":0,"brokerEpoch":6}')
+    assert values_of(started(node)) == [b"a", b"b", b"c"]
+    assert sorted(files.listed) == ["/d1/empty-5", "/d1/t-0"]
+
+
+@pytest.mark.parametrize("damage", ["", "00000000", "half", "another version", "garbage"])
+def test_a_damaged_file_is_ignored(damage: str) -> None:
+    node, files = a_stopped_node()
+    content = files.read_bytes(FILE)
+    if damage == "half":
+        content = content[: len(content) // 2]
+    elif damage == "another version":
+        body = json.dumps([2, *json.loads(content[8:])[1:]]).encode()
+        content = b"%08x" % crc32(body) + body
+    else:
+        content = damage.encode()
+    files.write_atomically(FILE, content)
+    assert values_of(started(node)) == [b"a", b"b", b"c"]
+    assert sorted(files.listed) == ["/d1/empty-5", "/d1/t-0"]
+
+
+def test_damage_that_leaves_no_trace_is_found_before_the_first_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk may lose bytes without telling. Nothing is appended behind them."""
+    node, files = a_stopped_node()
+    intact_stamp = files.stamp_of(LOG)
+    rotten(files)
+    monkeypatch.setattr(
+        files, "stamp_of", lambda path: intact_stamp if path == LOG else MemoryFiles.stamp_of(files, path)
+    )
+    log = started(node)
+    assert files.listed == []
+    with pytest.raises(StorageError, match=r"the last batches in .* are damaged"):
+        append(node, log, b"d", leader_epoch=3)
+    node.world.scheduler.run()
+    recovered = node.logs.get_or_create(ONE, TOPIC_ID, log_config())
+    assert recovered is not log
+    # The offsets of the lost records are not given again.
+    assert recovered.doubtful_from == 1
+    append(node, recovered, b"d", leader_epoch=3)
+    assert recovered.log_end_offset == 4
+
+
+def test_a_log_with_files_to_remove_is_opened_from_its_files() -> None:
+    node, files = a_stopped_node()
+    log = started(node)
+    log.truncate_fully_and_start_at(10)
+    node.stop()
+    assert any(name.endswith(".deleted") for name in files.list_directory("/d1/t-0"))
+    files.listed.clear()
+    assert started(node).log_end_offset == 10
+    assert files.listed == ["/d1/t-0"]
+    assert not any(name.endswith(".deleted") for name in files.list_directory("/d1/t-0"))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_start_from_the_file_finds_what_a_start_from_the_files_finds(seed: int) -> None:
+    choice = random.Random(seed)
+    node = Node(log_segment_delete_delay_ms="0")
+    node.start()
+    node.create("t", segment_bytes=300, cleanup_policy=choice.choice(["delete", "compact"]))
+    for _ in range(4):
+        sequences = {entry.producer_id: entry.last_sequence for entry in node.logs.get(ONE).active_producers()}  # type: ignore[union-attr]
+        for _ in range(choice.randrange(8)):
+            log = node.logs.get(ONE)
+            assert log is not None
+            epoch = log.epochs.latest + choice.choice([0, 0, 1]) if log.epochs.latest >= 0 else 0
+            producer = choice.choice([-1, 7, 8])
+            fields = {}
+            if producer >= 0:
+                sequences[producer] = sequences.get(producer, -1) + 1
+                fields = {"producer_id": producer, "producer_epoch": 0, "sequence": sequences[producer]}
+            append(node, log, b"%d" % choice.randrange(1000), leader_epoch=epoch, **fields)
+            log.update_high_watermark(log.log_end_offset)
+            if choice.random() < 0.1:
+                log.advance_log_start_offset(choice.randint(log.log_start_offset, log.log_end_offset))
+        node.stop()
+        states = []
+        for is_left in (True, False):
+            again = Node(files=copy.deepcopy(node.files))
+            if not is_left:
+                again.files.remove(FILE)
+            states.append(state_of(started(again)))
+        assert states[0] == states[1]
+        node.start()
+        node.create("t", segment_bytes=300)
