@@ -93,6 +93,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "cps",
         ),
         Panel(
+            "Logins that fail",
+            (
+                (
+                    rate("kafka_server_socket_server_metrics_failed_authentication_total", "instance, listener"),
+                    "{{instance}} {{listener}}",
+                ),
+            ),
+            "cps",
+        ),
+        Panel(
             "Connections",
             (
                 (
@@ -259,6 +269,11 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel(
             "Lag of groups in time", (("topk(10, max by (group) (ottla_monitor_group_lag_seconds))", "{{group}}"),), "s"
         ),
+        Panel(
+            "Age of the newest heartbeat of mirrors",
+            (("max by (source, target) (ottla_monitor_mirror_lag_seconds)", "{{source}} to {{target}}"),),
+            "s",
+        ),
         Panel("Status of groups (0 is OK)", (("topk(10, max by (group) (ottla_monitor_group_status))", "{{group}}"),)),
     ),
     "Processes": (
@@ -293,6 +308,30 @@ ALERTS: tuple[Alert, ...] = (
         "warning",
         "The group {{ $labels.group }} makes no progress (3: stalled, 4: stopped).",
         "ottla monitor lag shows its partitions, ottla groups describe its members.",
+    ),
+    Alert(
+        "MirrorBehind",
+        "max by (source, target) (ottla_monitor_mirror_lag_seconds) > 60",
+        "5m",
+        "warning",
+        "The mirror {{ $labels.source }}->{{ $labels.target }} is {{ $value }} seconds behind.",
+        "ottla mirror status FILE tells how many records are missing; start the mirror again if it has stopped.",
+    ),
+    Alert(
+        "CertificateExpires",
+        "ottla_tls_certificate_expiry_timestamp_seconds - time() < 14 * 86400",
+        "60m",
+        "warning",
+        "The certificate of the listener {{ $labels.listener }} of {{ $labels.instance }} ends within two weeks.",
+        "Write a new key store to the same file: the node reads it by itself.",
+    ),
+    Alert(
+        "LoginsFail",
+        "sum by (instance) (rate(kafka_server_socket_server_metrics_failed_authentication_total[5m])) > 1",
+        "5m",
+        "warning",
+        "{{ $labels.instance }} refuses {{ $value }} logins in a second.",
+        "ottla audit --stream authentication --decision refused names the addresses; limit them with a quota.",
     ),
     Alert(
         "NoActiveController",

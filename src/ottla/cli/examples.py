@@ -172,6 +172,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "monitor run": ("ottla monitor --seconds 60 --json", "ottla monitor --metrics-port 9309"),
     "monitor export": ("ottla monitor export http://node:9309/metrics --otlp http://collector:4318",),
     "monitor rules": ("ottla monitor rules objectives.toml > slo-rules.yml",),
+    "monitor mirrors": ("ottla monitor mirrors -n 1", "ottla monitor mirrors -c mm2.properties"),
     "monitor lag": ("ottla monitor lag -g '^billing' -i 10", "ottla monitor lag -n 3 --json"),
     "reconcile": (
         "ottla reconcile -s source=orders -s copy=orders-copy",

@@ -5,18 +5,18 @@ from __future__ import annotations
 from ottla.client.admin import AdminClient
 from ottla.client.errors import ClientError
 from ottla.console.cluster_state import ClusterState
+from ottla.mirror.heartbeat_times import is_heartbeats_topic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.api import ApiKey
 
 __all__ = ["AUDIT_TOPIC", "features_of", "heartbeat_topics"]
 
 AUDIT_TOPIC = "__audit"
-_HEARTBEATS = "heartbeats"
 
 
 def heartbeat_topics(state: ClusterState) -> list[str]:
     """The topic of heartbeats of mirroring flows, and its copies from other clusters."""
-    return [row.name for row in state.rows if row.name == _HEARTBEATS or row.name.endswith(f".{_HEARTBEATS}")]
+    return [row.name for row in state.rows if is_heartbeats_topic(row.name)]
 
 
 async def features_of(admin: AdminClient, state: ClusterState) -> dict[str, bool]:

@@ -10,6 +10,7 @@ _OTHERS = (
     *("records_lost", "partition_up"),
     *("produce_errors_total", "consume_errors_total", "commit_errors_total", "outages_total", "outage_seconds_total"),
     *("group_status", "group_lag_records", "group_lag_seconds"),
+    *("mirror_lag_seconds", "mirror_lag_records"),
 )
 
 SERIES = frozenset(

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from ottla.cli.logic import doctor_checks as checks
+from ottla.cli.logic import doctor_services as services
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import ClusterFacts, GroupFacts
 from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, NodeMetrics, parse_node_metrics
+from ottla.cli.logic.doctor_schemas import BreakingVersion, find_breaking_versions
 from ottla.cli.logic.group_lag import GroupRow
 from ottla.cli.logic.hanging import HangingTransaction
 from ottla.cli.logic.local_files import mount_options
@@ -23,6 +25,7 @@ from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 from ottla.client.admin.transactions import ProducerState
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.serdes.registry_client import RegistryClient, SchemaText
 
 ONE = TopicPartition("t", 0)
 
@@ -74,6 +77,7 @@ def healthy() -> ClusterFacts:
     )
 
 
+BREAKING = BreakingVersion("t-value", 2, 1, "a field has no default")
 HANGING = HangingTransaction(ONE, ProducerState(7, 0, 0, 1, 1, 42))
 
 TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
@@ -106,6 +110,16 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         "write a new key store",
     ),
     "logins_that_fail": ({"metrics": {2: NodeMetrics([], {}, 40, 3)}}, "risk", "ottla audit --stream authentication"),
+    "schemas_that_break_consumers": (
+        {"breaking_versions": [BREAKING]},
+        "risk",
+        "ottla schemas delete t-value --version 2",
+    ),
+    "mirrors_behind": (
+        {"heartbeats": {("a", "b"): 1_000_000, ("b", "a"): 1_050_000}, "now_seconds": 1_100.0},
+        "wrong",
+        "ottla mirror status FILE",
+    ),
     "disks_nearly_full": ({"directories": {1: [directory(usable_bytes=50)]}}, "wrong", "configs alter --topic t"),
     "groups_stuck": ({"groups": [group(9, members=2, moved=False)]}, "wrong", "groups reset-offsets g"),
     "hanging_transactions": ({"hanging": [HANGING]}, "wrong", "--topic t --partition 0 --start-offset 42"),
@@ -218,9 +232,77 @@ def test_certificates_and_logins_in_metrics() -> None:
     metrics = parse_node_metrics(text)
     assert metrics == NodeMetrics([], {"CLIENTS": 10 * day}, 31, 31)
     facts = dataclasses.replace(healthy(), metrics={1: metrics}, now_seconds=0.0)
-    (finding,) = checks.certificates_that_end(facts)
+    (finding,) = services.certificates_that_end(facts)
     assert (finding.severity, "expires in 10 days" in finding.what) == ("risk", True)
     # As many succeed: some client has a wrong password, and nobody guesses.
-    assert list(checks.logins_that_fail(facts)) == []
+    assert list(services.logins_that_fail(facts)) == []
     later = NodeMetrics([], {"CLIENTS": 40 * day}, 0, 0)
-    assert list(checks.certificates_that_end(dataclasses.replace(facts, metrics={1: later}))) == []
+    assert list(services.certificates_that_end(dataclasses.replace(facts, metrics={1: later}))) == []
+
+
+def test_logins_that_failed_long_ago_are_a_hint() -> None:
+    facts = dataclasses.replace(healthy(), metrics={1: NodeMetrics([], {}, 40, 3)})
+    for rate, severity in ((0.0, "hint"), (30.0, "risk")):
+        (finding,) = services.logins_that_fail(dataclasses.replace(facts, failed_logins_per_second={1: rate}))
+        assert finding.severity == severity
+
+
+def test_a_schema_is_wrong_once_a_group_stands_before_its_records() -> None:
+    stuck = dataclasses.replace(healthy(), breaking_versions=[BREAKING], groups=[group(9, members=1, moved=False)])
+    (finding,) = services.schemas_that_break_consumers(stuck)
+    assert (finding.severity, "g of t does not move" in finding.what) == ("wrong", True)
+    for entry in (group(9, members=1, moved=True), group(0, members=1, moved=False)):
+        (finding,) = services.schemas_that_break_consumers(dataclasses.replace(stuck, groups=[entry]))
+        assert finding.severity == "risk"
+
+
+def test_a_mirror_that_was_switched_off_long_ago_is_a_hint() -> None:
+    facts = dataclasses.replace(healthy(), heartbeats={("a", "b"): 0}, now_seconds=100_000.0)
+    assert [finding.severity for finding in services.mirrors_behind(facts)] == ["hint"]
+
+
+class Schemas(RegistryClient):
+    """A registry whose subjects have two versions."""
+
+    def __init__(self, level: str, *versions: SchemaText) -> None:
+        super().__init__("http://localhost")
+        self._level = level
+        self._given = versions
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        assert (method, body) == ("GET", None)
+        if path == "/subjects":
+            return ["t-value"]
+        if path.startswith("/config"):
+            return {"compatibilityLevel": self._level}
+        return list(range(1, len(self._given) + 1))
+
+    def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
+        assert not form
+        if subject == "other":
+            return SchemaText(record("Inner", "int"))
+        return self._given[version - 1]
+
+
+def record(name: str, *kinds: str) -> str:
+    fields = [f'{{"name": "f{number}", "type": "{kind}"}}' for number, kind in enumerate(kinds)]
+    return f'{{"type": "record", "name": "{name}", "fields": [{", ".join(fields)}]}}'
+
+
+def test_versions_that_consumers_cannot_read() -> None:
+    old, wider, other = (SchemaText(record("R", *kinds)) for kinds in (("int",), ("int", "string"), ("string",)))
+    assert find_breaking_versions(Schemas("NONE", old)) == []
+    assert find_breaking_versions(Schemas("NONE", old, wider)) == []
+    (found,) = find_breaking_versions(Schemas("NONE", old, other))
+    assert (found.subject, found.version, found.before, found.topic) == ("t-value", 2, 1, "t")
+    assert found.problem
+    # The registry has checked what this level promises.
+    assert find_breaking_versions(Schemas("BACKWARD", old, other)) == []
+    (found,) = find_breaking_versions(Schemas("NONE", old, SchemaText("{}", "JSON")))
+    assert found.problem == "it is JSON, and the version before is AVRO"
+    assert find_breaking_versions(Schemas("NONE", old, SchemaText("no schema"))) == []
+    first, second = (
+        SchemaText(record("Outer", *kinds), references=(("Inner", "other", 1),))
+        for kinds in (("Inner",), ("Inner", "int"))
+    )
+    assert find_breaking_versions(Schemas("NONE", first, second)) == []

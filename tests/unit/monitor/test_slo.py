@@ -12,6 +12,7 @@ import pytest
 from ottla.monitor.group_watch import groups_text
 from ottla.monitor.latencies import Latencies
 from ottla.monitor.ledger import PartitionLedger
+from ottla.monitor.mirror_watch import mirrors_text
 from ottla.monitor.outages import Outages
 from ottla.monitor.probe import Probe
 from ottla.monitor.report import BOUNDS, prometheus_text
@@ -95,6 +96,7 @@ def test_the_list_of_series_is_that_of_the_pages() -> None:
     probe.ledgers, probe.leaders, probe.outages = {0: PartitionLedger()}, {0: 1}, Outages(1.0)
     probe.commit_latency, probe.commits_failed, probe.reads_failed = Latencies(), 0, 0
     told = set()
-    for name, kind in re.findall(r"# TYPE (\S+) (\S+)", "".join([*prometheus_text(probe, 0.0), *groups_text([])])):
+    pages = [*prometheus_text(probe, 0.0), *groups_text([]), *mirrors_text([])]
+    for name, kind in re.findall(r"# TYPE (\S+) (\S+)", "".join(pages)):
         told |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
     assert told == SERIES

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import click
 
-from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, Finding, examine
+from ottla.cli.logic.doctor_checks import CLUSTER_CHECKS, examine
 from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
 from ottla.cli.logic.doctor_files import show_damaged_segments
+from ottla.cli.logic.doctor_finding import Finding
 from ottla.cli.output import counted, json_fields
-from ottla.cli.session import Session, cluster_options, read_properties
+from ottla.cli.session import Session, authority_option, cluster_options, read_properties, trusted_authority
 from ottla.client.admin import AdminClient
+from ottla.serdes.registry_client import RegistryClient
 
 __all__ = ["doctor"]
 
@@ -44,6 +48,18 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
 @click.option(
     "--transaction-minutes", type=click.FloatRange(0), default=15.0, metavar="MIN", help="Open for longer hangs."
 )
+@click.option(
+    "--mirror-seconds",
+    type=click.FloatRange(0),
+    default=60.0,
+    metavar="S",
+    help="A mirror with older heartbeats is behind.  [default: 60]",
+)
+@click.option(
+    "--registry", "registry_url", envvar="OTTLA_REGISTRY", metavar="URL", help="Check the schemas of this registry."
+)
+@authority_option("OTTLA_REGISTRY_CA")
+@click.option("--registry-user", envvar="OTTLA_REGISTRY_USER", metavar="NAME:PASSWORD", help="Its login.")
 @cluster_options
 def doctor(
     session: Session,
@@ -51,6 +67,10 @@ def doctor(
     log_directories: tuple[str, ...],
     seconds: float,
     transaction_minutes: float,
+    mirror_seconds: float,
+    registry_url: str | None,
+    authority: str | None,
+    registry_user: str | None,
 ) -> int:
     if log_directories:
         show_damaged_segments(session.output, log_directories)
@@ -68,7 +88,13 @@ def doctor(
     )
 
     async def work(admin: AdminClient) -> None:
-        facts = await gather(admin, seconds=seconds, transaction_silence_ms=int(transaction_minutes * 60_000))
+        facts = await gather(
+            admin,
+            seconds=seconds,
+            transaction_silence_ms=int(transaction_minutes * 60_000),
+            mirror_seconds_max=mirror_seconds,
+            registry=_registry(registry_url, authority, registry_user),
+        )
         looked = ", ".join(
             counted(len(some), what)
             for some, what in ((facts.brokers, "broker"), (facts.topics, "topic"), (facts.groups, "group"))
@@ -76,6 +102,13 @@ def doctor(
         _show(session, examine(facts), facts.unknown, looked=f"{looked}; {len(CLUSTER_CHECKS)} checks")
 
     return session.run(work)
+
+
+def _registry(url: str | None, authority: str | None, user: str | None) -> Callable[[], RegistryClient] | None:
+    if url is None:
+        return None
+    name, _, password = (user or "").partition(":")
+    return partial(RegistryClient, url, user=name or None, password=password, tls=trusted_authority(authority))
 
 
 def _show(session: Session, findings: list[Finding], unknown: list[str], *, looked: str) -> None:

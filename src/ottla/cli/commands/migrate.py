@@ -9,8 +9,9 @@ import click
 
 from ottla.cli.commands.migrate_clusters import back, copy, report, switch, verify
 from ottla.cli.failures import Failure
-from ottla.cli.logic.doctor_checks import WRONG, Finding, examine
+from ottla.cli.logic.doctor_checks import examine
 from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.logic.doctor_finding import WRONG, Finding
 from ottla.cli.logic.migration_checks import KAFKA, OTTLA, check_cluster, check_directories, check_file, check_health
 from ottla.cli.logic.migration_steps import NodeChange, is_running
 from ottla.cli.output import Output, json_fields

@@ -11,14 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.failures import Failure
 from ottla.cli.output import Output, counted, duration, json_fields, say_wrong
-from ottla.cli.session import Session, cluster_options, json_option, parsed_file, pause, run_async, stop_signals
+from ottla.cli.session import (
+    Session,
+    cluster_options,
+    json_option,
+    parsed_file,
+    pause,
+    read_properties,
+    run_async,
+    stop_signals,
+    without_references,
+)
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
     from ottla.monitor.group_watch import GroupStatus
+    from ottla.monitor.mirror_watch import MirrorStatus
     from ottla.monitor.probe import Finding
     from ottla.monitor.report import MonitorReport
 
@@ -132,6 +145,49 @@ def lag(
                 newest[:] = await watch.look()
                 taken += 1
                 _show_groups(session.output, newest)
+
+    return session.run(work)
+
+
+@monitor.command(
+    help="Show how far mirrors are behind: the age of the newest heartbeat of each flow that has heartbeats here. With "
+    "the properties file of a mirror, also how many records its targets do not have yet."
+)
+@click.option(
+    "-c", "--config", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="The file of 'ottla mirror'."
+)
+@click.option("-i", "--interval", type=click.FloatRange(0.1), default=5.0, metavar="S", help="[default: 5]")
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after this many samples.")
+@_metrics_options
+@cluster_options
+def mirrors(
+    session: Session,
+    config: str | None,
+    interval: float,
+    count: int | None,
+    metrics_host: str,
+    metrics_port: int | None,
+) -> int:
+    from ottla.mirror.settings import MirrorError, read_settings
+    from ottla.monitor.mirror_watch import MirrorWatch, mirrors_text
+
+    try:
+        flows = () if config is None else read_settings(without_references(read_properties(config), config)).flows
+    except (MirrorError, ClientError) as error:
+        raise Failure(f"{config}: {error}") from error
+
+    async def work(admin: AdminClient) -> None:
+        stopped = stop_signals()
+        watch = MirrorWatch(admin, flows)
+        newest: list[MirrorStatus] = []
+        taken = 0
+        async with _served(metrics_host, metrics_port, lambda: mirrors_text(newest)):
+            while not stopped and (count is None or taken < count):
+                if taken:
+                    await pause(interval, stopped)
+                newest[:] = await watch.look()
+                taken += 1
+                _show_mirrors(session.output, newest)
 
     return session.run(work)
 
@@ -257,6 +313,16 @@ def _show_groups(output: Output, groups: list[GroupStatus]) -> None:
         ],
         right=(3, 4, 6),
         none="No group has committed offsets.",
+    )
+
+
+def _show_mirrors(output: Output, mirrors: list[MirrorStatus]) -> None:
+    output.emit([json_fields(row) for row in mirrors])
+    output.table(
+        ("SOURCE", "TARGET", "LAST HEARTBEAT", "RECORDS BEHIND", "WORST PARTITION"),
+        [(row.source, row.target, _seconds(row.lag_seconds), row.lag_records, row.worst_partition) for row in mirrors],
+        right=(2, 3),
+        none="The cluster has no heartbeats of mirrors.",
     )
 
 

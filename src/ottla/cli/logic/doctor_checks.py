@@ -5,38 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from shlex import quote
-from typing import NamedTuple
 
 from ottla.cli.logic.doctor_facts import ClusterFacts
+from ottla.cli.logic.doctor_finding import HINT, RISK, WRONG, Finding
+from ottla.cli.logic.doctor_services import (
+    certificates_that_end,
+    has_moved,
+    logins_that_fail,
+    mirrors_behind,
+    schemas_that_break_consumers,
+)
 from ottla.cli.logic.local_files import mount_options
 from ottla.cli.output import duration, numbers, size
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 
-__all__ = ["CLUSTER_CHECKS", "Finding", "examine"]
-
-WRONG = "wrong"
-RISK = "risk"
-HINT = "hint"
+__all__ = ["CLUSTER_CHECKS", "examine"]
 
 CLOCK_SKEW_MS_MAX = 1_000
 DISK_FREE_SHARE_MIN = 0.10
 # An uneven spread of leaders is reported beyond this factor.
 LEADER_SKEW_MAX = 1.5
 QUORUM_LAG_MAX = 1_000
-# A certificate that ends earlier is reported.
-CERTIFICATE_DAYS_MIN = 14
-# Fewer logins that fail are mistakes of people.
-FAILED_LOGINS_MIN = 20
 # Up to this number, partitions are named one by one.
 NAMED_MAX = 5
-
-
-class Finding(NamedTuple):
-    severity: str
-    check: str
-    what: str
-    fix: str
 
 
 Check = Callable[[ClusterFacts], Iterator[Finding]]
@@ -198,34 +190,6 @@ def damaged_segments(facts: ClusterFacts) -> Iterator[Finding]:
             )
 
 
-def certificates_that_end(facts: ClusterFacts) -> Iterator[Finding]:
-    for broker, metrics in sorted(facts.metrics.items()):
-        for listener, expiry in sorted(metrics.certificates.items()):
-            days = (expiry - facts.now_seconds) / 86_400
-            if days > CERTIFICATE_DAYS_MIN:
-                continue
-            told = "has expired; new connections fail" if days <= 0 else f"expires in {days:.0f} days"
-            yield Finding(
-                WRONG if days <= 0 else RISK,
-                "certificates",
-                f"The certificate of the listener {listener} on broker {broker} {told}.",
-                "write a new key store to the same file: the broker reads it by itself (docs/tls.md)",
-            )
-
-
-def logins_that_fail(facts: ClusterFacts) -> Iterator[Finding]:
-    for broker, metrics in sorted(facts.metrics.items()):
-        failed, succeeded = metrics.failed_logins, metrics.successful_logins
-        if failed >= FAILED_LOGINS_MIN and failed > succeeded:
-            yield Finding(
-                RISK,
-                "logins",
-                f"Broker {broker} has refused {failed} logins and accepted {succeeded}: somebody guesses passwords, or "
-                "a client has an old one.",
-                "ottla audit --stream authentication --decision refused --since 1h",
-            )
-
-
 def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
     for broker, directories in facts.directories.items():
         for directory in directories:
@@ -369,8 +333,6 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
         lag = sum(row.lag or 0 for row in entry.after)
         if not lag:
             continue
-        before = {(row.topic, row.partition): row.current for row in entry.before}
-        moved = any(before.get((row.topic, row.partition)) != row.current for row in entry.after)
         if not group.members:
             yield Finding(
                 HINT,
@@ -378,7 +340,7 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
                 f"{group.group_id} is {lag} records behind and has no members.",
                 f"start its consumers, or forget it: ottla groups delete {quote(group.group_id)}",
             )
-        elif not moved:
+        elif not has_moved(entry):
             yield Finding(
                 WRONG,
                 "groups",
@@ -432,6 +394,8 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
     damaged_segments,
     certificates_that_end,
     logins_that_fail,
+    schemas_that_break_consumers,
+    mirrors_behind,
     disks_nearly_full,
     groups_stuck,
     hanging_transactions,

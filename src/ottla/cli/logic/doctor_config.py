@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ottla.cli.logic.doctor_checks import HINT, RISK, WRONG, Finding
+from ottla.cli.logic.doctor_finding import HINT, RISK, WRONG, Finding
 from ottla.cli.logic.local_files import mount_options
 from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig, ConfigError

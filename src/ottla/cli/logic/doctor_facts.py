@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from ottla.cli.logic.doctor_metrics import NodeMetrics, read_node_metrics
+from ottla.cli.logic.doctor_schemas import BreakingVersion, find_breaking_versions
 from ottla.cli.logic.group_lag import GroupRow, group_rows
 from ottla.cli.logic.hanging import HangingTransaction, find_hanging_transactions
 from ottla.client.admin import AdminClient
@@ -16,14 +19,19 @@ from ottla.client.admin.nodes import ClusterNode, Quorum
 from ottla.client.admin.partitions import LogDirectory, OngoingReassignment
 from ottla.client.admin.topics import DescribedTopic
 from ottla.client.errors import ClientError
+from ottla.mirror.heartbeat_times import find_heartbeats
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.serdes.registry_client import RegistryClient, RegistryClientError
 from ottla.wire.peers import Endpoint
 
 __all__ = ["ClusterFacts", "GroupFacts", "gather"]
 
 # A transaction counts as hanging if its producer has been silent for longer than transactions may take.
 TRANSACTION_SILENCE_MS = 15 * 60_000
+
+# Heartbeats are written every second. A flow whose newest one is older has fallen behind.
+MIRROR_SECONDS_MAX = 60.0
 
 # Hosts of a listener on any address.
 _ANY_ADDRESS = ("", "0.0.0.0", "[::]", "::")
@@ -54,16 +62,30 @@ class ClusterFacts:
     hanging: list[HangingTransaction] = field(default_factory=list)
     # Broker -> what its metrics say, where they can be read.
     metrics: dict[int, NodeMetrics] = field(default_factory=dict)
+    # Broker -> logins that failed in a second, between two looks at its metrics.
+    failed_logins_per_second: dict[int, float] = field(default_factory=dict)
+    breaking_versions: list[BreakingVersion] = field(default_factory=list)
+    # Source and target of a mirroring flow -> the time of its newest heartbeat, in ms.
+    heartbeats: dict[tuple[str, str], int] = field(default_factory=dict)
+    mirror_seconds_max: float = MIRROR_SECONDS_MAX
     now_seconds: float = field(default_factory=time.time)
     # Facts that could not be gathered, and why.
     unknown: list[str] = field(default_factory=list)
 
 
 async def gather(
-    admin: AdminClient, *, seconds: float, transaction_silence_ms: int = TRANSACTION_SILENCE_MS
+    admin: AdminClient,
+    *,
+    seconds: float,
+    transaction_silence_ms: int = TRANSACTION_SILENCE_MS,
+    mirror_seconds_max: float = MIRROR_SECONDS_MAX,
+    registry: Callable[[], RegistryClient] | None = None,
 ) -> ClusterFacts:
-    """Gathers all facts; groups twice, `seconds` apart, to see which make progress."""
-    facts = ClusterFacts()
+    """Gathers all facts; groups and logins twice, `seconds` apart, to see what moves.
+
+    `registry` makes a client of the Schema Registry, which is used in one thread and closed there.
+    """
+    facts = ClusterFacts(mirror_seconds_max=mirror_seconds_max)
     facts.brokers = list((await admin.cluster.describe(fenced=True)).brokers)
     answering = await _answering(admin, facts)
     names = await admin.topics.names()
@@ -75,11 +97,16 @@ async def gather(
             facts.unknown.append(f"log directories of broker {broker}: {directories.message}")
         else:
             facts.directories[broker] = directories
-    await _metrics(facts)
+    looked_at = time.monotonic()
+    facts.metrics = await _metrics(facts, facts.unknown)
     await _optional(facts, "the quorum", _quorum(admin, facts))
     await _optional(facts, "reassignments", _moving(admin, facts))
     await _optional(facts, "transactions", _hanging(admin, facts, transaction_silence_ms))
+    await _optional(facts, "mirrors", _heartbeats(admin, facts))
+    if registry is not None:
+        await _schemas(registry, facts)
     await _groups(admin, facts, seconds, answering)
+    await _failing_logins(facts, looked_at, seconds)
     return facts
 
 
@@ -121,8 +148,9 @@ async def _settings(admin: AdminClient, facts: ClusterFacts, answering: list[int
             facts.broker_settings[int(resource.name)] = values
 
 
-async def _metrics(facts: ClusterFacts) -> None:
+async def _metrics(facts: ClusterFacts, unknown: list[str]) -> dict[int, NodeMetrics]:
     """The metrics of brokers where `ottla.metrics.listener` is set and reachable."""
+    found = {}
     for node in facts.brokers:
         address = facts.broker_settings.get(node.node_id, {}).get("ottla.metrics.listener", "")
         host, _, port = address.rpartition(":")
@@ -130,12 +158,40 @@ async def _metrics(facts: ClusterFacts) -> None:
             continue
         reachable = node.host if host in _ANY_ADDRESS else host
         try:
-            facts.metrics[node.node_id] = await read_node_metrics(reachable, int(port))
+            found[node.node_id] = await read_node_metrics(reachable, int(port))
         except OSError as error:
             reason = f"the metrics at {reachable}:{port} cannot be read: {error}"
-            facts.unknown.append(
-                f"damaged segments, certificates and logins of broker {node.node_id}, because {reason}"
-            )
+            unknown.append(f"damaged segments, certificates and logins of broker {node.node_id}, because {reason}")
+    return found
+
+
+async def _failing_logins(facts: ClusterFacts, looked_at: float, seconds: float) -> None:
+    """Totals since the start of a node say nothing about now, so the metrics are read again."""
+    if not any(metrics.failed_logins for metrics in facts.metrics.values()):
+        return
+    await asyncio.sleep(max(looked_at + seconds - time.monotonic(), 0.0))
+    later = await _metrics(facts, [])
+    elapsed = max(time.monotonic() - looked_at, 0.001)
+    for broker, metrics in facts.metrics.items():
+        if broker in later and later[broker].failed_logins >= metrics.failed_logins:
+            more = later[broker].failed_logins - metrics.failed_logins
+            facts.failed_logins_per_second[broker] = more / elapsed
+
+
+async def _heartbeats(admin: AdminClient, facts: ClusterFacts) -> None:
+    facts.heartbeats = await find_heartbeats(admin)
+    facts.now_seconds = time.time()
+
+
+async def _schemas(registry: Callable[[], RegistryClient], facts: ClusterFacts) -> None:
+    def look() -> list[BreakingVersion]:
+        with closing(registry()) as client:
+            return find_breaking_versions(client)
+
+    try:
+        facts.breaking_versions = await asyncio.to_thread(look)
+    except RegistryClientError as error:
+        facts.unknown.append(f"schemas: {error}")
 
 
 async def _quorum(admin: AdminClient, facts: ClusterFacts) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ottla.cli.logic.doctor_checks import HINT, RISK, WRONG, Finding
 from ottla.cli.logic.doctor_facts import ClusterFacts
+from ottla.cli.logic.doctor_finding import HINT, RISK, WRONG, Finding
 from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.nodes import Features
 from ottla.host.files import OsFiles

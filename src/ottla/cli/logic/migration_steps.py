@@ -13,8 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla.cli.failures import Failure
-from ottla.cli.logic.doctor_checks import Finding, examine
+from ottla.cli.logic.doctor_checks import examine
 from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.logic.doctor_finding import Finding
 from ottla.cli.logic.migration_checks import check_health
 from ottla.client.admin import AdminClient
 from ottla.client.admin.nodes import Quorum

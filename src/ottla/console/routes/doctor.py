@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from ottla.cli.logic.doctor_checks import Finding, examine
+from ottla.cli.logic.doctor_checks import examine
 from ottla.cli.logic.doctor_facts import gather
+from ottla.cli.logic.doctor_finding import Finding
 from ottla.client.admin import AdminClient
 from ottla.console.call import Call, Route
 from ottla.console.fixes import command_in, fix_of
+from ottla.serdes.registry_client import RegistryClient
 
 __all__ = ["DOCTOR_ROUTES"]
 
@@ -29,7 +32,9 @@ async def _doctor(call: Call) -> dict[str, Any]:
         connect_timeout_ms=min(call.account.settings.connect_timeout_ms, PATIENCE_MS // 2),
     )
     async with call.services.scans.turn(call.owner), AdminClient(settings) as admin:
-        facts = await gather(admin, seconds=BETWEEN_SECONDS)
+        url = call.services.settings.registry_url
+        registry = None if url is None else partial(RegistryClient, url)
+        facts = await gather(admin, seconds=BETWEEN_SECONDS, registry=registry)
     return {
         "findings": [_finding(one) for one in examine(facts)],
         "unknown": facts.unknown,
