@@ -1,9 +1,11 @@
-"""A day of incidents: each is seen by `ottla doctor`, and is over after the command that the doctor names."""
+"""A day of incidents: each is seen in metrics, console, monitor and doctor, and is over after what the doctor names.
+
+`test_incidents_beside_brokers.py` has those of certificates, logins, schemas and mirrors.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -11,7 +13,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ from ottla.model.ids import TopicPartition
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.support.consoles import Browser, console_process
+from tests.support.incidents import Monitor, doctor_findings, judged_groups, monitor_process, scraped, wait_for
 
 SETTINGS = {
     "broker.session.timeout.ms": "3000",
@@ -73,19 +76,26 @@ def cluster(small_disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield running
 
 
+@pytest.fixture(scope="module")
+def console(cluster: ottla.testing.Cluster) -> Iterator[Browser]:
+    with console_process(cluster.bootstrap) as running:
+        yield running.browser()
+
+
+@pytest.fixture(scope="module")
+def monitor(cluster: ottla.testing.Cluster) -> Iterator[Monitor]:
+    """Probes through every broker all day long."""
+    with monitor_process(cluster.bootstrap, "--lost-after", "120") as running:
+        yield running
+
+
 @pytest.fixture
-def doctor(cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]) -> Doctor:
+def doctor(cluster: ottla.testing.Cluster) -> Doctor:
     """What the doctor finds wrong; with a name, waits until such a thing is there, or with `gone` until it is not."""
 
     def look() -> list[dict[str, str]]:
-        capsys.readouterr()
-        words = ["doctor", "--json", "--seconds", "0.5", "--transaction-minutes", "0"]
-        code = run_command([*words, "-b", cluster.bootstrap])
-        found = [
-            finding for finding in json.loads(capsys.readouterr().out)["findings"] if finding["severity"] == "wrong"
-        ]
-        assert code == (1 if found else 0)
-        return found
+        found = doctor_findings(cluster.bootstrap, "--seconds", "0.5", "--transaction-minutes", "0")
+        return [finding for finding in found if finding["severity"] == "wrong"]
 
     def wait(check: str, *, gone: bool = False) -> list[dict[str, str]]:
         deadline = time.monotonic() + WAIT_SECONDS_MAX
@@ -119,8 +129,17 @@ def settings(cluster: ottla.testing.Cluster) -> ClientSettings:
 
 def scrape(node: ottla.testing.Node) -> str:
     assert node.metrics_url is not None
-    with urllib.request.urlopen(node.metrics_url, timeout=20) as answer:
-        return str(answer.read().decode())
+    return scraped(node.metrics_url)
+
+
+def in_console(console: Browser, check: str) -> dict[str, Any]:
+    """The doctor's finding, as the console shows it."""
+
+    def look() -> list[dict[str, Any]]:
+        found = console.get("/api/doctor")["findings"]
+        return [one for one in found if one["check"] == check and one["severity"] == "critical"]
+
+    return wait_for(look, f"{check} in the console")[0]
 
 
 def metric(cluster: ottla.testing.Cluster, name: str, *, without: int) -> float:
@@ -130,7 +149,12 @@ def metric(cluster: ottla.testing.Cluster, name: str, *, without: int) -> float:
     return sum(float(value) for text in found for value in row.findall(text))
 
 
-def test_a_dead_node(cluster: ottla.testing.Cluster, doctor: Doctor) -> None:
+def health(console: Browser) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = console.get("/api/overview")["health"]["findings"]
+    return found
+
+
+def test_a_dead_node(cluster: ottla.testing.Cluster, doctor: Doctor, console: Browser, monitor: Monitor) -> None:
     cluster.node(3).kill()
     # What asks every broker does without the one that has gone, as soon as the cluster knows.
     for words in (["groups", "list"], ["transactions", "list"], ["log-dirs"]):
@@ -141,25 +165,38 @@ def test_a_dead_node(cluster: ottla.testing.Cluster, doctor: Doctor) -> None:
     assert "start it again" in doctor("brokers")[0]["fix"]
     assert metric(cluster, "kafka_controller_kafkacontroller_fencedbrokercount", without=3) > 0
     assert metric(cluster, "kafka_server_replicamanager_underreplicatedpartitions", without=3) > 0
+    overview = wait_for(lambda: health(console), "the dead node in the console")
+    assert any("Broker 3 is not running" in finding["title"] for finding in overview)
+    assert in_console(console, "brokers")["command"] == "ottla cluster unregister --id 3"
+    wait_for(lambda: 3 in monitor.outages(), "the outage of broker 3")
     cluster.node(3).start()
     doctor("brokers", gone=True)
     doctor("under-replicated", gone=True)
 
 
-def test_a_follower_that_does_not_follow(cluster: ottla.testing.Cluster, doctor: Doctor) -> None:
+def test_a_follower_that_does_not_follow(
+    cluster: ottla.testing.Cluster, doctor: Doctor, console: Browser, monitor: Monitor
+) -> None:
+    seen = len(monitor.lines)
     os.kill(cluster.node(2).pid, signal.SIGSTOP)
     try:
         (finding,) = doctor("under-replicated")
         assert "Broker 2 is behind" in finding["what"]
         assert "Broker 2" in doctor("brokers")[0]["what"]
         assert metric(cluster, "kafka_cluster_partition_underreplicated", without=2) > 0
+        wait_for(
+            lambda: any("fewer in-sync replicas" in finding["title"] for finding in health(console)),
+            "the follower in the console",
+        )
+        # Its own partition is out, and so are those that wait for it with acks=all, until it is out of sync.
+        wait_for(lambda: 2 in monitor.outages(seen), "the outage of broker 2")
     finally:
         os.kill(cluster.node(2).pid, signal.SIGCONT)
     doctor("under-replicated", gone=True)
     doctor("brokers", gone=True)
 
 
-def test_a_stuck_consumer(cluster: ottla.testing.Cluster, doctor: Doctor, command: Command) -> None:
+def test_a_stuck_consumer(cluster: ottla.testing.Cluster, doctor: Doctor, command: Command, console: Browser) -> None:
     found: list[dict[str, str]] = []
 
     async def get_stuck() -> None:
@@ -175,15 +212,24 @@ def test_a_stuck_consumer(cluster: ottla.testing.Cluster, doctor: Doctor, comman
             found.extend(await asyncio.to_thread(doctor, "groups"))
             lags = [await asyncio.to_thread(scrape, node) for node in cluster.nodes]
             assert any('kafka_consumergroup_lag{consumergroup="stuck"' in text for text in lags)
+            judged = await asyncio.to_thread(judged_groups, cluster.bootstrap, "^stuck$")
+            assert judged == {"stuck": "STALLED"}
+            shown = await asyncio.to_thread(console.get, "/api/groups/stuck")
+            assert shown["lag"] == 10
+            finding = await asyncio.to_thread(in_console, console, "groups")
+            assert finding["fix"]["path"].startswith("/api/groups/")
 
     asyncio.run(get_stuck())
-    assert "stuck is" in found[0]["what"]
+    # The monitor's own group may be between two commits.
+    (finding,) = [one for one in found if one["what"].startswith("stuck is")]
     for _ in range(5):
-        command(found[0]["fix"])
+        command(finding["fix"])
     doctor("groups", gone=True)
 
 
-def test_a_hanging_transaction(cluster: ottla.testing.Cluster, doctor: Doctor, command: Command) -> None:
+def test_a_hanging_transaction(
+    cluster: ottla.testing.Cluster, doctor: Doctor, command: Command, console: Browser
+) -> None:
     async def leave_open() -> None:
         async with AdminClient(settings(cluster)) as admin:
             info = await admin.connections.topic("day")
@@ -209,11 +255,34 @@ def test_a_hanging_transaction(cluster: ottla.testing.Cluster, doctor: Doctor, c
     assert "day-0" in finding["what"]
     late = "kafka_server_replicamanager_partitionswithlatetransactionscount"
     assert sum(f"{late} 1\n" in scrape(node) for node in cluster.nodes) == 1
+    asyncio.run(wait_behind_it(cluster))
+    (hanging,) = console.get("/api/transactions/hanging")["items"]
+    assert (hanging["topic"], hanging["partition"]) == ("day", 0)
+    assert in_console(console, "transactions")["fix"]["path"] == "/api/transactions/abort"
     command(finding["fix"])
     doctor("transactions", gone=True)
 
 
-def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: Doctor, command: Command) -> None:
+async def wait_behind_it(cluster: ottla.testing.Cluster) -> None:
+    """A group that reads committed records only stands before the open transaction, which `ottla monitor lag` tells."""
+    how = ConsumerSettings(group_id="careful", auto_commit=False, auto_offset_reset="earliest", read_committed=True)
+    async with Producer(settings(cluster)) as producer, Consumer(settings(cluster), how) as consumer:
+        await (await producer.send("day", b"behind the transaction", partition=0))
+        await consumer.subscribe(["day"])
+        await consumer.poll(10_000)
+        await consumer.commit()
+        judged = await asyncio.to_thread(judged_groups, cluster.bootstrap, "^careful$")
+    assert judged == {"careful": "STALLED"}
+
+
+def test_a_full_disk(
+    cluster: ottla.testing.Cluster,
+    small_disk: Path,
+    doctor: Doctor,
+    command: Command,
+    console: Browser,
+    monitor: Monitor,
+) -> None:
     if not small_disk.is_mount():
         pytest.skip("nothing may be mounted here")
     words = ["topics", "create", "big", "--replica-assignment", "4:1", "-b", cluster.bootstrap]
@@ -221,6 +290,7 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
         words += ["-c", setting]
     assert run_command(words) == 0
     block = b"x" * 500_000
+    seen = len(monitor.lines)
 
     async def fill() -> str:
         how = ProducerSettings(
@@ -248,6 +318,8 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
     assert int(failed[0]) > 0
     (finding,) = doctor("disks")
     assert f"{small_disk} of broker 4 has" in finding["what"]
+    assert in_console(console, "disks")["fix"]["path"] == "/api/topics/big/settings"
+    wait_for(lambda: 4 in monitor.outages(seen), "the outage of broker 4")
     command(finding["fix"])
     doctor("disks", gone=True)
 
@@ -260,7 +332,11 @@ def test_a_full_disk(cluster: ottla.testing.Cluster, small_disk: Path, doctor: D
     assert run_command(["topics", "delete", "big", "--yes", "-b", cluster.bootstrap]) == 0
 
 
-def test_the_day_is_over(cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_day_is_over(cluster: ottla.testing.Cluster, monitor: Monitor, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = monitor.stop()
+    assert figures["produced"] > 0
+    # Outages and errors are the incidents; acknowledged records are all there.
+    assert (figures["lost"], figures["duplicated"], figures["reordered"]) == (0, 0, 0)
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     # A node that had to wait for its turn on a busy machine may look ill for a moment.
     while run_command(["doctor", "--seconds", "0", "-b", cluster.bootstrap]) != 0:

@@ -1,54 +1,106 @@
-"""The fewest bytes that any plan has to move, by each goal alone: what a plan is measured against."""
+"""The fewest bytes that any plan has to move: what a plan is measured against.
+
+Every broker that carries too much of a figure has to give it away, at best by the replicas with the fewest bytes for
+it; and a broker that carries too little has to get it. Replicas are treated as divisible, and each broker by itself. So
+no plan that reaches all goals moves less, and some have to move more.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
 from ottla.balance.assignment import Assignment
-from ottla.balance.goals import BALANCE_SHARE, CapacityGoal, DistributionGoal, Goal, RackGoal
-from ottla.balance.metrics import DISK
+from ottla.balance.goals import CapacityGoal, DistributionGoal, Goal, RackGoal
+from ottla.balance.metrics import LEADERS, NETWORK_OUT, Metric
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
 __all__ = ["lower_bound_bytes"]
 
 
-def lower_bound_bytes(state: ClusterState, goals: list[Goal]) -> float:
-    """What has to leave a broker or a rack, and what disks with too much, or too little, have to give or get."""
+def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
+    """For a plan that reaches all of these goals."""
     assignment = Assignment(state)
-    racks = [goal for goal in goals if isinstance(goal, RackGoal)]
-    for rack_goal in racks:
-        rack_goal.prepare(assignment)
-    bounds = [
-        sum(_forced(assignment, partition, racks) * one.size_bytes for partition, one in state.partitions.items())
-    ]
     targets = assignment.targets
-    held = {
-        one: sum(state.partitions[each].size_bytes for each in assignment.held[one] if not state.must_move(each, one))
-        for one in targets
-    }
-    total = sum(one.size_bytes * len(one.replicas) for one in state.partitions.values())
-    leaving = total - sum(held.values())
-    for goal in goals:
-        if isinstance(goal, CapacityGoal) and goal.metric is DISK:
-            bounds.append(leaving + sum(max(held[one] - goal.limit(assignment, one), 0.0) for one in targets))
-        elif isinstance(goal, DistributionGoal) and goal.metric is DISK and targets:
-            average = total / len(targets)
-            least, most = average * (1 - BALANCE_SHARE), average * (1 + BALANCE_SHARE)
-            too_much = sum(max(held[one] - most, 0.0) for one in targets)
-            too_little = sum(max(least - held[one], 0.0) for one in targets)
-            bounds += [leaving + too_much, too_little]
-    return max(bounds)
+    staying = {one: [each for each in assignment.held[one] if not state.must_move(each, one)] for one in targets}
+    sizes = state.partitions
+    total = sum(one.size_bytes * len(one.replicas) for one in sizes.values())
+    leaving = total - sum(sizes[each].size_bytes for held in staying.values() for each in held)
+    given = _forced_by_racks(assignment, [goal for goal in goals if isinstance(goal, RackGoal)])
+    got = 0.0
+    by_rack: defaultdict[object, float] = defaultdict(float)
+    limits = [_limits(assignment, goal, targets) for goal in goals]
+    for one in targets:
+        bounds = [(metric, least, most[one]) for metric, least, most in filter(None, limits)]
+        shares = {metric: sum(_share(assignment, metric, each) for each in staying[one]) for metric, _, _ in bounds}
+        by_rack[state.brokers[one].rack or one] += max(
+            (_cheapest(assignment, metric, staying[one], shares[metric] - most) for metric, _, most in bounds),
+            default=0.0,
+        )
+        others = [each for each in sizes if each not in assignment.held[one]]
+        got += max(
+            (_cheapest(assignment, metric, others, least - shares[metric]) for metric, least, _ in bounds), default=0.0
+        )
+    # What has to leave a rack may be what a broker of that rack has to give anyway.
+    racks = {*by_rack, *given}
+    return max(leaving + sum(max(by_rack[rack], given[rack]) for rack in racks), got)
 
 
-def _forced(assignment: Assignment, partition: TopicPartition, racks: list[RackGoal]) -> int:
-    """How many replicas of a partition have to go to another broker in any plan."""
+def _limits(
+    assignment: Assignment, goal: Goal, targets: Sequence[int]
+) -> tuple[Metric, float, dict[int, float]] | None:
+    """The metric of a goal, what every broker has to carry, and what each may carry. Leaders move without bytes."""
+    if not isinstance(goal, CapacityGoal | DistributionGoal) or goal.metric in (LEADERS, NETWORK_OUT) or not targets:
+        return None
+    if isinstance(goal, CapacityGoal):
+        return goal.metric, 0.0, {one: goal.limit(assignment, one) for one in targets}
+    least, most = goal.computed_bounds(_total(assignment, goal.metric) / len(targets))
+    return goal.metric, least, dict.fromkeys(targets, most)
+
+
+def _total(assignment: Assignment, metric: Metric) -> float:
+    """Of all replicas: those that cannot stay are carried by other brokers afterwards."""
     state = assignment.state
-    replicas = state.partitions[partition].replicas
-    staying = [one for one in replicas if not state.must_move(partition, one)]
-    forced = len(replicas) - len(staying)
-    for goal in racks:
-        in_racks = Counter(state.brokers[one].rack for one in staying)
-        limit = goal.limit(assignment, partition)
-        forced += sum(max(count - limit, 0) for rack, count in in_racks.items() if rack is not None)
+    return sum(_share(assignment, metric, each) * len(one.replicas) for each, one in state.partitions.items())
+
+
+def _share(assignment: Assignment, metric: Metric, partition: TopicPartition) -> float:
+    return metric.of_replica(assignment, partition, False)
+
+
+def _cheapest(assignment: Assignment, metric: Metric, partitions: Iterable[TopicPartition], wanted: float) -> float:
+    """The fewest bytes of replicas that are so much of a figure."""
+    if wanted <= 0:
+        return 0.0
+    sizes = assignment.state.partitions
+    rows = sorted(
+        (sizes[each].size_bytes / share, share)
+        for each in partitions
+        if (share := _share(assignment, metric, each)) > 0
+    )
+    found = 0.0
+    for cost, share in rows:
+        taken = min(share, wanted)
+        found += taken * cost
+        wanted -= taken
+        if wanted <= 0:
+            break
+    return found
+
+
+def _forced_by_racks(assignment: Assignment, goals: Sequence[RackGoal]) -> Counter[object]:
+    """Rack -> bytes of replicas that have to go to other racks in any plan."""
+    state = assignment.state
+    forced: Counter[object] = Counter()
+    for goal in goals:
+        goal.prepare(assignment)
+        for partition, one in state.partitions.items():
+            in_racks = Counter(
+                state.brokers[broker].rack for broker in one.replicas if not state.must_move(partition, broker)
+            )
+            limit = goal.limit(assignment, partition)
+            for rack, count in in_racks.items():
+                if rack is not None and count > limit:
+                    forced[rack] += (count - limit) * one.size_bytes  # type: ignore[assignment]
     return forced

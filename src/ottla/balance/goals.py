@@ -135,10 +135,10 @@ class DistributionGoal:
     def prepare(self, assignment: Assignment) -> None:
         targets = assignment.targets
         if targets:
-            self.bounds = self._computed(assignment, targets)
+            total = sum(self.metric.of_broker(assignment.loads[one]) for one in targets)
+            self.bounds = self.computed_bounds(total / len(targets))
 
-    def _computed(self, assignment: Assignment, targets: Sequence[int]) -> tuple[float, float]:
-        average = sum(self.metric.of_broker(assignment.loads[one]) for one in targets) / len(targets)
+    def computed_bounds(self, average: float) -> tuple[float, float]:
         if self.metric in (REPLICAS, LEADERS):
             return math.floor(average * (1 - BALANCE_SHARE)), math.ceil(average * (1 + BALANCE_SHARE))
         return average * (1 - BALANCE_SHARE), average * (1 + BALANCE_SHARE)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import TracebackType
 from typing import Self
 
 from ottla.client.admin import AdminClient
+from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.client.producer.settings import ProducerSettings
@@ -60,21 +61,26 @@ class LatencyJudge:
 
 
 class LatencyGuard:
-    """An async context manager that sends records through every broker. `complaint` is asked by the executor."""
+    """An async context manager that sends records through every broker. `complaint` is asked by the executor.
+
+    Brokers `without` are emptied: they get no new partitions for the records.
+    """
 
     def __init__(
         self,
-        client: ClientSettings,
+        client: ClientSettings | Cluster,
         *,
         factor: float = 2.0,
         floor_ms: float = 100.0,
         window_seconds: float = 2.0,
         patience: int = 3,
+        without: Collection[int] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.judge = LatencyJudge(factor=factor, floor_ms=floor_ms, patience=patience)
         self._client = client
         self._window_seconds = window_seconds
+        self._without = without
         self._clock = clock
         self._usual = asyncio.Event()
 
@@ -83,7 +89,7 @@ class LatencyGuard:
 
     async def __aenter__(self) -> Self:
         async with AdminClient(self._client) as admin:
-            self._partitions = list(await ensure_topic(admin, TOPIC))
+            self._partitions = list(await ensure_topic(admin, TOPIC, without=self._without))
         self._task = asyncio.ensure_future(self._run())
         await asyncio.wait([self._task, asyncio.ensure_future(self._usual.wait())], return_when="FIRST_COMPLETED")
         return self

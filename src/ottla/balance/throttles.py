@@ -39,7 +39,10 @@ async def set_throttles(
         rates += [ConfigChange(LEADER_RATE, str(between)), ConfigChange(FOLLOWER_RATE, str(between))]
     if within is not None:
         rates.append(ConfigChange(DIRECTORY_RATE, str(within)))
-    for broker in sorted({one for some in (*current.values(), *target.values()) for one in some}):
+    await admin.connections.refresh([])
+    # A broker that is gone has nothing to throttle, and nobody answers for it.
+    involved = {one for some in (*current.values(), *target.values()) for one in some}
+    for broker in sorted(involved & set(admin.connections.metadata.brokers)):
         changes[ConfigResource(ResourceType.BROKER, str(broker))] = rates
     for error in (await admin.configs.alter(changes)).values():
         if error is not None:

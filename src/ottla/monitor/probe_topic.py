@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.admin import AdminClient
@@ -43,9 +43,12 @@ def plan_topic(brokers: Sequence[int], topic: DescribedTopic | None) -> TopicPla
     return TopicPlan(new, elect)
 
 
-async def ensure_topic(admin: AdminClient, name: str) -> Mapping[int, int]:
-    """Creates or completes the topic; returns the leader of each partition (-1 for none)."""
-    brokers = [node.node_id for node in (await admin.cluster.describe()).brokers]
+async def ensure_topic(admin: AdminClient, name: str, *, without: Collection[int] = ()) -> Mapping[int, int]:
+    """Creates or completes the topic; returns the leader of each partition (-1 for none).
+
+    The brokers `without` get no new partitions.
+    """
+    brokers = [node.node_id for node in (await admin.cluster.describe()).brokers if node.node_id not in without]
     topic = await _describe(admin, name)
     plan = plan_topic(brokers, topic)
     if topic is None:

@@ -39,7 +39,7 @@ def test_a_plan_reaches_hard_goals_and_moves_little_more_than_it_has_to(seed: in
     plan = make_plan(state, goals)
     assert not plan.stranded
     assert [result for result in plan.goals if result.is_hard and result.violations_after] == []
-    assert plan.size_bytes <= 1.6 * lower_bound_bytes(state, goals) + indivisible(state)
+    assert plan.size_bytes <= 1.5 * lower_bound_bytes(state, goals) + indivisible(state)
     for movement in plan.movements:
         assert len(set(movement.after)) == len(movement.after) == len(movement.before)
         assert all(state.brokers[one].takes_replicas for one in movement.after)

@@ -15,7 +15,7 @@ from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers, with_partitions
 from ottla.balance.planner import Movement, Plan, make_plan
-from ottla.balance.steps import Step, Steps, make_steps, seconds_of
+from ottla.balance.steps import Step, Steps, emptied_brokers, make_steps, seconds_of
 from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_moment
 from ottla.cli.logic.reassignment import format_plan
@@ -276,7 +276,7 @@ def _made(state: ClusterState, wishes: _Wishes) -> Plan:
 
 
 async def _execute(session: Session, admin: AdminClient, journal: Journal, factor: float | None) -> None:
-    total = len(journal.steps)
+    total, emptied = len(journal.steps), emptied_brokers(journal.steps)
 
     def on_step(number: int, step: Step, moving: int) -> None:
         done = len(step.movements) - moving
@@ -289,7 +289,7 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
         if factor is None:
             await move(None)
         else:
-            async with LatencyGuard(session.settings, factor=factor) as guard:
+            async with LatencyGuard(session.settings, factor=factor, without=emptied) as guard:
                 await move(guard)
     except ProducersSuffer as error:
         raise Failure(f"{error} Continue later with 'ottla balance resume', perhaps with a lower throttle.") from error
