@@ -289,27 +289,29 @@ def test_a_full_disk(
     for setting in ("segment.bytes=1048576", "file.delete.delay.ms=0"):
         words += ["-c", setting]
     assert run_command(words) == 0
-    block = b"x" * 500_000
     seen = len(monitor.lines)
 
-    async def fill() -> str:
+    async def fill(size: int, timeout_ms: int) -> str:
         how = ProducerSettings(
             acks=1,
             linger_ms=0,
             batch_size=600_000,
-            request_timeout_ms=4_000,
-            delivery_timeout_ms=4_000,
+            request_timeout_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
             idempotent=False,
         )
         async with Producer(settings(cluster), how) as producer:
-            for _ in range(2 * DISK_BYTES // len(block)):
+            for _ in range(2 * DISK_BYTES // size):
                 try:
-                    await (await producer.send("big", block, partition=0))
+                    await (await producer.send("big", b"x" * size, partition=0))
                 except TimedOut as error:
                     return str(error)
         raise AssertionError("the disk never got full")
 
-    assert "KAFKA_STORAGE_ERROR" in asyncio.run(fill())
+    assert "KAFKA_STORAGE_ERROR" in asyncio.run(fill(500_000, 4_000))
+    # The last bytes, where the records of the monitor would find room.
+    for size in (50_000, 4_000):
+        asyncio.run(fill(size, 1_500))
     metrics = scrape(cluster.node(4))
     assert (
         float(re.findall(rf'ottla_log_directory_usable_bytes{{.*"{small_disk}"}} (\S+)', metrics)[0]) < DISK_BYTES / 10

@@ -122,11 +122,15 @@ class AvroDeserializer(SchemaDeserializer[Any]):
         self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
     ) -> Any:
         import fastavro
+        from fastavro.read import SchemaResolutionError
 
         buffer = io.BytesIO(payload)
         try:
             parsed = self._parse(writer)
             value = fastavro.schemaless_reader(buffer, parsed, None if reader is None else self._parse(reader))
+        except SchemaResolutionError as error:
+            which = tag.id or tag.guid
+            raise self._error(topic, f"the reader's schema cannot read values of schema {which}: {error}.") from error
         except _DAMAGED as error:
             raise self._error(topic, f"the bytes are not Avro of schema {tag.id or tag.guid}: {error}.") from error
         if buffer.tell() != len(payload):
