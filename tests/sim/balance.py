@@ -22,7 +22,7 @@ from ottla.balance.metrics import DISK
 from ottla.balance.observe import observe
 from ottla.balance.planner import Plan, make_plan
 from ottla.balance.state import ClusterState
-from ottla.balance.steps import COPIES_MAX, Steps, emptied_brokers, make_steps
+from ottla.balance.steps import COPIES_MAX, Steps, make_steps
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
 from ottla.client.cluster import Cluster
@@ -331,13 +331,13 @@ class Balancer:
             self.state = self._change(await observe(admin))
             self.plan = make_plan(self.state)
             self.steps = make_steps(self.state, self.plan.movements)
-            Journal(self._path, "simulated", self.steps.steps, self._throttle).write()
+            drained = [one for one, broker in self.state.brokers.items() if broker.is_draining]
+            Journal(self._path, "simulated", self.steps.steps, self._throttle, drained=drained).write()
             self.on_plan(self.state)
         journal = Journal.read(self._path)
         if self._is_guarded:
-            emptied = emptied_brokers(journal.steps)
             clock = asyncio.get_running_loop().time
-            async with LatencyGuard(cluster, clock=clock, without=emptied) as guard:
+            async with LatencyGuard(cluster, clock=clock, without=journal.drained) as guard:
                 await self._execute(admin, journal, guard)
         else:
             await self._execute(admin, journal, None)
@@ -345,7 +345,7 @@ class Balancer:
 
     def lift_throttle(self) -> None:
         journal = Journal.read(self._path)
-        Journal(self._path, journal.cluster_id, journal.steps, None).write()
+        Journal(self._path, journal.cluster_id, journal.steps, None, drained=journal.drained).write()
 
     async def _execute(self, admin: AdminClient, journal: Journal, guard: Guard | None) -> None:
         await Executor(admin, throttle=journal.throttle, guard=guard, on_step=lambda *_: None).run(journal.steps)

@@ -20,17 +20,28 @@ VERSION = 1
 class Journal:
     """A file with the steps of a plan. What is done is asked from the cluster, so the file is written once."""
 
-    def __init__(self, path: Path, cluster_id: str, steps: Sequence[Step], throttle: int | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        cluster_id: str,
+        steps: Sequence[Step],
+        throttle: int | None,
+        *,
+        drained: Sequence[int] = (),
+    ) -> None:
         self.path = path
         self.cluster_id = cluster_id
         self.steps = tuple(steps)
         self.throttle = throttle
+        # Brokers that the plan empties: they get nothing new meanwhile.
+        self.drained = tuple(drained)
 
     def write(self) -> None:
         content = {
             "version": VERSION,
             "cluster": self.cluster_id,
             "throttle": self.throttle,
+            "drained": self.drained,
             "steps": [[_written(movement) for movement in step.movements] for step in self.steps],
         }
         # Another run may be reading it: the file is whole at every time.
@@ -51,7 +62,8 @@ class Journal:
             if content["version"] != VERSION:
                 raise ValueError
             steps = [Step(tuple(_read(row) for row in rows)) for rows in content["steps"]]
-            return cls(path, str(content["cluster"]), steps, content["throttle"])
+            drained = tuple(map(int, content.get("drained", ())))
+            return cls(path, str(content["cluster"]), steps, content["throttle"], drained=drained)
         except FileNotFoundError:
             raise ValueError(f"{path} does not exist: no plan was interrupted here.") from None
         except (ValueError, KeyError, TypeError):

@@ -14,7 +14,7 @@ from ottla.balance.goals import CAPACITY_SHARE_MAX
 from ottla.balance.planner import Movement
 from ottla.balance.state import BrokerState, ClusterState, PartitionState
 
-__all__ = ["Step", "Steps", "emptied_brokers", "make_steps", "seconds_of"]
+__all__ = ["Step", "Steps", "make_steps", "seconds_of"]
 
 # Replicas that a broker copies, or gives, at the same time.
 COPIES_MAX = 5
@@ -97,13 +97,6 @@ def make_steps(state: ClusterState, movements: Sequence[Movement], *, copies_max
     if leading:
         steps.append(Step(leading))
     return Steps(tuple(steps), tuple(waiting))
-
-
-def emptied_brokers(steps: Iterable[Step]) -> frozenset[int]:
-    """Brokers that give replicas and get none: those that are drained are among them."""
-    movements = [movement for step in steps for movement in step.movements]
-    giving = {broker for movement in movements for broker in movement.removed}
-    return frozenset(giving - {broker for movement in movements for broker in movement.added})
 
 
 def _fullest(room: _Room, state: ClusterState, brokers: Iterable[int]) -> float:

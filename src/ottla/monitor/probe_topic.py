@@ -27,13 +27,14 @@ class TopicPlan(NamedTuple):
 def plan_topic(brokers: Sequence[int], topic: DescribedTopic | None) -> TopicPlan:
     """What has to be done so that every broker leads a partition. Replicas go round the ring of brokers."""
     existing = topic.partitions if topic is not None else ()
-    factor = min(REPLICAS_MAX, len(brokers))
+    # All partitions of a topic must have as many replicas.
+    factor = len(existing[0].replicas) if existing else min(REPLICAS_MAX, len(brokers))
     preferred = {partition.replicas[0] for partition in existing if partition.replicas}
     ring = sorted(brokers)
     new = tuple(
         tuple(ring[(place + step) % len(ring)] for step in range(factor))
         for place, broker in enumerate(ring)
-        if broker not in preferred
+        if broker not in preferred and factor <= len(ring)
     )
     elect = tuple(
         partition.partition

@@ -43,10 +43,10 @@ def test_what_if_a_topic_has_more_partitions() -> None:
 def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     state = random_cluster(3)
     steps = make_steps(state, make_plan(state).movements).steps
-    journal = Journal(tmp_path / "journal.json", "cluster", steps, 5)
+    journal = Journal(tmp_path / "journal.json", "cluster", steps, 5, drained=(3,))
     journal.write()
     again = Journal.read(journal.path)
-    assert (again.steps, again.cluster_id, again.throttle) == (journal.steps, "cluster", 5)
+    assert (again.steps, again.cluster_id, again.throttle, again.drained) == (journal.steps, "cluster", 5, (3,))
     journal.path.write_text("{}")
     with pytest.raises(ValueError, match="is no journal"):
         Journal.read(journal.path)

@@ -15,7 +15,7 @@ from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers, with_partitions
 from ottla.balance.planner import Movement, Plan, make_plan
-from ottla.balance.steps import Step, Steps, emptied_brokers, make_steps, seconds_of
+from ottla.balance.steps import Step, Steps, make_steps, seconds_of
 from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_moment
 from ottla.cli.logic.reassignment import format_plan
@@ -149,7 +149,7 @@ def run(
             return 1 if made.stranded else 0
         confirm(f"Move {size(int(made.size_bytes))} of {counted(len(made.movements), 'partition')}?", yes=yes)
         cluster_id = (await admin.cluster.describe()).cluster_id
-        kept = Journal(Path(journal), cluster_id, steps.steps, throttle)
+        kept = Journal(Path(journal), cluster_id, steps.steps, throttle, drained=drained)
         if kept.path.exists():
             raise Failure(f"{journal} has a plan that was not finished: 'ottla balance resume', or remove the file.")
         kept.write()
@@ -276,7 +276,7 @@ def _made(state: ClusterState, wishes: _Wishes) -> Plan:
 
 
 async def _execute(session: Session, admin: AdminClient, journal: Journal, factor: float | None) -> None:
-    total, emptied = len(journal.steps), emptied_brokers(journal.steps)
+    total = len(journal.steps)
 
     def on_step(number: int, step: Step, moving: int) -> None:
         done = len(step.movements) - moving
@@ -289,7 +289,7 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
         if factor is None:
             await move(None)
         else:
-            async with LatencyGuard(session.settings, factor=factor, without=emptied) as guard:
+            async with LatencyGuard(session.settings, factor=factor, without=journal.drained) as guard:
                 await move(guard)
     except ProducersSuffer as error:
         raise Failure(f"{error} Continue later with 'ottla balance resume', perhaps with a lower throttle.") from error
