@@ -64,20 +64,29 @@ class Instance:
 class Run:
     """A cluster, instances, and records that are written while they work."""
 
-    def __init__(self, cluster: ottla.testing.Cluster, directory: Path, guarantee: str, random: Random) -> None:
+    def __init__(
+        self,
+        cluster: ottla.testing.Cluster,
+        directory: Path,
+        guarantee: str,
+        random: Random,
+        *,
+        instances: int = 2,
+        partitions: int = PARTITIONS,
+    ) -> None:
         self._cluster = cluster
         self._directory = directory
         self._random = random
         self.kinds = list(TOPOLOGIES)
         self.live = Live(cluster.bootstrap)
-        topics = [NewTopic(name=name, partitions=PARTITIONS, replication_factor=3) for name in (*INPUTS, *self.kinds)]
+        topics = [NewTopic(name=name, partitions=partitions, replication_factor=3) for name in (*INPUTS, *self.kinds)]
         self.live.admin.call(lambda admin: admin.topics.create(topics))
         # Foreign-key joins expect keys where Kafka's own partitioner puts them.
         settings = {"enable.idempotence": True, "linger.ms": 5, "partitioner": "murmur2_random"}
         self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
         self.written: list[Input] = []
         self._begin_ms = int(time.time() * 1000)
-        self.instances = [self.new_instance(number, guarantee) for number in range(2)]
+        self.instances = [self.new_instance(number, guarantee) for number in range(instances)]
 
     def new_instance(self, number: int, guarantee: str) -> Instance:
         return Instance(lambda: self._cluster.bootstrap, self._directory / f"i{number}", guarantee, self.kinds)
@@ -93,6 +102,11 @@ class Run:
         for instance in self.instances:
             if not instance.is_running:
                 instance.start()
+
+    def committed(self, kind: str) -> int:
+        """The sum of all offsets."""
+        offsets = self.live.admin.call(lambda admin: admin.groups.offsets(f"app-{kind}"))
+        return sum(offset.offset for offset in offsets.values())
 
     def finish(self) -> dict[str, str]:
         """Waits until everything is processed; returns the differences by topology."""

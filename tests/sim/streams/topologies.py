@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from zlib import crc32
 
 from ottla.streams import JoinWindows, KStream, Produced, Serdes, StreamsBuilder, Topology
 from ottla.streams.dsl.options import Grouped, Materialized
@@ -13,6 +14,9 @@ SOURCE = "t"
 OUTPUT = "streams-output"
 
 _DAY_MS = 24 * 60 * 60 * 1000
+# About half of all records find that the row of their key is gone.
+_TIME_TO_LIVE_MS = 400
+_EXPIRING_KEYS = 40
 
 
 def _producer(value: bytes) -> bytes:
@@ -61,4 +65,21 @@ def joining() -> Topology:
     return builder.build()
 
 
-TOPOLOGIES: dict[str, Callable[[], Topology]] = {"stateless": stateless, "counting": counting, "joining": joining}
+def expiring() -> Topology:
+    """Counts whose rows are forgotten after a pause: whether a record is the first one again depends on stream time."""
+    builder = StreamsBuilder()
+    counts = (
+        _source(builder)
+        .group_by(lambda _, value: b"%d" % (crc32(_number(value)) % _EXPIRING_KEYS), Grouped.as_("by-number"))
+        .count(Materialized.as_("living").with_time_to_live(_TIME_TO_LIVE_MS))
+    )
+    counts.to_stream().to(OUTPUT, Produced.with_(None, Serdes.long()))
+    return builder.build()
+
+
+TOPOLOGIES: dict[str, Callable[[], Topology]] = {
+    "stateless": stateless,
+    "counting": counting,
+    "joining": joining,
+    "expiring": expiring,
+}
