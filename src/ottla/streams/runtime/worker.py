@@ -37,6 +37,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import GLOBAL, LocalStates
 from ottla.streams.runtime.measures import WorkerMeasures, figures_of
 from ottla.streams.runtime.opening import TaskOpener
+from ottla.streams.runtime.openings import Openings
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan, versioned_changelogs
 from ottla.streams.runtime.purge import Purge
 from ottla.streams.runtime.query_door import QueriedStore
@@ -90,9 +91,7 @@ class Worker(RebalanceListener):
         self._local = local
         self._assignor = TaskAssignor(plan, identity, standbys=config.standbys, held=local.held, host=config.server)
         self._tasks = TaskTable()
-        # Tasks that are being opened.
-        self._opening: dict[str, PlannedTask] = {}
-        self._opener_task: asyncio.Task[list[ActiveTask]] | None = None
+        self._openings = Openings(self._open_tasks, local, self._tasks)
         self._is_open = False
         # True if stores hold nothing that Kafka has not committed.
         self._is_clean = True
@@ -202,7 +201,7 @@ class Worker(RebalanceListener):
 
     async def _close(self, *, leaves_group: bool) -> None:
         self._is_closing = True
-        await self._stop_opening()
+        await self._openings.stop()
         self._tasks.remove([active.task_id for active in self._tasks])
         await self._standbys.close()
         self._local.close_all(is_committed=self._is_clean)
@@ -237,7 +236,7 @@ class Worker(RebalanceListener):
         # A copy becomes the state of its task.
         await self._standbys.follow(note.standby)
         added = {task.task_id: task for place in partitions if (task := self._planned.get(place)) is not None}
-        await self._start_opening({**self._opening, **added})
+        await self._openings.start({**self._openings.planned, **added})
 
     async def on_revoked(self, partitions: list[TopicPartition]) -> None:
         """Commits the tasks that go, with all others: they share a transaction."""
@@ -264,25 +263,10 @@ class Worker(RebalanceListener):
         running = [task_id for task_id in task_ids if task_id in self._tasks]
         self._tasks.remove(task_ids)
         self._local.close(running, is_committed=is_committed)
-        left = {task_id: task for task_id, task in self._opening.items() if task_id not in task_ids}
-        if left != self._opening:
-            await self._start_opening(left)
-
-    async def _start_opening(self, tasks: dict[str, PlannedTask]) -> None:
-        """Opens tasks in the background, together with those whose opening it interrupts."""
-        await self._stop_opening()
-        self._opening = tasks
-        if tasks:
-            self._opener_task = asyncio.create_task(self._open_tasks(list(tasks.values())))
-
-    async def _stop_opening(self) -> None:
-        task, self._opener_task = self._opener_task, None
-        if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        # Tasks that were opened, and did not begin to work.
-        self._local.close([task_id for task_id in self._opening if task_id not in self._tasks], is_committed=False)
-        self._opening = {}
+        planned = self._openings.planned
+        left = {task_id: task for task_id, task in planned.items() if task_id not in task_ids}
+        if left != planned:
+            await self._openings.start(left)
 
     async def _open_tasks(self, planned: list[PlannedTask]) -> list[ActiveTask]:
         if self._config.is_exactly_once:
@@ -295,17 +279,10 @@ class Worker(RebalanceListener):
 
     def _take_opened(self) -> None:
         """Tasks whose opening is complete begin to work. Raises the error of an opening that failed."""
-        if self._opener_task is None or not self._opener_task.done():
+        opened = self._openings.take()
+        if not opened:
             return
         assert self._consumer is not None
-        task, self._opener_task = self._opener_task, None
-        opening, self._opening = self._opening, {}
-        try:
-            opened = task.result()
-        except BaseException:
-            # They are opened again after the failure was dealt with.
-            self._opening = opening
-            raise
         for active in opened:
             self._tasks.add(active)
             for place, offset in active.starts.items():
@@ -319,7 +296,7 @@ class Worker(RebalanceListener):
 
     def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:
         """A store of this worker, or why there is none."""
-        found = find_store(name, partition, self._globals.stores, self._tasks, self._opening.values())
+        found = find_store(name, partition, self._globals.stores, self._tasks, self._openings.planned.values())
         copy = self._standbys.find_store(name, partition) if is_stale_allowed and isinstance(found, str) else None
         return copy or found
 
@@ -360,9 +337,8 @@ class Worker(RebalanceListener):
 
     async def _begin_again(self) -> None:
         assert self._consumer is not None
-        opening = self._opening
-        await self._stop_opening()
-        again = {active.task_id: active.planned for active in self._tasks} | opening
+        interrupted = await self._openings.stop()
+        again = {active.task_id: active.planned for active in self._tasks} | interrupted
         self._tasks.remove(list(again))
         self._local.close(list(again), is_committed=False)
         self._is_clean = True
@@ -370,9 +346,10 @@ class Worker(RebalanceListener):
             for place in task_places(task):
                 if place in self._consumer.assignment:
                     self._consumer.pause(place)
-        self._opening = again
+        # They are not forgotten if the new producer fails.
+        self._openings.planned = again
         await self._renew_producer()
-        await self._start_opening(again)
+        await self._openings.start(again)
         self._must_begin_again = False
 
     async def _step(self, report: Callable[[dict[str, Any]], None]) -> None:
@@ -478,7 +455,7 @@ class Worker(RebalanceListener):
 
     def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
         """Tells when all assigned tasks run, and when a rebalance has taken some."""
-        state = "running" if self._is_assigned and not self._opening else "rebalancing"
+        state = "running" if self._is_assigned and not self._openings.planned else "rebalancing"
         is_due = asyncio.get_running_loop().time() >= self._report_due
         if is_due or self._told != (state, len(self._tasks), self._copies().get("standbys"), self._assignor.note):
             self._report(report, state)
