@@ -93,7 +93,7 @@ class Run:
         if victim == "driver":
             self.pipeline.kill_driver()
             return True
-        return self.pipeline.kill_worker(self._random, executor=victim == "executor")
+        return self.pipeline.kill_worker(self._random, executor=victim == "executor", is_connected=True)
 
     def finish(self) -> dict[str, str]:
         """Waits until everything is processed; returns the differences by topology."""

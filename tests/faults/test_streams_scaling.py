@@ -12,6 +12,7 @@ from random import Random
 import pytest
 
 import ottla.testing
+from ottla.model.errors import KafkaError
 from tests.faults.test_streams_kills import Run
 from tests.support.copiers import CLUSTER_SETTINGS
 from tests.support.kept_logs import keep_logs
@@ -44,9 +45,9 @@ def busy_workers(run: Run, kind: str) -> int:
     """The members with tasks; 0 while a rebalance is under way."""
     group = f"app-{kind}"
     found = run.live.admin.call(lambda admin: admin.groups.describe([group]))[group]
-    if getattr(found, "state", "") != "Stable":
+    if isinstance(found, KafkaError) or found.state != "Stable":
         return 0
-    return sum(1 for member in found.members if member.assignment)
+    return len([member for member in found.members if member.assignment])
 
 
 def wait_for_workers(run: Run, wanted: int, seconds: float) -> None:

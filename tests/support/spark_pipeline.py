@@ -88,13 +88,18 @@ class Pipeline:
             return False
         return True
 
-    def kill_worker(self, chance: random.Random, *, executor: bool = False) -> bool:
-        """A Python worker, or the JVM of an executor; False where there is nobody."""
+    def kill_worker(self, chance: random.Random, *, executor: bool = False, is_connected: bool = False) -> bool:
+        """A Python worker, or the JVM of an executor; False where there is nobody.
+
+        `is_connected`: not a process from which workers are forked, but one with a connection to a broker.
+        """
         assert self._process is not None
         if executor:
             found = [one for one in self._found("java") if one.ppid() != self._process.pid]
         else:
             found = [one for one in self._found("python") if one.pid != self._process.pid]
+            if is_connected:
+                found = [one for one in found if _is_connected(one)]
         if not found:
             return False
         try:
@@ -125,6 +130,13 @@ class Pipeline:
         except psutil.NoSuchProcess:
             return []
         return found
+
+
+def _is_connected(process: psutil.Process) -> bool:
+    try:
+        return any(one.status == psutil.CONN_ESTABLISHED for one in process.net_connections("tcp"))
+    except psutil.Error:
+        return False
 
 
 def frame_of(spark: SparkSession, settings: dict[str, str]) -> DataFrame:
