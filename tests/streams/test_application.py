@@ -305,6 +305,20 @@ def test_at_least_once_needs_no_transactions(live: Live, name: str) -> None:
     assert_exact(live, f"{name}-out", expected(written))
 
 
+def test_at_least_once_results_do_not_wait_for_the_commit(live: Live, name: str) -> None:
+    """Neither results nor records for the next task of the application: commits are far apart by default."""
+    live.create(f"{name}-in", f"{name}-out")
+    some = lines(20)
+    properties = {"processing_guarantee": "at_least_once", "commit_interval_ms": 600_000}
+    application = start(live, word_count(f"{name}-in", f"{name}-out"), name, **properties)
+    live.write(f"{name}-in", some)
+    eventually(lambda: total(live, f"{name}-out") >= 40)
+    assert live.lag(name) is None
+    assert application.close()
+    assert live.lag(name) == 0
+    assert_exact(live, f"{name}-out", expected(some))
+
+
 def test_headers_and_dynamic_topics_arrive(live: Live, name: str) -> None:
     live.create(f"{name}-in", f"{name}-a", f"{name}-b", partitions=1)
     builder = StreamsBuilder()

@@ -358,8 +358,8 @@ class Worker(RebalanceListener):
         wait_ms = self._config.poll_ms
         if self._is_open and not self._assignor.is_joining:
             left = self._due - loop.time()
-            if self._config.is_exactly_once and self._is_calm and left > 0:
-                # Nobody sees results before the commit, so few records are processed together.
+            if self._is_calm and left > 0:
+                # Few records are processed together. With exactly-once nobody sees results before the commit anyway.
                 await asyncio.sleep(min(left, _GATHER_SECONDS))
             wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
         await self._globals.poll()
@@ -386,6 +386,9 @@ class Worker(RebalanceListener):
         if not self._writer.is_empty or self._tasks.has_progress:
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)
+            if not self._config.is_exactly_once:
+                # Results are seen at once, and commits may be far apart.
+                await self._writer.send_open()
             is_full = self._local.is_full and not self._local.is_writing
             is_due = loop.time() >= self._due or self._tasks.commit_requested or is_full
             # The group refuses the old generation while it forms the next one; the transaction stays open until then.

@@ -113,6 +113,7 @@ class RecordWriter:
         self._changes.setdefault((topic, partition), {}).update(zip(changes.keys, contents, strict=False))
 
     async def send_outputs(self, now_ms: int) -> None:
+        """Sends full batches; `send_open` sends the others."""
         outputs, self._outputs = self._outputs, {}
         for topic, content in outputs.items():
             for is_record, group in itertools.groupby(content, lambda one: isinstance(one, OutputRecord)):
@@ -137,9 +138,13 @@ class RecordWriter:
             values, times, headers = zip(*(change for _, change in changes), strict=True)
             batch = _batch(keys, list(values), list(times), [partition] * len(changes), list(headers), now_ms)
             await self._encode(topic, batch, now_ms)
+        await self.send_open()
+
+    async def send_open(self) -> None:
+        """Also the batches that are not full: other records of theirs are not waited for."""
         for topic, encoder in self._encoders.items():
-            for full in encoder.finish():
-                await self._send(topic, full)
+            for batch in encoder.finish():
+                await self._send(topic, batch)
 
     async def wait_delivered(self) -> None:
         """Raises the failure of a batch that was not acknowledged."""
