@@ -10,7 +10,7 @@ import asyncio
 import hmac
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import NamedTuple
@@ -25,6 +25,8 @@ __all__ = ["SECONDS_MAX", "SessionEnded", "Sessions"]
 IDLE_SECONDS_MAX = 8 * 3600.0
 SECONDS_MAX = 12 * 3600.0
 SESSIONS_MAX = 10_000
+# Of one user, so that nobody can end the sessions of others by many logins.
+SESSIONS_OF_USER_MAX = 100
 _ID_BYTES = 32
 
 
@@ -81,11 +83,16 @@ class Sessions:
         return secrets.token_urlsafe(_ID_BYTES)
 
     def begin(self, account: Account, *, seconds_max: float = SECONDS_MAX) -> str:
-        """A new session of an account; the least recently used one ends if there are too many."""
-        session_id = self.new_id()
-        if len(self._entries) >= SESSIONS_MAX:
-            self.end(min(self._entries, key=lambda one: self._entries[one].used_at))
+        """A new session of an account. If there are too many, the least recently used one ends, of the user first."""
         now = self._clock()
+        for one in [one for one, entry in self._entries.items() if now >= entry.expires_at]:
+            self.end(one)
+        own = [one for one, entry in self._entries.items() if entry.account.user == account.user]
+        if len(own) >= SESSIONS_OF_USER_MAX:
+            self._end_oldest(own)
+        elif len(self._entries) >= SESSIONS_MAX:
+            self._end_oldest(self._entries)
+        session_id = self.new_id()
         self._entries[session_id] = _Entry(account, now, now + min(seconds_max, SECONDS_MAX))
         return session_id
 
@@ -96,6 +103,9 @@ class Sessions:
     def end(self, session_id: str | None) -> None:
         self._entries.pop(session_id or "", None)
         self._reschedule(self._streams.pop(session_id or "", set()), self._clock())
+
+    def _end_oldest(self, session_ids: Iterable[str]) -> None:
+        self.end(min(session_ids, key=lambda one: self._entries[one].used_at))
 
     @asynccontextmanager
     async def stream(self, session_id: str | None) -> AsyncIterator[None]:

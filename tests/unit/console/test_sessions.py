@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from ottla.console.accounts import Account
 from ottla.console.answers import ApiError
-from ottla.console.sessions import IDLE_SECONDS_MAX, SECONDS_MAX, SessionEnded, Sessions
+from ottla.console.sessions import IDLE_SECONDS_MAX, SECONDS_MAX, SESSIONS_OF_USER_MAX, SessionEnded, Sessions
 from ottla.console.turns import Turns
 
-ACCOUNT = cast(Account, object())
+
+def account(user: str) -> Account:
+    return cast(Account, SimpleNamespace(user=user))
+
+
+ACCOUNT = account("User:alice")
 
 
 class Clock:
@@ -98,6 +104,16 @@ def test_a_session_lives_no_longer_than_the_token_behind_it() -> None:
     assert sessions.account_of(session_id) is ACCOUNT
     clock.now += 1.0
     assert sessions.account_of(session_id) is None
+
+
+def test_many_logins_of_one_user_end_no_session_of_another() -> None:
+    sessions = new_sessions()
+    other = sessions.begin(account("User:bob"))
+    own = [sessions.begin(ACCOUNT) for _ in range(SESSIONS_OF_USER_MAX + 1)]
+    assert sessions.account_of(own[0]) is None
+    assert sessions.account_of(own[1]) is not None
+    assert sessions.account_of(own[-1]) is not None
+    assert sessions.account_of(other) is not None
 
 
 def test_a_failure_in_a_stream_is_no_end_of_the_session() -> None:
