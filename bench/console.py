@@ -29,6 +29,9 @@ __all__ = ["PAGES", "main"]
 
 # A page may take this long.
 GOAL_MS = 300.0
+# What an open live page may cost the node, of a core.
+GOAL_SHARE = 0.01
+ROUNDS = 3
 PAGES = (
     "/api/session",
     "/api/overview",
@@ -91,7 +94,10 @@ def asked_ms(url: str) -> float:
 
 
 def live_cost(url: str, node_pid: int, seconds: float) -> tuple[float, float]:
-    """The share of a core that the node needs, without and with an open live page."""
+    """The share of a core that the node needs, without and with an open live page: medians of rounds by turns.
+
+    A node has work of its own at times, and a live page reads the whole metadata now and then. So both are long.
+    """
     import psutil
 
     node = psutil.Process(node_pid)
@@ -102,11 +108,14 @@ def live_cost(url: str, node_pid: int, seconds: float) -> tuple[float, float]:
             time.sleep(0.2)
         return (sum(node.cpu_times()[:2]) - before) / (time.perf_counter() - began)
 
-    idle = share(seconds)
-    with urllib.request.urlopen(f"{url}/api/live", timeout=60) as answer:
-        for _ in range(6):
-            answer.readline()
-        return idle, share(seconds)
+    idle, watched = [], []
+    for _ in range(ROUNDS):
+        idle.append(share(seconds))
+        with urllib.request.urlopen(f"{url}/api/live", timeout=60) as answer:
+            for _ in range(6):
+                answer.readline()
+            watched.append(share(seconds))
+    return statistics.median(idle), statistics.median(watched)
 
 
 def main() -> None:
@@ -131,7 +140,8 @@ def main() -> None:
                 mark = "" if statistics.median(times) <= GOAL_MS else "  over the goal"
                 print(f"{page:42} {first:8.0f} {statistics.median(times):8.0f} {max(times):8.0f}{mark}", flush=True)
             idle, watched = live_cost(url, cluster.node(1).pid, options.seconds)
-            print(f"The node needs {idle:.2%} of a core at rest, {watched:.2%} with a live page open.")
+            mark = "" if watched - idle <= GOAL_SHARE else ", over the goal"
+            print(f"The node needs {idle:.2%} of a core at rest, {watched:.2%} with a live page open{mark}.")
 
 
 if __name__ == "__main__":
