@@ -276,6 +276,43 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Status of groups (0 is OK)", (("topk(10, max by (group) (ottla_monitor_group_status))", "{{group}}"),)),
     ),
+    "Capacity, by the day": (
+        Panel(
+            "Disks, days until full",
+            (
+                (
+                    "ottla_log_directory_usable_bytes / "
+                    "(clamp_min(-deriv(ottla_log_directory_usable_bytes[3d]), 1) * 86400)",
+                    "{{instance}} {{logdirectory}}",
+                ),
+            ),
+            "d",
+        ),
+        Panel(
+            "Topics that grow most, bytes a day",
+            (("topk(10, sum by (topic) (deriv(kafka_log_log_size[3d])) * 86400)", "{{topic}}"),),
+            "bytes",
+        ),
+        Panel(
+            "Bytes in and out, busiest hour of the day",
+            (
+                (
+                    'max_over_time(sum(rate(kafka_server_brokertopicmetrics_bytesin_total{topic=""}[1h]))[1d:1h])',
+                    "in",
+                ),
+                (
+                    'max_over_time(sum(rate(kafka_server_brokertopicmetrics_bytesout_total{topic=""}[1h]))[1d:1h])',
+                    "out",
+                ),
+            ),
+            "Bps",
+        ),
+        Panel(
+            "CPU, busiest hour of the day",
+            (("max_over_time(sum by (instance) (rate(process_cpu_seconds_total[1h]))[1d:1h])", "{{instance}}"),),
+            "percentunit",
+        ),
+    ),
     "Processes": (
         Panel("CPU", ((rate("process_cpu_seconds_total"), "{{instance}}"),), "percentunit"),
         Panel("Memory", (("process_resident_memory_bytes", "{{instance}}"),), "bytes"),
@@ -388,6 +425,14 @@ ALERTS: tuple[Alert, ...] = (
         "warning",
         "Less than a tenth of {{ $labels.logdirectory }} on {{ $labels.instance }} is left.",
         "Shorten retention.ms of the largest topics, or move some: ottla log-dirs describe --replicas names them.",
+    ),
+    Alert(
+        "DiskFullSoon",
+        "predict_linear(ottla_log_directory_usable_bytes[6h], 4 * 86400) < 0",
+        "60m",
+        "warning",
+        "{{ $labels.logdirectory }} on {{ $labels.instance }} is full within four days, if it grows as it does.",
+        "Add a disk or a broker, or shorten the retention of the topics that grow most (dashboard, row Capacity).",
     ),
     Alert(
         "NodeBusy",

@@ -107,6 +107,17 @@ def test_alerts_watch_only_what_is_told(generator: ModuleType) -> None:
         assert alert.action.endswith(".")
 
 
+def test_capacity_is_looked_at_by_the_day(generator: ModuleType) -> None:
+    """Alerts look back for hours at most. What is bought for months needs another horizon."""
+    panels = generator.ROWS["Capacity, by the day"]
+    for panel in panels:
+        assert all(re.search(r"\[\dd|\[1d:", expression) for expression, _ in panel.targets), panel.title
+    told = " ".join(expression for panel in panels for expression, _ in panel.targets)
+    assert all(name in told for name in ("usable_bytes", "log_size", "bytesin", "bytesout", "cpu_seconds"))
+    for alert in generator.ALERTS:
+        assert not re.search(r"\[\d+d", alert.expression), alert.name
+
+
 def test_an_undocumented_name_is_found(generator: ModuleType) -> None:
     assert generator.unknown_names("sum(kafka_server_nothing) + ottla_request_seconds_bucket") == [
         "kafka_server_nothing"
