@@ -19,6 +19,10 @@ KINDS: tuple[Kind, ...] = ("dead", "directory", "skew", "slow")
 # A broker is slow if producers wait this many times as long for it as for the broker in the middle.
 SLOW_FACTOR = 3.0
 SLOW_MS_MIN = 50.0
+# With fewer brokers nothing is usual.
+BROKERS_MIN = 3
+# A broker that is slow in so many looks in a row is not slow by chance.
+SLOW_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,15 +35,17 @@ class Anomaly:
 
 
 class AnomalyDetector:
-    """Remembers since when brokers are dead: one that restarts must not be emptied."""
+    """Remembers since when brokers are dead or slow: one that restarts, or stalls once, must not be emptied."""
 
     def __init__(self, dead_after_seconds: float) -> None:
         self._dead_after_seconds = dead_after_seconds
         self._dead_since: dict[int, float] = {}
+        # Broker -> in how many looks it was slow, one after the other.
+        self._slow_looks: dict[int, int] = {}
 
     def look(self, state: ClusterState, p99_ms: Mapping[int, float], now: float) -> list[Anomaly]:
         """`p99_ms` is how long producers wait for each broker, where that is known."""
-        found = [*self._dead(state, now), *_directories(state), *_slow(p99_ms)]
+        found = [*self._dead(state, now), *_directories(state), *self._slow(p99_ms)]
         # What has to be moved anyway is planned with the rest.
         return found or _skew(state, default_goals())
 
@@ -55,24 +61,27 @@ class AnomalyDetector:
             found.append(Anomaly("dead", broker_id, text, is_due))
         return found
 
+    def _slow(self, p99_ms: Mapping[int, float]) -> list[Anomaly]:
+        usual = median(p99_ms.values()) if p99_ms else 0.0
+        limit = max(usual * SLOW_FACTOR, SLOW_MS_MIN)
+        slow = [one for one, p99 in sorted(p99_ms.items()) if p99 > limit] if len(p99_ms) >= BROKERS_MIN else []
+        self._slow_looks = {one: self._slow_looks.get(one, 0) + 1 for one in slow}
+        return [
+            Anomaly(
+                "slow",
+                one,
+                f"broker {one} is slow: producers wait {p99_ms[one]:.0f} ms (p99), usually {usual:.0f} ms",
+                self._slow_looks[one] >= SLOW_LOOKS,
+            )
+            for one in slow
+        ]
+
 
 def _directories(state: ClusterState) -> list[Anomaly]:
     return [
         Anomaly("directory", one, f"a directory of broker {one} has failed: {len(failed)} replicas are offline", True)
         for one, broker in sorted(state.brokers.items())
         if broker.is_alive and (failed := broker.failed_replicas)
-    ]
-
-
-def _slow(p99_ms: Mapping[int, float]) -> list[Anomaly]:
-    if len(p99_ms) < 3:
-        return []
-    usual = median(p99_ms.values())
-    limit = max(usual * SLOW_FACTOR, SLOW_MS_MIN)
-    return [
-        Anomaly("slow", one, f"broker {one} is slow: producers wait {p99:.0f} ms (p99), usually {usual:.0f} ms", True)
-        for one, p99 in sorted(p99_ms.items())
-        if p99 > limit
     ]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.balance.anomalies import AnomalyDetector
+from ottla.balance.demotion import make_demotion
 from ottla.balance.guard import LatencyJudge
 from ottla.balance.journal import Journal
 from ottla.balance.observe import with_brokers, with_partitions
@@ -102,3 +103,29 @@ def test_failed_directories_slow_brokers_and_skew_are_told() -> None:
     assert found.kind == "directory"
     assert detector.look(with_failed, {1: 5.0, 2: 5.0, 3: 500.0}, 0.0)[1].text.startswith("broker 3 is slow")
     assert [one.kind for one in detector.look(with_failed, {1: 1.0, 2: 1.0, 3: 40.0}, 0.0)] == ["directory"]
+
+
+def test_a_broker_is_slow_by_chance_or_again_and_again() -> None:
+    state = simple((1, 2), (2, 3), (3, 1))
+    detector = AnomalyDetector(60)
+    slow, well = {1: 5.0, 2: 5.0, 3: 500.0}, {1: 5.0, 2: 5.0, 3: 6.0}
+    assert [detector.look(state, one, 0.0)[0].is_due for one in (slow, slow)] == [False, False]
+    assert detector.look(state, well, 0.0) == []
+    assert [detector.look(state, slow, 0.0)[0].is_due for _ in range(3)] == [False, False, True]
+    # Two brokers cannot tell which of them is the slow one.
+    assert detector.look(state, {1: 5.0, 3: 500.0}, 0.0) == []
+
+
+def test_a_slow_broker_leads_nothing_any_more() -> None:
+    state = simple((1, 2), (2, 1), (1,), (1, 3), brokers=3)
+    (step,) = make_demotion(state, 1)
+    assert [(one.partition.partition, one.after) for one in step.movements] == [(0, (2, 1)), (3, (3, 1))]
+    assert step.size_bytes == 0
+    assert make_demotion(state, 3) == ()
+    assert make_demotion(state, 1, spared_topics=("t",)) == ()
+    # The others are gone.
+    dead = ClusterState(
+        brokers={one: replace(broker, is_alive=one == 1) for one, broker in state.brokers.items()},
+        partitions=state.partitions,
+    )
+    assert make_demotion(dead, 1) == ()

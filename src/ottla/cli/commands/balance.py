@@ -11,6 +11,7 @@ import click
 
 from ottla.balance.execute import Executor, ProducersSuffer
 from ottla.balance.goals import default_goals, named_goals
+from ottla.balance.guard import TOPIC as PROBE_TOPIC
 from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers, with_partitions
@@ -26,6 +27,7 @@ from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 
 if TYPE_CHECKING:
+    from ottla.balance.anomalies import Anomaly
     from ottla.balance.state import ClusterState
 
 __all__ = ["balance"]
@@ -175,8 +177,8 @@ def resume(session: Session, journal: str, no_guard: bool, latency_factor: float
 
 
 @balance.command(
-    help="Watch a cluster and repair it: brokers that are gone for some time, failed directories, skew. Only the kinds "
-    "named by --repair are repaired; all are told."
+    help="Watch a cluster and repair it: brokers that are gone for some time, failed directories, skew; slow brokers "
+    "lose their leaders. Only the kinds named by --repair are repaired; all are told."
 )
 @click.option("-i", "--interval", default="30s", metavar="TIME", help="[default: 30s]")
 @click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="End after this many looks.")
@@ -185,7 +187,7 @@ def resume(session: Session, journal: str, no_guard: bool, latency_factor: float
     "--repair",
     "repaired",
     multiple=True,
-    type=click.Choice(["dead", "directory", "skew"]),
+    type=click.Choice(["dead", "directory", "skew", "slow"]),
     help="May be repeated.  [default: none]",
 )
 @click.option("--probe", type=click.FloatRange(0), default=2.0, metavar="S", help="To find slow brokers.  [default: 2]")
@@ -205,6 +207,7 @@ def watch(
     latency_factor: float,
 ) -> int:
     from ottla.balance.anomalies import AnomalyDetector
+    from ottla.balance.waits import measure_waits
 
     seconds, dead_seconds = _seconds("--interval", interval), _seconds("--dead-after", dead_after)
 
@@ -219,36 +222,31 @@ def watch(
                 await pause(seconds, stopped)
             looks += 1
             state = await observe(admin)
-            found = detector.look(state, await _waits(session, probe), time.monotonic())
+            waits = await measure_waits(session.settings, probe) if probe else {}
+            found = detector.look(state, waits, time.monotonic())
             for anomaly in found:
                 session.output.say(f"{time.strftime('%H:%M:%S')} {anomaly.kind}: {anomaly.text}")
                 session.output.emit(json_fields(anomaly))
-            if any(anomaly.is_due and anomaly.kind in repaired for anomaly in found):
-                chosen = default_goals() if "skew" in repaired else [one for one in default_goals() if one.is_hard]
-                made = make_plan(state, chosen)
-                steps = make_steps(state, made.movements)
-                if not made.is_empty:
-                    cluster_id = (await admin.cluster.describe()).cluster_id
-                    kept = Journal(Path(journal), cluster_id, steps.steps, throttle)
-                    kept.write()
-                    await _execute(session, admin, kept, None if no_guard else latency_factor)
+            steps = _repairs(state, [one for one in found if one.is_due and one.kind in repaired], repaired)
+            if steps:
+                cluster_id = (await admin.cluster.describe()).cluster_id
+                kept = Journal(Path(journal), cluster_id, steps, throttle)
+                kept.write()
+                await _execute(session, admin, kept, None if no_guard else latency_factor)
 
     return session.run(work)
 
 
-async def _waits(session: Session, seconds: float) -> dict[int, float]:
-    """How long producers wait for each broker: the p99 of some seconds, in milliseconds."""
-    from ottla.monitor.probe import Probe, ProbeSettings
-    from ottla.monitor.report import report
+def _repairs(state: ClusterState, due: list[Anomaly], repaired: tuple[str, ...]) -> tuple[Step, ...]:
+    """Slow brokers lose their leaders at once; everything else is a plan."""
+    from ottla.balance.demotion import make_demotion
 
-    if not seconds:
-        return {}
-    probe = Probe(session.settings, ProbeSettings(interval_seconds=0.02, drain_seconds=1.0), lambda _: None)
-    await probe.run(seconds=seconds, is_stopped=lambda: False, on_ready=lambda: None)
-    waits: dict[int, float] = {}
-    for row in report(probe, time.monotonic()).partitions:
-        waits[row.leader] = max(waits.get(row.leader, 0.0), row.produce_latency.p99_ms)
-    return waits
+    slow = [one.broker_id for one in due if one.kind == "slow" and one.broker_id is not None]
+    steps = [step for one in slow for step in make_demotion(state, one, spared_topics=(PROBE_TOPIC,))]
+    if steps or len(slow) == len(due):
+        return tuple(steps)
+    chosen = default_goals() if "skew" in repaired else [one for one in default_goals() if one.is_hard]
+    return make_steps(state, make_plan(state, chosen).movements).steps
 
 
 def _seconds(option: str, text: str) -> float:

@@ -1,0 +1,147 @@
+"""A broker of a real cluster is emptied and filled again while producers write, and how long they wait."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from ottla.testing.clusters import Cluster, node_environment
+
+__all__ = ["Figures", "PacedProducer", "create_filled_topic", "drain_and_refill", "replicas_on"]
+
+REPLICAS = 3
+COMMAND_SECONDS_MAX = 600.0
+
+
+class PacedProducer:
+    """Sends small records with acks=all at a steady pace, and notes how long each took."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, interval_seconds: float = 0.005) -> None:
+        self._topic = topic
+        self._partitions = partitions
+        self._interval_seconds = interval_seconds
+        self._producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
+        self._latencies: list[float] = []
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.failures: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._producer.flush(60)
+
+    def _run(self) -> None:
+        number, due = 0, time.monotonic()
+        while not self._stopped.is_set():
+            number += 1
+            sent = time.monotonic()
+
+            def on_delivery(error: object, _: object, sent: float = sent) -> None:
+                if error is None:
+                    self._latencies.append(time.monotonic() - sent)
+                else:
+                    self.failures.append(str(error))
+
+            self._producer.produce(
+                self._topic, bytes(100), partition=number % self._partitions, on_delivery=on_delivery
+            )
+            # A pause that was too long is not made up for: the pace is what clients offer, not a queue.
+            due = max(due + self._interval_seconds, time.monotonic())
+            self._producer.poll(max(due - time.monotonic(), 0))
+
+    def taken(self) -> list[float]:
+        """The waits since the last call, in seconds, sorted."""
+        found, self._latencies = self._latencies, []
+        return sorted(found)
+
+
+class Figures(NamedTuple):
+    """The 99th percentile of a send, in milliseconds."""
+
+    before_ms: float
+    drain_ms: float
+    refill_ms: float
+    drain_seconds: float
+    refill_seconds: float
+
+    def __str__(self) -> str:
+        return (
+            f"p99 of a send: {self.before_ms:.1f} ms before; "
+            f"{self.drain_ms:.1f} ms ({self.drain_ms / self.before_ms:.2f} x) while a broker is emptied, "
+            f"{self.drain_seconds:.0f} s; {self.refill_ms:.1f} ms ({self.refill_ms / self.before_ms:.2f} x) "
+            f"while it is filled again, {self.refill_seconds:.0f} s"
+        )
+
+
+def create_filled_topic(bootstrap: str, topic: str, partitions: int, partition_bytes: int) -> None:
+    """Random bytes, so that nothing is compressed on the way."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    admin.create_topics([NewTopic(topic, partitions, REPLICAS)])[topic].result(60)
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    generator = random.Random(1)
+    block = 20_000
+    for _ in range(partition_bytes // block):
+        for partition in range(partitions):
+            producer.produce(topic, generator.randbytes(block), partition=partition)
+        producer.flush(60)
+
+
+def replicas_on(bootstrap: str, broker_id: int) -> int:
+    """How many partitions of all topics have a replica there."""
+    topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=60).topics
+    return sum(broker_id in one.replicas for topic in topics.values() for one in topic.partitions.values())
+
+
+def drain_and_refill(
+    cluster: Cluster, producer: PacedProducer, directory: Path, *, broker_id: int, throttle: int, seconds: float
+) -> Figures:
+    """`seconds` is how long the usual waits are measured."""
+    # Connections, caches: the first second is not the usual one.
+    time.sleep(1.0)
+    producer.taken()
+    time.sleep(seconds)
+    before = producer.taken()
+    began = time.monotonic()
+    _balance(cluster, directory, throttle, "--drain", str(broker_id))
+    drained = time.monotonic()
+    during_drain = producer.taken()
+    assert replicas_on(cluster.bootstrap, broker_id) == 0
+    _balance(cluster, directory, throttle)
+    refilled = time.monotonic()
+    return Figures(
+        _p99_ms(before), _p99_ms(during_drain), _p99_ms(producer.taken()), drained - began, refilled - drained
+    )
+
+
+def _balance(cluster: Cluster, directory: Path, throttle: int, *options: str) -> None:
+    """In a process of its own, which takes nothing from the clients that are measured."""
+    words = ["balance", "run", "--yes", "--journal", str(directory / "journal.json"), "--throttle", str(throttle)]
+    # The guard watches, but it does not end a run on a machine that is busy with something else.
+    words += ["--latency-factor", "1000", "-b", cluster.bootstrap, *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", *words],
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_SECONDS_MAX,
+        env=node_environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _p99_ms(sorted_seconds: list[float]) -> float:
+    assert sorted_seconds
+    return sorted_seconds[int(len(sorted_seconds) * 0.99)] * 1000
