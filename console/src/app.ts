@@ -7,7 +7,7 @@ import { ApiError, LOGGED_OUT, logOut, readSession } from "./core/api.js";
 import { live, LiveUpdates } from "./core/live.js";
 import { Part } from "./core/part.js";
 import { find, onMove } from "./core/router.js";
-import { session, setSession } from "./core/session.js";
+import { isClusterKnown, session, setSession } from "./core/session.js";
 import { isDark, onThemeChange, toggleTheme } from "./core/theme.js";
 import type { Session } from "./core/types.js";
 import { SECTIONS } from "./navigation.js";
@@ -19,22 +19,42 @@ import type { Palette } from "./parts/palette.js";
 import { empty, failure, skeleton } from "./parts/states.js";
 import { ROUTES } from "./routes.js";
 
+const LEARN_AFTER_MS = 30_000;
+const LEARN_SOON_MS = 2_000;
+
 @customElement("ottla-console")
 export class Console extends Part {
   @state() private phase: "starting" | "failed" | "login" | "ready" = "starting";
   @state() private error: ApiError | null = null;
   @state() private isMenuOpen = false;
+  private path = location.pathname;
+  private learnedAt = 0;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    onMove(() => {
-      this.isMenuOpen = false;
-      this.requestUpdate();
-      this.querySelector("main")?.scrollTo(0, 0);
-    });
+    onMove(() => this.onMoved());
     onThemeChange(() => this.requestUpdate());
     window.addEventListener(LOGGED_OUT, () => (this.phase = "login"));
     void this.start();
+  }
+
+  private onMoved(): void {
+    this.isMenuOpen = false;
+    this.requestUpdate();
+    const main = this.querySelector("main");
+    main?.scrollTo(0, 0);
+    // On a new page the keyboard begins at its top. A tab of the same page keeps the focus.
+    if (location.pathname !== this.path) main?.focus({ preventScroll: true });
+    this.path = location.pathname;
+    if (this.phase === "ready") void this.learn();
+  }
+
+  /** What the cluster has may change: an audit is switched on, or the cluster answers for the first time. */
+  private async learn(): Promise<void> {
+    if (Date.now() - this.learnedAt < (isClusterKnown() ? LEARN_AFTER_MS : LEARN_SOON_MS)) return;
+    this.learnedAt = Date.now();
+    const now = await readSession().catch(() => null);
+    if (now) this.enter(now);
   }
 
   private async start(): Promise<void> {
@@ -49,6 +69,8 @@ export class Console extends Part {
 
   private enter(entered: Session): void {
     setSession(entered);
+    this.learnedAt = Date.now();
+    this.requestUpdate();
     this.phase = entered.login.required && !entered.is_logged_in ? "login" : "ready";
   }
 
@@ -68,7 +90,7 @@ export class Console extends Part {
     const found = find(ROUTES);
     document.title = found ? `${found.route.title(found.place)} · Ottla` : "Ottla";
     const page = found
-      ? keyed(found.place.path, found.route.show(found.place))
+      ? keyed(`${found.place.path} ${isClusterKnown()}`, found.route.show(found.place))
       : empty({ icon: "search", title: "There is no such page", action: html`<a class="button" href="/">Overview</a>` });
     return html`<a class="skip" href="#main" @click=${this.skip}>Skip to the page</a>
       <div class="frame ${this.isMenuOpen ? "menu-open" : ""}">
@@ -110,7 +132,7 @@ export class Console extends Part {
         ${icon("search")}<span>Search</span><kbd>Ctrl K</kbd>
       </button>
       <span class="gap"></span>
-      <o-pulse></o-pulse>
+      <o-pulse @answered=${() => void this.learn()}></o-pulse>
       ${iconButton(isDark() ? "sun" : "moon", isDark() ? "Light" : "Dark", toggleTheme)}
       ${current?.user
         ? html`<span class="who" data-tip="${current.role ?? "no role"}${current.rights.write ? "" : ", read-only"}" tabindex="0"
@@ -134,6 +156,9 @@ export class Console extends Part {
   }
 }
 
+const TONES = { ok: "good", warning: "warn", critical: "bad", unreachable: "bad" } as const;
+const WORDS = { ok: "Healthy", warning: "Warning", critical: "Critical", unreachable: "Unreachable" } as const;
+
 /** A dot that says whether live figures arrive, and how the cluster is. */
 @customElement("o-pulse")
 export class Pulse extends Part {
@@ -142,10 +167,15 @@ export class Pulse extends Part {
     new LiveUpdates(this);
   }
 
+  protected override updated(): void {
+    const isAnswered = live.state === "open" && live.latest && live.latest.health !== "unreachable";
+    if (isAnswered && !isClusterKnown()) this.dispatchEvent(new Event("answered"));
+  }
+
   override render(): TemplateResult {
     const health = live.latest?.health;
-    const tone = live.state !== "open" || !health ? "plain" : { ok: "good", warning: "warn", critical: "bad" }[health];
-    const text = live.state === "broken" ? "Reconnecting" : !health ? "Connecting" : { ok: "Healthy", warning: "Warning", critical: "Critical" }[health];
+    const tone = live.state !== "open" || !health ? "plain" : TONES[health];
+    const text = live.state === "broken" ? "Reconnecting" : !health ? "Connecting" : WORDS[health];
     return html`<a class="pulse ${tone}" href="/doctor" data-tip="Health of the cluster, every second"><i></i><span>${text}</span></a>`;
   }
 }

@@ -6,6 +6,8 @@ import { Ring } from "./ring.js";
 import type { LivePoint } from "./types.js";
 
 const POINTS_KEPT = 600;
+/** A browser gives a stream up that was refused, while a stream that broke is opened again by itself. */
+const REOPEN_AFTER_MS = 3000;
 
 export type LiveState = "connecting" | "open" | "broken";
 
@@ -14,6 +16,7 @@ class LiveFeed {
   state: LiveState = "connecting";
   private listeners = new Set<() => void>();
   private stream: EventSource | undefined;
+  private reopenTimer = 0;
 
   constructor() {
     document.addEventListener("visibilitychange", () => this.adjust());
@@ -35,17 +38,28 @@ class LiveFeed {
   private adjust(): void {
     const isWanted = this.listeners.size > 0 && !document.hidden;
     if (isWanted && !this.stream) this.open();
-    if (!isWanted && this.stream) {
-      this.stream.close();
-      this.stream = undefined;
-    }
+    if (!isWanted) this.close();
+  }
+
+  private close(): void {
+    window.clearTimeout(this.reopenTimer);
+    this.stream?.close();
+    this.stream = undefined;
   }
 
   private open(): void {
-    this.stream = new EventSource("/api/live");
-    this.stream.addEventListener("live", (event) => this.add(JSON.parse(event.data) as LivePoint));
-    this.stream.addEventListener("error", () => this.tell("broken"));
+    const stream = (this.stream = new EventSource("/api/live"));
+    stream.addEventListener("live", (event) => this.add(JSON.parse(event.data) as LivePoint));
+    stream.addEventListener("error", () => {
+      if (stream.readyState === EventSource.CLOSED) this.reopenLater();
+      this.tell("broken");
+    });
     void this.fillFromHistory();
+  }
+
+  private reopenLater(): void {
+    this.close();
+    this.reopenTimer = window.setTimeout(() => this.adjust(), REOPEN_AFTER_MS);
   }
 
   private async fillFromHistory(): Promise<void> {

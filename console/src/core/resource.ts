@@ -9,6 +9,7 @@ export class Resource<Value> implements ReactiveController {
   error: ApiError | undefined;
   private aborter: AbortController | undefined;
   private timer: number | undefined;
+  private isLoading = false;
 
   constructor(
     private readonly host: ReactiveControllerHost,
@@ -22,13 +23,15 @@ export class Resource<Value> implements ReactiveController {
     void this.reload();
     if (this.options.everySeconds) {
       this.timer = window.setInterval(() => {
-        if (!document.hidden) void this.reload();
+        // An answer that takes longer than the period is waited for: asking again would never show it.
+        if (!document.hidden && !this.isLoading) void this.reload();
       }, this.options.everySeconds * 1000);
     }
   }
 
   hostDisconnected(): void {
     this.aborter?.abort();
+    this.isLoading = false;
     window.clearInterval(this.timer);
   }
 
@@ -36,12 +39,15 @@ export class Resource<Value> implements ReactiveController {
   async reload(): Promise<void> {
     this.aborter?.abort();
     const aborter = (this.aborter = new AbortController());
+    this.isLoading = true;
     try {
       this.value = await this.load(aborter.signal);
       this.error = undefined;
     } catch (error) {
       if (aborter.signal.aborted) return;
       this.error = error instanceof ApiError ? error : new ApiError(0, "ERROR", String(error));
+    } finally {
+      if (this.aborter === aborter) this.isLoading = false;
     }
     if (!aborter.signal.aborted) this.host.requestUpdate();
   }

@@ -19,3 +19,13 @@ export function mayWrite(): boolean {
 export function hasFeature(name: string): boolean {
   return current?.features[name] ?? false;
 }
+
+/** What a cluster does not have. While the cluster does not answer, nothing is known to be missing. */
+export function lacksFeature(name: string): boolean {
+  return current?.features[name] === false;
+}
+
+/** Whether the cluster has told what it has. */
+export function isClusterKnown(): boolean {
+  return current?.cluster_id !== null;
+}

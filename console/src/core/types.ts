@@ -21,6 +21,8 @@ export interface Session {
 }
 
 export type Health = "ok" | "warning" | "critical";
+/** "unreachable": no node answers, and all other figures are missing. */
+export type LiveHealth = Health | "unreachable";
 
 export interface Overview {
   cluster_id: string;
@@ -38,15 +40,15 @@ export interface Overview {
 
 export interface LivePoint {
   time: number;
-  records_in_per_second: number | null;
-  bytes_in_per_second: number | null;
-  bytes_out_per_second: number | null;
-  lag: number | null;
-  brokers_alive: number;
-  brokers_total: number;
-  offline_partitions: number;
-  under_replicated_partitions: number;
-  health: Health;
+  records_in_per_second?: number | null;
+  bytes_in_per_second?: number | null;
+  bytes_out_per_second?: number | null;
+  lag?: number | null;
+  brokers_alive?: number;
+  brokers_total?: number;
+  offline_partitions?: number;
+  under_replicated_partitions?: number;
+  health: LiveHealth;
   topics?: { name: string; records_in_per_second: number }[];
   groups?: { id: string; lag: number | null; state: string }[];
 }
@@ -85,8 +87,9 @@ export interface LogDirectory {
 }
 
 export interface BrokerDetail extends Broker {
-  log_dirs: LogDirectory[];
-  settings: Setting[];
+  /** Null while the broker does not answer. */
+  log_dirs: LogDirectory[] | null;
+  settings: Setting[] | null;
 }
 
 export interface QuorumReplica {
@@ -293,6 +296,7 @@ export interface Connector {
 
 export interface ConnectorDetail extends Connector {
   config: Record<string, string>;
+  trace: string | null;
   task_list: { id: number; state: string; worker: string; trace: string | null }[];
   topics: string[];
   offsets: unknown[];
@@ -308,12 +312,14 @@ export interface Mirror {
 
 export interface AuditEntry {
   time: number;
-  principal: string;
+  principal: string | null;
   operation: string;
-  resource: string;
+  /** Null for a login. */
+  resource: string | null;
   allowed: boolean;
   host: string;
   api: string;
+  reason: string | null;
 }
 
 export interface Reassignment {
@@ -347,4 +353,14 @@ export interface Outcome {
   offsets?: { topic: string; partition: number; before: number | null; after: number; lag_after: number | null }[];
   before?: Layout;
   after?: Layout;
+  goals?: Goal[];
+}
+
+/** A goal of the balancer: how many partitions or brokers break it, before and after. */
+export interface Goal {
+  goal: string;
+  is_hard: boolean;
+  violations_before: number;
+  violations_after: number;
+  left: string[];
 }

@@ -1,7 +1,7 @@
 /** The changes of access rules, users, quotas and roles. */
 
 import { at } from "../core/api.js";
-import type { Acl, Quota, User } from "../core/types.js";
+import type { Acl, Quota, Role, User } from "../core/types.js";
 import type { Change } from "../parts/change.js";
 
 const RESOURCES = ["TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID", "DELEGATION_TOKEN", "USER"];
@@ -124,6 +124,18 @@ export function bindRole(role?: string): Change {
       { name: "role", label: "Role", required: true, when: () => role === undefined },
       { name: "principal", label: "Principal", required: true, placeholder: "User:alice" },
     ],
+    body: (values) => ({ principal: values.principal }),
+  };
+}
+
+export function unbindRole(role: Role): Change {
+  return {
+    title: `Take the role ${role.name} from a principal`,
+    method: "DELETE",
+    path: at`/roles/${role.name}/bindings`,
+    verb: "Take away",
+    danger: true,
+    fields: [{ name: "principal", label: "Principal", kind: "select", required: true, options: role.bindings }],
     body: (values) => ({ principal: values.principal }),
   };
 }

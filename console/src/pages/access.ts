@@ -5,10 +5,11 @@ import { customElement, property } from "lit/decorators.js";
 import { get } from "../core/api.js";
 import { count } from "../core/format.js";
 import { Part } from "../core/part.js";
-import { hasFeature, mayWrite } from "../core/session.js";
+import { hasFeature, lacksFeature, mayWrite } from "../core/session.js";
 import type { Acl, Page, Quota, Role, User } from "../core/types.js";
 import { badge, button, copyable, iconButton, pageHead, term } from "../parts/bits.js";
 import { propose, type Change } from "../parts/change.js";
+import { notAvailable } from "../parts/states.js";
 import "../parts/table.js";
 import type { Column } from "../parts/table.js";
 import { chosenTab, tabBar } from "../parts/tabs.js";
@@ -20,6 +21,8 @@ const LEADS: Record<string, unknown> = {
   quotas: html`A ${term("quota")} limits what a user or a client may use. A client beyond the limit is slowed down.`,
   roles: "A role is a named set of access rules that is bound to principals.",
 };
+
+type Action = [Parameters<typeof iconButton>[0], string, () => Change];
 
 @customElement("page-access")
 export class AccessPage extends Part {
@@ -33,8 +36,9 @@ export class AccessPage extends Part {
       ...(hasFeature("roles") ? [{ id: "roles", label: "Roles" }] : []),
     ];
     const tab = chosenTab(tabs);
-    return html`${pageHead({ title: "Access", lead: LEADS[tab], actions: mayWrite() ? this.addButton(tab) : nothing })}
-    ${tabBar(tabs, tab)} ${this.table(tab)}`;
+    const isThere = tab !== "acls" || !lacksFeature("acls");
+    return html`${pageHead({ title: "Access", lead: LEADS[tab], actions: isThere && mayWrite() ? this.addButton(tab) : nothing })}
+    ${tabBar(tabs, tab)} ${isThere ? this.table(tab) : noAuthorizer()}`;
   }
 
   private addButton(tab: string): TemplateResult {
@@ -52,7 +56,7 @@ export class AccessPage extends Part {
     if (tab === "users") return this.list("Users", "/users", "name", this.userColumns(), { icon: "user", title: "There are no users with a password", text: "Add one, or let clients log in by certificate or token." });
     if (tab === "quotas") return this.list("Quotas", "/quotas", "", this.quotaColumns(), { icon: "rights", title: "There are no quotas", text: "Every client may use what the brokers can give." });
     if (tab === "roles") return this.list("Roles", "/roles", "name", this.roleColumns(), { icon: "rights", title: "There are no roles", text: "Create one from a terminal:", action: copyable("ottla roles --help") });
-    return this.list("Access rules", "/acls", "principal", this.aclColumns(), { icon: "rights", title: "There are no access rules", text: "Without an authorizer everybody may do everything. With one, only super users may." });
+    return this.list("Access rules", "/acls", "principal", this.aclColumns(), { icon: "rights", title: "There are no access rules", text: "Only super users may do something until you add one." });
   }
 
   private list<Row>(label: string, path: string, sort: string, columns: Column<Row>[], whenEmpty: object): TemplateResult {
@@ -119,11 +123,14 @@ export class AccessPage extends Part {
       { key: "name", label: "Role", sortable: true, width: "20%", cell: (role) => html`<b>${role.name}</b>` },
       { key: "rules", label: "Rules", cell: (role) => html`<span data-tip=${role.rules.join("\n")} tabindex="0">${role.rules.join(", ")}</span>` },
       { key: "bindings", label: "Bound to", width: "30%", cell: (role) => role.bindings.map((name) => badge(name)) },
-      this.actions((role) => [["plus", "Bind to a principal", () => changes.bindRole(role.name)]]),
+      this.actions((role) => [
+        ["plus", "Bind to a principal", () => changes.bindRole(role.name)],
+        ...(role.bindings.length ? [["close", "Take from a principal", () => changes.unbindRole(role)] satisfies Action] : []),
+      ]),
     ];
   }
 
-  private actions<Row>(of: (row: Row) => [Parameters<typeof iconButton>[0], string, () => Change][]): Column<Row> {
+  private actions<Row>(of: (row: Row) => Action[]): Column<Row> {
     const cell = (row: Row) => of(row).map(([name, label, make]) => iconButton(name, label, () => void this.change(make())));
     return { key: "action", label: "", width: "96", cell: (row) => (mayWrite() ? html`<span class="row-actions">${cell(row)}</span>` : nothing) };
   }
@@ -131,4 +138,13 @@ export class AccessPage extends Part {
   private async change(change: Change): Promise<void> {
     if (await propose(change)) this.querySelector("o-table")?.reload();
   }
+}
+
+function noAuthorizer(): TemplateResult {
+  return notAvailable(
+    "rights",
+    "Everybody may do everything here",
+    html`This cluster has no access rules, because its nodes have no authorizer. It is a setting of every node:
+      ${copyable("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")}`,
+  );
 }

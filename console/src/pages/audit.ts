@@ -41,7 +41,7 @@ export class AuditPage extends Part {
   private page(): TemplateResult {
     return html`<form class="query" @submit=${this.onSubmit}>
         <div class="query-row">
-          ${this.input("principal", "Principal", "User:alice")} ${this.input("operation", "Operation", "WRITE")}
+          ${this.input("principal", "Principal", "User:alice")} ${this.input("operation", "Operation", "Write")}
           ${this.input("resource", "Resource", "orders")}
           <select name="period" aria-label="Period" @change=${this.onInput}>
             ${PERIODS.map(([value, label]) => html`<option value=${value} ?selected=${value === this.wanted.period}>${label}</option>`)}
@@ -51,7 +51,7 @@ export class AuditPage extends Part {
         </div>
       </form>
       <div class="query-status" role="status">${this.status}</div>
-      ${this.error ? failure(this.error) : nothing}
+      ${this.error ? failure(this.error, () => void this.search()) : nothing}
       <o-table
         class="fill"
         label="Audit"
@@ -81,7 +81,7 @@ export class AuditPage extends Part {
     this.error = null;
     this.status = "Reading…";
     const { period, ...conditions } = this.wanted;
-    const since = period ? Date.now() - Number(period) : null;
+    const since = period ? Date.now() - Number(period) : 0;
     try {
       const answer = await get<{ items: AuditEntry[]; is_complete: boolean }>("/audit", { ...conditions, since, limit: ENTRIES_MAX });
       this.rows = localRows(answer.items);
@@ -103,10 +103,10 @@ function missing(): TemplateResult {
 
 const COLUMNS: Column<AuditEntry>[] = [
   { key: "time", label: "Time", width: "210", cell: (entry) => time(entry.time) },
-  { key: "principal", label: "Principal", width: "18%", cell: (entry) => html`<b>${entry.principal}</b>` },
-  { key: "allowed", label: "", width: "100", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad") },
+  { key: "principal", label: "Principal", width: "18%", cell: (entry) => (entry.principal ? html`<b>${entry.principal}</b>` : html`<span class="faint">nobody</span>`) },
+  { key: "allowed", label: "", width: "100", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad", entry.reason ?? undefined) },
   { key: "operation", label: "Operation", width: "150", hide: "narrow", cell: (entry) => entry.operation },
-  { key: "resource", label: "Resource", cell: (entry) => html`<span class="mono">${entry.resource}</span>` },
+  { key: "resource", label: "Resource", cell: (entry) => (entry.resource ? html`<span class="mono">${entry.resource}</span>` : html`<span class="faint">–</span>`) },
   { key: "host", label: "Host", width: "130", hide: "middle" },
   { key: "api", label: "Request", width: "150", hide: "middle" },
 ];

@@ -30,7 +30,8 @@ export class BalancePage extends Part {
       title: "Balance",
       lead: "How replicas and leaders are spread over the brokers, and how to move them.",
       actions: mayWrite()
-        ? html`${button("Move replicas…", () => void this.move(), { icon: "balance", tone: "primary" })}
+        ? html`${button("Balance…", () => void this.change(BALANCING), { icon: "balance", tone: "primary" })}
+          ${button("Move replicas…", () => void this.move())}
           ${button("Elect preferred leaders…", () => void this.change(ELECTION))}`
         : nothing,
     })}
@@ -117,6 +118,38 @@ export class BalancePage extends Part {
 function layoutPicture(outcome: Outcome): unknown {
   return outcome.before && outcome.after ? beforeAndAfter(outcome.before, outcome.after) : nothing;
 }
+
+/** The goals that a plan was made for, where they are broken before or after it. */
+function goalsAndLayout(outcome: Outcome): unknown {
+  const broken = (outcome.goals ?? []).filter((goal) => goal.violations_before || goal.violations_after);
+  if (!broken.length) return layoutPicture(outcome);
+  return html`${layoutPicture(outcome)}
+    <table class="preview">
+      <thead>
+        <tr><th>Goal</th><th class="number">Broken now</th><th class="number">After</th></tr>
+      </thead>
+      <tbody>
+        ${broken.map(
+          (goal) => html`<tr>
+            <td>${goal.goal} ${goal.is_hard ? badge("must", "info", "A plan never breaks this goal on the way.") : nothing}</td>
+            <td class="number">${count(goal.violations_before)}</td>
+            <td class="number">${count(goal.violations_after)}</td>
+          </tr>`,
+        )}
+      </tbody>
+    </table>`;
+}
+
+const BALANCING: Change = {
+  title: "Balance the cluster",
+  lead: "Plans the fewest moves that spread racks, disks, traffic, replicas and leaders evenly. Records are copied in the background.",
+  method: "POST",
+  path: "/balance",
+  verb: "Move",
+  fields: [{ name: "drain", label: "Brokers to empty", placeholder: "none", help: "All replicas leave these brokers, for instance before one is taken away." }],
+  body: (values) => ({ drain: parseList(values.drain ?? "").map(Number) }),
+  picture: goalsAndLayout,
+};
 
 const ELECTION: Change = {
   title: "Elect preferred leaders",

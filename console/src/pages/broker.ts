@@ -9,7 +9,7 @@ import { Resource } from "../core/resource.js";
 import type { BrokerDetail, LogDirectory } from "../core/types.js";
 import { badge, card, figure, meter, pageHead } from "../parts/bits.js";
 import "../parts/settings.js";
-import { failure } from "../parts/states.js";
+import { empty, failure } from "../parts/states.js";
 import { ApiError } from "../core/api.js";
 import { chosenTab, tabBar } from "../parts/tabs.js";
 
@@ -24,7 +24,7 @@ const SPACE_LOW = 0.1;
 export class BrokerPage extends Part {
   @property() broker = "";
   @property() tab = "";
-  private detail = new Resource<BrokerDetail>(this, (signal) => get(at`/brokers/${this.broker}`, {}, signal));
+  private detail = new Resource<BrokerDetail>(this, (signal) => get(at`/brokers/${this.broker}`, {}, signal), { everySeconds: 10 });
 
   override render(): TemplateResult {
     return this.detail.render((broker) => {
@@ -47,12 +47,20 @@ export class BrokerPage extends Part {
   }
 
   private disks(broker: BrokerDetail): TemplateResult {
+    if (!broker.log_dirs) {
+      const text = broker.is_alive ? "The broker did not tell its disks in time." : "The broker is not running. Its disks are shown again when it is back.";
+      return html`<div class="card">${empty({ icon: "broker", title: "Its disks are not known", text })}</div>`;
+    }
     return html`<div class="columns">${broker.log_dirs.map((directory) => diskCard(directory))}</div>`;
   }
 
   private settings(broker: BrokerDetail): TemplateResult {
+    if (!broker.settings) {
+      const text = "They are shown again when the broker answers.";
+      return html`<div class="card">${empty({ icon: "broker", title: "Its settings are not known", text })}</div>`;
+    }
     return html`<o-settings
-      .settings=${broker.settings ?? []}
+      .settings=${broker.settings}
       path=${at`/brokers/${broker.id}/settings`}
       owner="broker ${broker.id}"
       @changed=${() => void this.detail.reload()}

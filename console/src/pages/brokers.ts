@@ -15,6 +15,7 @@ import type { Column } from "../parts/table.js";
 
 @customElement("page-brokers")
 export class BrokersPage extends Part {
+  private source = (query: object, signal: AbortSignal) => get<Page<Broker>>("/brokers", { ...query }, signal);
   private quorum = new Resource<{ quorum: Quorum | null; replicas: ReturnType<typeof localRows<Row>> | null }>(
     this,
     async (signal) => {
@@ -35,7 +36,8 @@ export class BrokersPage extends Part {
         label="Brokers"
         sort="id"
         .columns=${COLUMNS}
-        .source=${(query: object, signal: AbortSignal) => get<Page<Broker>>("/brokers", { ...query }, signal)}
+        refresh="5"
+        .source=${this.source}
         .href=${(broker: Broker) => `/brokers/${broker.id}`}
       ></o-table>
       ${this.quorum.render(({ quorum, replicas }) => (quorum ? this.showQuorum(quorum, replicas!) : html``))}`;

@@ -21,6 +21,7 @@ export class ConnectorPage extends Part {
   override render(): TemplateResult {
     return this.detail.render(
       (connector) => html`${this.head(connector)}
+        ${connector.trace ? card("Last error", html`<pre class="content error" tabindex="0">${connector.trace}</pre>`) : nothing}
         <div class="columns">
           ${card("Tasks", this.tasks(connector), { lead: "Each task copies a part of the data." })}
           ${card("Progress", this.progress(connector), { lead: "Where each source or partition has been copied to." })}

@@ -48,6 +48,7 @@ export class ConnectorsPage extends Part {
       filterable
       addressed
       placeholder="Filter connectors"
+      refresh="5"
       .columns=${this.columns()}
       .source=${this.source}
       .href=${(connector: Connector) => `/connectors/${encodeURIComponent(connector.name)}`}

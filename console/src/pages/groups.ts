@@ -31,6 +31,7 @@ export class GroupsPage extends Part {
         filterable
         addressed
         placeholder="Filter groups"
+        refresh="10"
         .columns=${COLUMNS}
         .source=${this.source}
         .query=${this.query}

@@ -66,7 +66,7 @@ export class MessageBrowser extends Part {
     return html`
       <form class="query" @submit=${this.onSubmit}>${this.startFields()}${this.filterFields()}</form>
       <div class="query-status" role="status">${this.statusLine()}</div>
-      ${this.error ? failure(this.error) : nothing}
+      ${this.error ? failure(this.error, () => void this.read()) : nothing}
       <o-table
         class="fill messages"
         label="Records of ${this.topic}"
@@ -268,12 +268,23 @@ export class MessageBrowser extends Part {
     this.begin("tailing");
     this.dropped = 0;
     this.next = null;
-    this.stream = new EventSource(withQuery(`/api${at`/topics/${this.topic}/tail`}`, forTail(this.query)));
-    this.stream.addEventListener("message", (event) => {
+    const stream = (this.stream = new EventSource(withQuery(`/api${at`/topics/${this.topic}/tail`}`, forTail(this.query))));
+    stream.addEventListener("message", (event) => {
       this.records.push(...(JSON.parse(event.data) as Message[]));
       this.showRecords({ newestFirst: true });
     });
-    this.stream.addEventListener("dropped", (event) => (this.dropped += JSON.parse(event.data).count));
+    stream.addEventListener("dropped", (event) => (this.dropped += JSON.parse(event.data).count));
+    stream.addEventListener("error", (event) => this.onTailError(event, stream));
+  }
+
+  /** An error that the server tells, or a stream that it refused. A stream that broke is opened again by the browser. */
+  private onTailError(event: Event, stream: EventSource): void {
+    const told = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string; message: string; hint: string | null }) : null;
+    if (!told && stream.readyState !== EventSource.CLOSED) return;
+    this.stop();
+    this.error = told
+      ? new ApiError(0, told.code, told.message, told.hint)
+      : new ApiError(0, "NOT_LIVE", "The server does not show new records now.", "Try again in a moment, or read a part of the topic.");
   }
 
   private show(message: Message): void {

@@ -1,6 +1,6 @@
 /** Mirroring flows: which cluster is copied to which, and whether copying is alive. */
 
-import { html, type TemplateResult } from "lit";
+import { html, nothing, type TemplateResult } from "lit";
 import { customElement } from "lit/decorators.js";
 import { get } from "../core/api.js";
 import { duration, plural } from "../core/format.js";
@@ -13,6 +13,7 @@ import { notAvailable } from "../parts/states.js";
 
 /** A flow without a heartbeat for longer than this is shown as silent. */
 const SILENT_AFTER_MS = 30_000;
+const TOPICS_SHOWN = 12;
 
 @customElement("page-mirrors")
 export class MirrorsPage extends Part {
@@ -30,10 +31,13 @@ function flowCard(flow: Mirror): TemplateResult {
   return card(
     html`<span class="flow">${flow.source}${icon("right")}${flow.target}</span> ${badge(isSilent ? "silent" : "alive", isSilent ? "warn" : "good")}`,
     html`<ul class="plain bars">
-      ${flow.topics.map(
+      ${flow.topics.slice(0, TOPICS_SHOWN).map(
         (topic) => html`<li><a class="break" href="/topics/${encodeURIComponent(topic.name)}">${topic.name}</a><span class="soft">${plural(topic.partitions, "partition")}</span></li>`,
       )}
-    </ul>`,
+    </ul>
+    ${flow.topics.length > TOPICS_SHOWN
+      ? html`<p class="block"><a href="/topics?filter=${encodeURIComponent(`${flow.source}.`)}">All ${flow.topics.length} topics</a></p>`
+      : nothing}`,
     { lead: `${plural(flow.topics.length, "topic")}, ${beat}` },
   );
 }

@@ -17,6 +17,8 @@ import { empty } from "../parts/states.js";
 const HEALTH = { ok: "All is well", warning: "Needs attention", critical: "Something is broken" } as const;
 const TONE = { ok: "good", warning: "warn", critical: "bad" } as const;
 
+const SILENCE = empty({ icon: "warning", title: "No node answers", text: "The figures come back with the first node." });
+
 @customElement("page-overview")
 export class OverviewPage extends Part {
   private overview = new Resource<Overview>(this, (signal) => get("/overview", {}, signal), { everySeconds: 10 });
@@ -77,17 +79,17 @@ export class OverviewPage extends Part {
   private charts(): TemplateResult {
     const points = live.points.toArray();
     const times = points.map((point) => point.time / 1000);
-    const series = (label: string, colour: string, read: (point: LivePoint) => number | null): Series => ({
+    const series = (label: string, colour: string, read: (point: LivePoint) => number | null | undefined): Series => ({
       label,
       colour,
-      values: points.map(read),
+      values: points.map((point) => read(point) ?? null),
     });
     return html`<div class="columns thirds">
       ${card(
         "Records",
         html`<o-chart .times=${times} .format=${rate} .series=${[series("written", "--series-1", (point) => point.records_in_per_second)]}></o-chart>`,
       )}
-      ${live.latest?.bytes_in_per_second === null
+      ${points.every((point) => (point.bytes_in_per_second ?? null) === null)
         ? nothing
         : card(
             "Bytes",
@@ -109,6 +111,7 @@ export class OverviewPage extends Part {
   }
 
   private busyTopics(): TemplateResult {
+    if (live.latest?.health === "unreachable") return card("Busiest topics", SILENCE);
     const topics = live.latest?.topics ?? [];
     const most = Math.max(1, ...topics.map((topic) => topic.records_in_per_second));
     const body = topics.length
@@ -126,6 +129,7 @@ export class OverviewPage extends Part {
   }
 
   private laggingGroups(): TemplateResult {
+    if (live.latest?.health === "unreachable") return card("Groups that lag", SILENCE);
     const groups = (live.latest?.groups ?? []).filter((group) => (group.lag ?? 0) > 0);
     const most = Math.max(1, ...groups.map((group) => group.lag ?? 0));
     const body = groups.length

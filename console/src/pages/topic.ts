@@ -24,7 +24,7 @@ import { deletion, emptying, morePartitions } from "./topic-changes.js";
 export class TopicPage extends Part {
   @property() name = "";
   @property() tab = "";
-  private detail = new Resource<TopicDetail>(this, (signal) => get(at`/topics/${this.name}`, {}, signal));
+  private detail = new Resource<TopicDetail>(this, (signal) => get(at`/topics/${this.name}`, {}, signal), { everySeconds: 10 });
   private partitionRows = (query: object, signal: AbortSignal) =>
     get<Page<Partition>>(at`/topics/${this.name}/partitions`, { ...query }, signal);
   private groupRows = async (_query: object, signal: AbortSignal) => {
@@ -88,7 +88,7 @@ export class TopicPage extends Part {
           ? figure("Schema", html`<span class="figure-text">${topic.link_schema}</span>`, { href: `/schemas/${encodeURIComponent(topic.link_schema)}` })
           : nothing}
       </div>
-      <o-table class="fill" label="Partitions" sort="partition" .columns=${PARTITION_COLUMNS} .source=${this.partitionRows}></o-table>`;
+      <o-table class="fill" label="Partitions" sort="partition" refresh="5" .columns=${PARTITION_COLUMNS} .source=${this.partitionRows}></o-table>`;
   }
 
   private groups(): TemplateResult {
@@ -126,7 +126,7 @@ const PARTITION_COLUMNS: Column<Partition>[] = [
   { key: "replicas", label: "Replicas", cell: replicaChips, tip: "Brokers with a copy. The leader is filled; a copy that is not in sync is marked." },
   { key: "first_offset", label: "First offset", number: true, width: "120", hide: "middle", cell: (partition) => count(partition.first_offset) },
   { key: "last_offset", label: "Next offset", number: true, width: "120", hide: "narrow", cell: (partition) => count(partition.last_offset), tip: "The offset that the next record gets" },
-  { key: "bytes", label: "Size", number: true, sortable: true, width: "110", hide: "narrow", cell: (partition) => bytes(partition.bytes) },
+  { key: "bytes", label: "Size", number: true, width: "110", hide: "narrow", cell: (partition) => bytes(partition.bytes) },
 ];
 
 const GROUP_COLUMNS: Column<Group>[] = [

@@ -41,6 +41,7 @@ export class TopicsPage extends Part {
         filterable
         addressed
         placeholder="Filter topics"
+        refresh="10"
         .columns=${COLUMNS}
         .source=${this.source}
         .query=${this.query}
@@ -117,6 +118,6 @@ const COLUMNS: Column<Topic>[] = [
   },
   { key: "partitions", label: "Partitions", sortable: true, number: true, width: "110", hide: "narrow", cell: (topic) => count(topic.partitions) },
   { key: "replication_factor", label: "Replicas", sortable: true, number: true, width: "110", hide: "middle" },
-  { key: "records", label: "Records", sortable: true, number: true, width: "110", hide: "narrow", cell: (topic) => brief(topic.records) },
+  { key: "records", label: "Records", number: true, width: "110", hide: "narrow", cell: (topic) => brief(topic.records) },
   { key: "bytes", label: "Size", sortable: true, number: true, width: "110", cell: (topic) => bytes(topic.bytes) },
 ];

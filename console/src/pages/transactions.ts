@@ -36,6 +36,7 @@ export class TransactionsPage extends Part {
         filterable
         addressed
         placeholder="Filter transactional ids"
+        refresh="10"
         .columns=${this.columns()}
         .source=${this.source}
         .whenEmpty=${{

@@ -102,6 +102,7 @@ export class ChangeDialog extends Part {
   }
 
   private preview(): TemplateResult {
+    if (this.error?.code === "NOTHING_TO_DO") return html`<p class="notice good" role="status">${icon("check")}<span>${this.error.message}</span></p>`;
     if (this.error) return failure(this.error, () => void this.tryOut());
     if (!this.trial) {
       const text = isComplete(this.fields, this.values) ? "Asking the cluster…" : "The plan appears here when the fields are filled in.";

@@ -4,6 +4,7 @@ import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
 import { ApiError, logIn } from "../core/api.js";
 import { Part } from "../core/part.js";
+import { rememberInAddress } from "../core/router.js";
 import type { Session } from "../core/types.js";
 import { icon } from "./icons.js";
 import { failure } from "./states.js";
@@ -15,6 +16,13 @@ export class Login extends Part {
   @property({ attribute: false }) login?: Session["login"];
   @state() private error: ApiError | null = null;
   @state() private isWorking = false;
+
+  override connectedCallback(): void {
+    super.connectedCallback();
+    if (new URLSearchParams(location.search).get("login") !== "failed") return;
+    this.error = new ApiError(401, "LOGIN_FAILED", "The login by your organisation failed.", "The log of the console has the reason.");
+    rememberInAddress({ login: null });
+  }
 
   override render(): TemplateResult {
     const methods = this.login?.methods ?? [];

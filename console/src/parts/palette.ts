@@ -7,7 +7,7 @@ import { Part } from "../core/part.js";
 import { navigate } from "../core/router.js";
 import { hasFeature } from "../core/session.js";
 import { toggleTheme } from "../core/theme.js";
-import type { Group, Page, Subject, Topic } from "../core/types.js";
+import type { Connector, Group, Page, Subject, Topic } from "../core/types.js";
 import { SECTIONS } from "../navigation.js";
 import { icon, type IconName } from "./icons.js";
 
@@ -63,7 +63,7 @@ export class Palette extends Part {
           aria-expanded="true"
           aria-controls="palette-list"
           aria-activedescendant=${choices.length ? `choice-${this.active}` : nothing}
-          placeholder="A page, topic, group or schema"
+          placeholder="A page, topic, group, schema or connector"
           spellcheck="false"
           autocomplete="off"
           .value=${this.text}
@@ -110,15 +110,17 @@ export class Palette extends Part {
       get<Page<Topic>>("/topics", { ...query, internal: true }, aborter.signal),
       get<Page<Group>>("/groups", query, aborter.signal),
       hasFeature("registry") ? get<Page<Subject>>("/schemas", query, aborter.signal) : Promise.reject(),
+      hasFeature("connect") ? get<Page<Connector>>("/connectors", query, aborter.signal) : Promise.reject(),
     ]);
     if (aborter.signal.aborted) return;
-    const [topics, groups, schemas] = lists;
+    const [topics, groups, schemas, connectors] = lists;
     this.found = [
       ...items(topics).map((topic) => destination("topic", topic.name, "topic", `/topics/${encodeURIComponent(topic.name)}`)),
       ...items(groups).map((group) => destination("group", group.id, "group", `/groups/${encodeURIComponent(group.id)}`)),
       ...items(schemas).map((found) =>
         destination("schema", found.subject, "schema", `/schemas/${encodeURIComponent(found.subject)}`),
       ),
+      ...items(connectors).map((found) => destination("connector", found.name, "connector", `/connectors/${encodeURIComponent(found.name)}`)),
     ];
   }
 

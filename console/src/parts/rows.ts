@@ -20,6 +20,10 @@ export class PagedRows<Row> {
     private readonly changed: () => void,
   ) {}
 
+  get isLoading(): boolean {
+    return this.pending.size > 0;
+  }
+
   at(index: number): Row | undefined {
     return this.pages.get(Math.floor(index / PAGE_SIZE))?.[index % PAGE_SIZE];
   }

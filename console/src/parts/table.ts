@@ -45,6 +45,8 @@ export class Table<Row> extends Part {
   /** The filter and the order are kept in the address of the page. */
   @property({ type: Boolean }) addressed = false;
   @property({ type: Boolean }) short = false;
+  /** The list is read again every so many seconds, for lists that change by themselves; 0: never. */
+  @property({ type: Number }) refresh = 0;
   @state() private filter = "";
   @state() private first = 0;
   @state() private visible = 20;
@@ -52,6 +54,7 @@ export class Table<Row> extends Part {
   private rows: PagedRows<Row> | undefined;
   private shownRows: PagedRows<Row> | undefined;
   private filterTimer = 0;
+  private refreshTimer = 0;
   private observer = new ResizeObserver(() => this.measure());
 
   override connectedCallback(): void {
@@ -61,10 +64,12 @@ export class Table<Row> extends Part {
       this.filter = query.get("filter") ?? "";
       this.sort = query.get("sort") ?? this.sort;
     }
+    if (this.refresh) this.refreshTimer = window.setInterval(() => this.onRefresh(), this.refresh * 1000);
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
+    window.clearInterval(this.refreshTimer);
     this.observer.disconnect();
     this.rows?.stop();
   }
@@ -73,12 +78,17 @@ export class Table<Row> extends Part {
   reload(): void {
     this.rows?.stop();
     const rows = new PagedRows<Row>(this.source, { ...this.query, filter: this.filter, sort: this.sort }, () => {
-      if (this.rows === rows) this.shownRows = rows;
+      if (this.rows === rows && !rows.error) this.shownRows = rows;
       this.requestUpdate();
     });
     this.rows = rows;
     rows.want(this.first, this.first + this.visible);
     this.requestUpdate();
+  }
+
+  private onRefresh(): void {
+    // An answer that takes longer than the period is waited for: asking again would never show it.
+    if (!document.hidden && !this.rows?.isLoading) this.reload();
   }
 
   protected override willUpdate(changed: PropertyValues): void {

@@ -1,5 +1,7 @@
 /** One tooltip for all elements with `data-tip`. It follows the pointer and the keyboard's focus. */
 
+import { onMove } from "../core/router.js";
+
 const DISTANCE = 8;
 const MARGIN = 8;
 
@@ -36,6 +38,7 @@ export function installTooltips(): void {
     if ((event.target as Element).matches(":focus-visible")) show(event);
   });
   document.addEventListener("focusout", hide);
+  onMove(hide);
   document.addEventListener("pointerdown", hide);
   document.addEventListener("scroll", hide, { capture: true, passive: true });
   document.addEventListener("keydown", (event) => {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.client.admin import AdminClient
 from ottla.client.settings import ClientSettings
@@ -10,6 +10,7 @@ from ottla.console.live import Live
 from ottla.console.node_metrics import NodeMetrics
 from ottla.console.roles import Role
 from ottla.console.view import ClusterView
+from ottla.wire.peers import Endpoint
 
 __all__ = ["Account"]
 
@@ -19,7 +20,7 @@ class Account:
     """A user with a connection. Sessions of the same user share it."""
 
     user: str
-    settings: ClientSettings
+    first_settings: ClientSettings
     admin: AdminClient
     view: ClusterView
     role: Role
@@ -34,7 +35,19 @@ class Account:
         admin = AdminClient(settings)
         view = ClusterView(admin)
         live = Live(admin, view, metrics)
-        return cls(user=user, settings=settings, admin=admin, view=view, role=role, live=live, acts_as_user=is_own)
+        return cls(
+            user=user, first_settings=settings, admin=admin, view=view, role=role, live=live, acts_as_user=is_own
+        )
+
+    @property
+    def settings(self) -> ClientSettings:
+        """For a new client: it begins with the brokers that are known now. Those that were told first may be lost."""
+        state = self.view.state.value
+        if state is None:
+            return self.first_settings
+        known = [Endpoint(broker.host, broker.port) for broker in state.brokers.values()]
+        servers = tuple(dict.fromkeys([*known, *self.first_settings.bootstrap_servers]))
+        return replace(self.first_settings, bootstrap_servers=servers)
 
     async def close(self) -> None:
         await self.live.close()

@@ -130,7 +130,7 @@ class Logins:
 
     async def _opened(self, user: str, login: Login, key: bytes, groups: Iterable[str] = ()) -> Account:
         """Raises AuthenticationFailed. A known account was proven with the same credentials, but may be outdated."""
-        settings = replace(self._client, login=login)
+        settings = replace(self._reachable(), login=login)
         probe = AdminClient(replace(settings, api_timeout_ms=LOGIN_TIMEOUT_MS))
         async with probe:
             # The request proves the login, so it is sent even if its answer is not needed.
@@ -139,6 +139,13 @@ class Logins:
         if key in self._accounts:
             return self._accounts[key]
         return await self._kept(key, Account.open(user, settings, role, self._metrics))
+
+    def _reachable(self) -> ClientSettings:
+        """The console's settings with the brokers that an account has learnt: those that were told may be lost."""
+        for account in (*self._accounts.values(), self._own):
+            if account.view.state.value is not None:
+                return replace(self._client, bootstrap_servers=account.settings.bootstrap_servers)
+        return self._client
 
     async def _kept(self, key: bytes, account: Account) -> Account:
         """Accounts without a session are closed when another one comes."""

@@ -1,7 +1,11 @@
-"""One Chromium of the operating system for all tests; a page that reports an error fails its test."""
+"""One Chromium of the operating system for all tests; a page that reports an error fails its test.
+
+With `CONSOLE_PICTURES=DIRECTORY` the last sight of every page is kept there.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,27 +32,32 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture
-def open_page(chromium: Any, console: ConsoleProcess) -> Iterator[Callable[..., Any]]:
-    """Opens a path of the console; a script error or a violation of the policy fails the test at its end."""
+def open_page(chromium: Any, console: ConsoleProcess, request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Opens a path of the console; a script error, or one that the browser logs, fails the test at its end."""
     contexts: list[Any] = []
     errors: list[str] = []
 
-    def open_path(path: str, *, width: int = 1280, height: int = 820, scheme: str = "light") -> Any:
+    def open_path(
+        path: str, *, width: int = 1280, height: int = 820, scheme: str = "light", shows: str = "main h1"
+    ) -> Any:
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
         contexts.append(context)
         context.set_default_timeout(WAIT_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(f"{path}: {error}"))
-        page.on("console", lambda line: errors.append(f"{path}: {line.text}") if is_violation(line) else None)
+        page.on("console", lambda line: errors.append(f"{path}: {line.text}") if is_fault(line) else None)
         page.goto(console.url + path, wait_until="commit")
-        page.wait_for_selector("main h1")
+        page.wait_for_selector(shows)
         return page
 
     yield open_path
-    for context in contexts:
+    for number, context in enumerate(contexts):
+        if pictures := os.environ.get("CONSOLE_PICTURES"):
+            context.pages[0].screenshot(path=f"{pictures}/{request.node.name}-{number}.png")
         context.close()
     assert errors == []
 
 
-def is_violation(line: Any) -> bool:
-    return line.type == "error" and ("Content Security Policy" in line.text or "TrustedHTML" in line.text)
+def is_fault(line: Any) -> bool:
+    """A request that the server refused is no fault of the page, as long as the page says so."""
+    return line.type == "error" and not line.text.startswith("Failed to load resource")

@@ -10,29 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 import ottla.testing
+from tests.console.browser.walk import PAGES, go
 
-PAGES = {
-    "/": "Overview",
-    "/brokers": "Brokers",
-    "/brokers/1": "Broker 1",
-    "/balance": "Balance",
-    "/doctor": "Doctor",
-    "/topics": "Topics",
-    "/topics/shop.orders": "shop.orders",
-    "/topics/shop.orders?tab=messages": "shop.orders",
-    "/topics/shop.orders?tab=groups": "shop.orders",
-    "/topics/shop.orders?tab=settings": "shop.orders",
-    "/groups": "Groups",
-    "/groups/billing": "billing",
-    "/transactions": "Transactions",
-    "/access": "Access",
-    "/access?tab=users": "Access",
-    "/access?tab=quotas": "Access",
-    "/schemas": "Schemas",
-    "/connectors": "Connectors",
-    "/mirrors": "Mirroring",
-    "/audit": "Audit",
-}
 SCRIPT = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 OpenPage = Callable[..., Any]
 
@@ -58,10 +37,7 @@ def shop(cluster: ottla.testing.Cluster) -> None:
 def test_every_page_opens(open_page: OpenPage) -> None:
     page = open_page("/")
     for path, title in PAGES.items():
-        # As a link does it, without loading the scripts again.
-        page.evaluate("path => { history.pushState(null, '', path); dispatchEvent(new Event('ottla-moved')); }", path)
-        page.wait_for_function("title => document.querySelector('main h1')?.textContent.includes(title)", arg=title)
-        page.wait_for_function("() => !document.querySelector('main .skeleton, main .waiting')")
+        go(page, path, title)
 
 
 def test_an_address_with_a_dot_opens_when_it_is_loaded(open_page: OpenPage) -> None:

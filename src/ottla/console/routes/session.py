@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Any
 
 from aiohttp import web
 
 from ottla import __version__
+from ottla.client.errors import ClientError
 from ottla.console.accounts import Account
 from ottla.console.answers import ApiError, json_answer
 from ottla.console.call import Call, Need, Route
@@ -16,8 +19,11 @@ from ottla.console.login_tickets import TICKET_SECONDS
 from ottla.console.logins import MECHANISMS
 from ottla.console.sessions import SECONDS_MAX
 from ottla.console.view import or_none
+from ottla.model.errors import KafkaError
 
 __all__ = ["SESSION_ROUTES"]
+
+logger = logging.getLogger(__name__)
 
 _OIDC_PATH = "/api/login/oidc"
 
@@ -149,10 +155,25 @@ async def _finish_oidc(call: Call) -> web.Response:
     return answer
 
 
+def _shown(handler: Callable[[Call], Awaitable[web.Response]]) -> Callable[[Call], Awaitable[web.Response]]:
+    """A browser that fails here gets the page of the login again: a person cannot use JSON. Scripts get the error."""
+
+    async def handle(call: Call) -> web.Response:
+        try:
+            return await handler(call)
+        except (ApiError, KafkaError, ClientError) as error:
+            if "text/html" not in call.request.headers.get("Accept", ""):
+                raise
+            logger.warning("A login by the identity provider failed: %r", str(error))
+            return web.Response(status=302, headers={"Location": "/?login=failed", "Cache-Control": "no-store"})
+
+    return handle
+
+
 SESSION_ROUTES = (
     Route("GET", "/api/session", _session, Need.NOTHING),
     Route("POST", "/api/login", _login, Need.NOTHING),
     Route("POST", "/api/logout", _logout, Need.NOTHING),
-    Route("GET", _OIDC_PATH, _begin_oidc, Need.NOTHING),
-    Route("GET", f"{_OIDC_PATH}/done", _finish_oidc, Need.NOTHING),
+    Route("GET", _OIDC_PATH, _shown(_begin_oidc), Need.NOTHING),
+    Route("GET", f"{_OIDC_PATH}/done", _shown(_finish_oidc), Need.NOTHING),
 )
