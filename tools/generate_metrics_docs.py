@@ -16,7 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from metrics_views import ALERTS, ROWS, Panel
+from metrics_alerts import ALERTS
+from metrics_views import ROWS, Panel
 
 from ottla.broker.metrics.metric import Kind, Metric
 from ottla.broker.metrics.table import METRICS, SUBJECTS
