@@ -4,7 +4,7 @@
 PYTHON ?= $(shell requirements/choose-python)
 PORT   ?= 9092
 DATA   ?= data
-JOBS   ?= 3
+JOBS   ?= 4
 SEEDS  ?= 1000
 RATE   ?= 4000
 FROM   ?= 0
@@ -62,13 +62,16 @@ run: $(NODE)
 demo: $(READY)
 	$(BIN)/python -m examples.clickstream --rate $(RATE) $(if $(filter command line,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(KEEP),--keep)
 
-test: lint
-	@# Three files of tests at a time, also on two cores: tests wait for timeouts and processes most of the time.
-	@# The jars come first, so that they are fetched once.
-	$(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka tests/streams/oracle > /dev/null || true
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --durations=20 $(if $(ARGS),$(ARGS),-m 'not faults and not spark')
-	@# Spark uses many threads and processes: its tests share one session and run one after another.
-	$(if $(ARGS),,$(BIN)/python -m pytest --durations=20 -m 'spark and not faults' tests/spark tests/connect tests/docs tests/mirror tests/lake)
+# Python writes compiled files also where PYTHONDONTWRITEBYTECODE is set: every process would compile all tests again.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: $(READY)
+	@# The jars and the compiled tests come first, so that they are made once; lint leaves a core for that.
+	@{ $(BIN)/python -m tests.support.jars fetch tests/java tests/java/clients-4.4 tests/kafka tests/streams/oracle; \
+	   $(BIN)/python -m pytest --collect-only $(ARGS); } > /dev/null 2>&1 & $(MAKE) --no-print-directory lint; found=$$?; wait; exit $$found
+	@# Four files of tests at a time, also on two cores: tests wait for timeouts and processes most of the time.
+	@# tests/support/schedule.py says in which order; lint has run tests/tidy.
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --durations=40 \
+	  $(if $(ARGS),$(ARGS),-m 'not faults' --ignore=tests/tidy)
 
 lint: $(READY)
 	$(BIN)/ruff check .

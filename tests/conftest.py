@@ -12,8 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.support.leftovers import pytest_runtest_makereport, pytest_runtest_teardown
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import Scheduling
+
+__all__ = ["pytest_runtest_makereport", "pytest_runtest_teardown"]
 
 # No test starts a second Spark in the background.
 os.environ.setdefault("OTTLA_CLASS_ARCHIVE", "off")
@@ -28,19 +34,29 @@ def spark() -> Iterator[SparkSession]:
     """The one Spark session of a test process; it takes seconds to start."""
     import ottla.spark
     from ottla.spark.jvm_connector import ConnectorUnavailableError
-    from tests.support.spark_java import SHORT_LIVED
+    from tests.support.spark_java import SESSION_SETTINGS
 
     try:
-        found = ottla.spark.session("tests", master="local[2,4]", settings=SHORT_LIVED, jvm_connector=True)
+        found = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS, jvm_connector=True)
     except ConnectorUnavailableError:
         # Tests of Spark's own connector ask for its jars themselves, and say why they are skipped.
-        found = ottla.spark.session("tests", master="local[2,4]", settings=SHORT_LIVED)
+        found = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS)
     yield found
     found.stop()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """The first query of a session starts half a dozen processes; on a busy machine that takes its time."""
     for item in items:
         if item.get_closest_marker("spark") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(600))
+    if hasattr(config, "workerinput"):
+        from tests.support.schedule import longest_first
+
+        longest_first(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    from tests.support.schedule import Schedule
+
+    return Schedule(config, log) if config.getoption("dist") == "loadfile" else None

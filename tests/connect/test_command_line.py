@@ -70,7 +70,7 @@ def test_what_makes_no_sense_is_said_in_a_sentence(tmp_path: Path, arguments: tu
     assert about in str(done.exception)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_standalone_with_a_connector_in_a_file(broker: Cluster, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\ntwo\nthree\n")
     (tmp_path / "worker.properties").write_text(

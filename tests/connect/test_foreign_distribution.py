@@ -66,7 +66,7 @@ def test_rest_lists_it_and_plans_its_tasks(
     asyncio.run(whole())
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_its_records_come_to_the_topic(broker: Cluster, site_packages: Path, tmp_path: Path) -> None:
     (tmp_path / "worker.properties").write_text(
         f"bootstrap.servers={broker.bootstrap}\n"

@@ -24,7 +24,7 @@ def test_the_blocks_of_a_page(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, slow=False)
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_all_blocks_of_a_page(name: str, tmp_path: Path) -> None:
     """With the blocks that start Spark."""

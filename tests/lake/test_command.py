@@ -22,7 +22,7 @@ def ottla(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.spark
+@pytest.mark.slow
 def test_tables_of_the_topics_that_want_one(topics: Topics, tmp_path: Path) -> None:
     named, own, other = topics.create(), topics.create(ottla_lake_mode="raw"), topics.create()
     for name in (named, own, other):

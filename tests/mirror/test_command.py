@@ -39,7 +39,7 @@ def properties_file(directory: Path, source: Cluster, target: Cluster) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("options", [["--threads"], pytest.param([], marks=pytest.mark.spark, id="spark")])
+@pytest.mark.parametrize("options", [["--threads"], pytest.param([], marks=pytest.mark.slow, id="spark")])
 def test_it_copies_until_it_is_stopped(tmp_path: Path, options: list[str]) -> None:
     with cluster() as source, cluster() as target:
         asyncio.run(create(source, "t", partitions=2))

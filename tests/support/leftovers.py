@@ -1,0 +1,56 @@
+"""What a failed test leaves behind is removed before the next test begins: one failure must not cause others.
+
+A test that fails does not reach the lines that close its clients, directories and queries. Its frames keep them, and
+Python tells of each as an unclosed resource whenever it removes them: in the middle of some other test, which fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import warnings
+from collections.abc import Generator
+
+import pytest
+
+__all__ = ["pytest_runtest_makereport", "pytest_runtest_teardown"]
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    try:
+        return (yield)
+    finally:
+        if FAILED in item.stash:
+            stop_queries()
+            forget_frames()
+
+
+def stop_queries() -> None:
+    """Stops what the failed test has started in the Spark session that the next tests use."""
+    sessions = sys.modules.get("pyspark.sql.session")
+    spark = sessions.SparkSession.getActiveSession() if sessions else None
+    for query in spark.streams.active if spark else ():
+        # A query that has failed says so again; the test has told of it already.
+        with contextlib.suppress(Exception):
+            query.stop()
+
+
+def forget_frames() -> None:
+    for name in ("last_exc", "last_type", "last_value", "last_traceback"):
+        if hasattr(sys, name):
+            delattr(sys, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
