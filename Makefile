@@ -125,7 +125,8 @@ bench: $(READY)
 
 # Takes longer than `make test` may: FAULTS_SECONDS is the duration of each fault (tests/faults/README.md).
 faults: $(READY)
-	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/integration tests/java tests/spark tests/connect tests/mirror tests/lake tests/streams tests/console $(ARGS)
+	$(BIN)/python -m pytest -m faults -o timeout=0 tests/faults tests/crash tests/integration tests/java tests/spark \
+	  tests/connect tests/mirror tests/lake tests/streams tests/console $(ARGS)
 
 check: test compat
 
