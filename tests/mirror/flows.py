@@ -55,7 +55,7 @@ async def mirroring(source: Cluster, target: Cluster, **keys: str) -> AsyncItera
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         while not await condition():
             await asyncio.sleep(0.05)
 
@@ -70,7 +70,7 @@ async def read_all(bootstrap: str, topic: str, count: int, *, committed: bool = 
             info = (await admin.topics.all())[topic]
         await consumer.assign([TopicPartition(topic, number) for number in info.partitions])
         await consumer.seek_to_beginning()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while len(found) < count:
                 found += [
                     (record.partition, record.offset, record.key, record.value, list(record.headers), record.timestamp)

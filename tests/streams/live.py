@@ -76,7 +76,7 @@ class Live:
         return set(self.admin.call(lambda admin: admin.topics.names()))
 
 
-def eventually(condition: Any, seconds: float = 60.0) -> None:
+def eventually(condition: Any, seconds: float = 180.0) -> None:
     """Waits for a condition; the limit is for a broken system only."""
     end = time.monotonic() + seconds
     while not condition():

@@ -143,7 +143,7 @@ def test_copies_go_on_after_any_failure(monkeypatch: pytest.MonkeyPatch) -> None
 
         monkeypatch.setattr(copies, "_open", open_nothing)
         await copies.follow(["0_0"])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while len(opened) < 3:
                 await asyncio.sleep(0)
         await copies.close()
