@@ -14,6 +14,7 @@ import os
 import resource
 import stat
 from collections.abc import Callable
+from functools import partial
 
 from ottla.host.reserving import GROWN_BYTES, NO_END, room_for
 from ottla.model.ports import Buffer, DirectoryLocked, File, Files, Lock, TruncatedFile
@@ -26,6 +27,8 @@ _OPEN_FILES_MAX = 1 << 17
 # The unit of `st_blocks`, and the blocks of a file's own metadata.
 _BLOCK_BYTES = 512
 _BLOCKS_SLACK_BYTES = 64 * 1024
+
+_READ_BYTES = 1 << 16
 
 _NO_NOWAIT = (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
@@ -279,8 +282,12 @@ class OsFiles:
             os.rmdir(directory)
 
     def read_bytes(self, path: str) -> bytes:
-        with open(path, "rb", buffering=0) as file:
-            return file.readall()
+        # Less than half of the cost of `open`: a start reads tens of thousands of small files.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return b"".join(iter(partial(os.read, descriptor, _READ_BYTES), b""))
+        finally:
+            os.close(descriptor)
 
     def write_atomically(self, path: str, data: bytes, *, durable: bool = True) -> None:
         temporary = path + ".tmp"

@@ -1,5 +1,9 @@
 """Decides when a snapshot is written: after a number of bytes of records, or after an interval.
 
+A start replays the records since the last snapshot. Each restart of a broker changes all of its partitions, so the
+records soon take longer than the snapshot itself. Therefore a snapshot is also written when the records since the last
+one are about as large as the image, and not few. That bounds a start by the size of the image.
+
 An image is immutable, so a worker encodes and writes the snapshot while the controller continues. At most one snapshot
 is written at a time. If writing fails (a full disk), the log is still complete, and the next attempt follows later.
 """
@@ -23,10 +27,26 @@ if TYPE_CHECKING:
 __all__ = ["SnapshotPolicy", "write_image"]
 
 
+# Fewer records are replayed in a moment.
+RECORD_BYTES_MIN = 1 << 20
+# A partition takes 70 to 130 bytes in a snapshot. Less than that, because topics that are created grow with the image.
+PARTITION_BYTES = 50
+
+
 class SnapshotPolicy:
     """A publisher that counts bytes and time; `metadata.log.max.*` are the limits."""
 
-    __slots__ = ("_bytes_since", "_config", "_last_ms", "_log", "_world", "_writing", "last_error", "written")
+    __slots__ = (
+        "_bytes_since",
+        "_bytes_worth_it",
+        "_config",
+        "_last_ms",
+        "_log",
+        "_world",
+        "_writing",
+        "last_error",
+        "written",
+    )
 
     def __init__(
         self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, bytes_since_snapshot: int
@@ -37,6 +57,7 @@ class SnapshotPolicy:
         self._bytes_since = bytes_since_snapshot
         self._last_ms = world.clock.now_ms()
         self._writing = False
+        self._bytes_worth_it = RECORD_BYTES_MIN
         # Statistics: the number of snapshots since the start, and the error of the last attempt.
         self.written = 0
         self.last_error: BaseException | None = None
@@ -50,12 +71,22 @@ class SnapshotPolicy:
         interval_ms = self._config.metadata_log_max_snapshot_interval_ms
         now_ms = self._world.clock.now_ms()
         due = interval_ms > 0 and now_ms - self._last_ms >= interval_ms
-        if due or self._bytes_since >= self._config.metadata_log_max_record_bytes_between_snapshots:
+        is_much = self._bytes_since >= self._config.metadata_log_max_record_bytes_between_snapshots
+        if due or is_much or self._is_worth_it(image):
             self._write(image, now_ms)
+
+    def _is_worth_it(self, image: MetadataImage) -> bool:
+        """Whether the records since the last snapshot are about as large as the image."""
+        if self._bytes_since >= self._bytes_worth_it:
+            # Counted rarely, because there may be many topics.
+            partitions = sum(len(topic.partitions) for topic in image.topics.by_name.values())
+            self._bytes_worth_it = max(RECORD_BYTES_MIN, PARTITION_BYTES * partitions)
+        return self._bytes_since >= self._bytes_worth_it
 
     def _write(self, image: MetadataImage, now_ms: int) -> None:
         self._writing = True
         self._bytes_since = 0
+        self._bytes_worth_it = RECORD_BYTES_MIN
         self._last_ms = now_ms
         write_image(self._log, image).when_done(self._on_written)
 

@@ -6,7 +6,8 @@ partitions, or moving a thousand leaders, therefore costs one pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 from ottla.metadata.image import PartitionImage, TopicImage, TopicsImage
 from ottla.model.ids import Uuid
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["CorruptMetadataError", "TopicDelta", "TopicsDelta", "collision_key"]
 
 NO_LEADER_CHANGE = -2
+
+# Distinct tuples of replicas, in-sync sets and directories.
+_SHARED_MAX = 1 << 14
 
 
 class CorruptMetadataError(Exception):
@@ -87,17 +91,17 @@ class TopicsDelta:
         self.topic(record.topic_id, "PartitionRecord").set_partition(
             record.partition_id,
             PartitionImage(
-                replicas=tuple(record.replicas),
-                isr=tuple(record.isr),
+                replicas=_shared(tuple(record.replicas)),
+                isr=_shared(tuple(record.isr)),
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 partition_epoch=record.partition_epoch,
-                directories=tuple(record.directories),
+                directories=_shared(tuple(record.directories)),
                 leader_recovery_state=record.leader_recovery_state,
-                adding_replicas=tuple(record.adding_replicas),
-                removing_replicas=tuple(record.removing_replicas),
-                elr=tuple(record.eligible_leader_replicas or ()),
-                last_known_elr=tuple(record.last_known_elr or ()),
+                adding_replicas=_shared(tuple(record.adding_replicas)),
+                removing_replicas=_shared(tuple(record.removing_replicas)),
+                elr=_shared(tuple(record.eligible_leader_replicas or ())),
+                last_known_elr=_shared(tuple(record.last_known_elr or ())),
             ),
         )
 
@@ -168,14 +172,14 @@ def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeR
     if record.leader != NO_LEADER_CHANGE:
         # A record that names a leader raises the leader epoch, even if the leader stays the same.
         leader, leader_epoch = record.leader, leader_epoch + 1
-    replicas = partition.replicas if record.replicas is None else tuple(record.replicas)
+    replicas = partition.replicas if record.replicas is None else _shared(tuple(record.replicas))
     return PartitionImage(
         replicas=replicas,
-        isr=partition.isr if record.isr is None else tuple(record.isr),
+        isr=partition.isr if record.isr is None else _shared(tuple(record.isr)),
         leader=leader,
         leader_epoch=leader_epoch,
         partition_epoch=partition.partition_epoch + 1,
-        directories=partition.directories if record.directories is None else tuple(record.directories),
+        directories=partition.directories if record.directories is None else _shared(tuple(record.directories)),
         leader_recovery_state=partition.leader_recovery_state
         if record.leader_recovery_state < 0
         else record.leader_recovery_state,
@@ -186,3 +190,9 @@ def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeR
         elr=partition.elr if record.eligible_leader_replicas is None else tuple(record.eligible_leader_replicas),
         last_known_elr=partition.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
     )
+
+
+@lru_cache(maxsize=_SHARED_MAX)
+def _shared(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same object for equal tuples: a million partitions have few distinct replica sets and directories."""
+    return values

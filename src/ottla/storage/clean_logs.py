@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 from zlib import crc32
 
@@ -56,8 +57,10 @@ def write_clean_logs(
     """The logs are closed and synced, and the marker of the clean shutdown is written."""
     by_topic: dict[str, list[LeftLog]] = {}
     for log, topic_id in logs:
-        if _is_plain(log):
-            by_topic.setdefault(log.topic_partition.topic, []).append(_left_log(files, log, topic_id))
+        # A file may be missing: the next start finds out what that means.
+        with suppress(OSError):
+            if _is_plain(files, log):
+                by_topic.setdefault(log.topic_partition.topic, []).append(_left_log(files, log, topic_id))
     content = json.dumps([_VERSION, marker_stamp, list(by_topic.items())], separators=(",", ":")).encode()
     files.write_atomically(f"{directory}/{CLEAN_LOGS_FILE}", b"%08x" % crc32(content) + content)
 
@@ -94,6 +97,7 @@ def reopen_log(
     cleaned_to: int | None,
     producer_id_expiration_ms: int,
     on_failure: Callable[[OSError], None] | None,
+    now_ms: int,
 ) -> PartitionLog | None:
     """The log as it was left, or None if a file has changed since then. `recovery.open_log` opens any log."""
     files = world.files
@@ -102,7 +106,6 @@ def reopen_log(
     for base_offset, _, _, stamp in left.segments:
         if files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
             return None
-    now_ms = world.clock.now_ms()
     segments = [
         Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms)
         for base_offset, size, modified_ms, _ in left.segments
@@ -142,13 +145,16 @@ def reopen_log(
     return log
 
 
-def _is_plain(log: PartitionLog) -> bool:
+def _is_plain(files: Files, log: PartitionLog) -> bool:
     """True if opening the log would find nothing to repair, to remove or to doubt."""
     *closed, active = log.segments
     if log.doubtful_from is not None or log.files.failures.damaged_segments or log.files.failures.gaps_to_skip:
         return False
     if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):
         # Only opening the log tells compaction from damage.
+        return False
+    if any(files.size_of(segment.path) != segment.size for segment in log.segments):
+        # Another program has truncated a file while the node ran, and nobody has read it since.
         return False
     return not ((log.files.has_deleted or log.may_have_gaps) and log.files.has_leftovers())
 

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.model.ports import TruncatedFile
@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 _FULL_LOG_INTERVAL_MS = 10_000
 _NOT_FULL = -1
+_NO_DAMAGE: Mapping[int, str] = {}
 _NO_GAPS: frozenset[int] = frozenset()
 
 
@@ -56,7 +57,7 @@ class LogFailures:
         self.offline: StorageError | None = None
         self._on_damage: Callable[[TopicPartition, StorageError], None] | None = None
         self._on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]] = ()
-        self.damaged_segments: dict[int, str] = {}
+        self.damaged_segments: Mapping[int, str] = _NO_DAMAGE
         """Base offsets of damaged segments, with the damage."""
         self.gaps_to_skip: frozenset[int] = _NO_GAPS
         """Base offsets of segments whose missing records no replica has: reads continue behind them."""
@@ -121,7 +122,7 @@ class LogFailures:
     def note_damaged(self, base_offset: int, reason: str) -> None:
         """A segment is damaged. Logged once for a segment."""
         if base_offset not in self.damaged_segments:
-            self.damaged_segments[base_offset] = reason
+            self.damaged_segments = {**self.damaged_segments, base_offset: reason}
             logger.error(
                 "%s: the segment at offset %d is damaged: %s. Other segments can be read.",
                 self._topic_partition,
@@ -145,9 +146,9 @@ class LogFailures:
 
     def forget_damage(self, base_offsets: Iterable[int]) -> None:
         """These segments were repaired or removed."""
-        for base_offset in base_offsets:
-            self.damaged_segments.pop(base_offset, None)
-            self.gaps_to_skip -= {base_offset}
+        gone = frozenset(base_offsets)
+        self.damaged_segments = {base: reason for base, reason in self.damaged_segments.items() if base not in gone}
+        self.gaps_to_skip -= gone
 
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""

@@ -12,9 +12,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from ottla.model.ports import Files, World
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.names import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
+    LEADER_EPOCH_FILE,
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
@@ -45,6 +47,12 @@ class FoundFiles(NamedTuple):
     directory: str
     pool: OpenFiles
     now_ms: int
+
+    def load_epochs(self) -> LeaderEpochs:
+        files = self.pool.files
+        if LEADER_EPOCH_FILE in self.names:
+            return LeaderEpochs.load(files, self.directory)
+        return LeaderEpochs(files, self.directory)
 
     def begin_segment(self, base_offset: int) -> None:
         """An empty segment begins at the offset, behind the others."""
@@ -167,8 +175,8 @@ def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> t
                 unfinished.add(offset)
         elif offset is not None and name == offset_file_name(offset, LOG_SUFFIX) + SWAP_SUFFIX:
             swaps.append(offset)
-    private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
     for offset in swaps:
+        private = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
         path = f"{directory}/{offset_file_name(offset, LOG_SUFFIX)}{SWAP_SUFFIX}"
         swap = Segment(directory, offset, private, size=files.size_of(path), created_ms=0, suffix=SWAP_SUFFIX)
         end = max((batch.header.next_offset for batch in scan_checked(swap.file, 0, swap.size)), default=offset + 1)

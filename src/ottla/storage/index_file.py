@@ -141,7 +141,9 @@ class IndexFile:
 
     def reset(self) -> None:
         """Removes all entries."""
-        self._opened().truncate(0)
+        # A file is created with its first entries: creating it costs more than anything else about a short log.
+        if self._file is not None or self._pool.files.exists(self.path):
+            self._opened().truncate(0)
         self._stored = 0
         self._pending.clear()
         self._page = b""

@@ -62,6 +62,8 @@ class _Job(NamedTuple):
     high_watermark: int
     cleaned_to: int | None
     """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
+    on_failure: Callable[[OSError], None]
+    """One object for all logs of a directory."""
     left: LeftLog | None = None
     """The log as the last clean shutdown left it."""
 
@@ -85,6 +87,7 @@ class Loader:
         self._overrides_of = overrides_of
         self._topic_configs: dict[str, LogConfig] = {}
         self._topic_ids: dict[str, Uuid] = {}
+        self._now_ms = world.clock.now_ms()
         self._loaded: list[LoadedLog] = []
         self._done: Deferred[list[LoadedLog]] = Deferred()
         self._running = 0
@@ -141,6 +144,7 @@ class Loader:
         start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
         high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
         cleaned = directory.read_cleaned()
+        on_failure = directory.fail
         jobs: list[_Job] = []
         for name in self._world.files.list_directory(directory.path):
             parsed = parse_directory_name(name)
@@ -166,6 +170,7 @@ class Loader:
                         start_offsets.get(topic_partition, 0),
                         high_watermarks.get(topic_partition, 0),
                         0 if cleaned is None else cleaned.get(topic_partition),
+                        on_failure,
                         left,
                     )
                 )
@@ -219,9 +224,8 @@ class Loader:
                 except OSError as error:
                     directory.fail(error)
                     continue
-                queues.append(
-                    deque([_Job(topic_partition, directory, self._config_of(topic_partition.topic), False, 0, 0, 0, 0)])
-                )
+                config = self._config_of(topic_partition.topic)
+                queues.append(deque([_Job(topic_partition, directory, config, False, 0, 0, 0, 0, directory.fail)]))
 
     def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
         for directory, name in self.deleted:
@@ -345,7 +349,8 @@ class Loader:
             log_start_offset=job.log_start_offset,
             cleaned_to=job.cleaned_to,
             producer_id_expiration_ms=_NEVER_MS,
-            on_failure=job.directory.fail,
+            on_failure=job.on_failure,
+            now_ms=self._now_ms,
         )
         if log is None:
             return None
@@ -375,7 +380,7 @@ class Loader:
             # The expiration of producers is a dynamic configuration, which may not be known yet. The periodic task
             # applies it later.
             producer_id_expiration_ms=_NEVER_MS,
-            on_failure=job.directory.fail,
+            on_failure=job.on_failure,
         )
         if report.bytes_cut:
             logger.warning(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from sys import intern
 from typing import NamedTuple
 
 from ottla.model.ids import TopicPartition, Uuid
@@ -115,7 +116,10 @@ def parse_directory_name(name: str) -> ParsedDirectory | None:
     if not dash or not topic or not (partition.isascii() and partition.isdigit()):
         return None
     number = int(partition)
-    return ParsedDirectory(TopicPartition(topic, number), kind) if number <= _PARTITION_MAX else None
+    if number > _PARTITION_MAX:
+        return None
+    # Thousands of partitions have one topic, and its name.
+    return ParsedDirectory(TopicPartition(intern(topic), number), kind)
 
 
 def delete_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:

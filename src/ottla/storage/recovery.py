@@ -95,7 +95,7 @@ def open_log(
     """
     found = find_files(world, directory, log_start_offset, may_have_gaps=cleaned_to is not None or config.compacts)
     segments, snapshots = found.segments, snapshot_offsets(found.names)
-    epochs = LeaderEpochs.load(world.files, directory)
+    epochs = found.load_epochs()
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=snapshots)
     recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to, names=found.names)
     if not clean_shutdown:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ottla.metadata import snapshot_policy
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_records import image_records
@@ -328,6 +329,21 @@ def test_snapshots_are_written_by_bytes() -> None:
     before = state_of(harness.image)
     harness.reopen()
     assert state_of(harness.image) == before
+
+
+def test_snapshots_follow_the_size_of_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start replays no more than about twice the image, and snapshots become rare as the image grows."""
+    monkeypatch.setattr(snapshot_policy, "RECORD_BYTES_MIN", 2_000)
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    written = []
+    for number in range(60):
+        harness.create(f"topic-{number}", 10)
+        written.append(harness.controller.snapshots.written)
+    assert written[9] >= 2
+    # The intervals grow with the image.
+    assert 3 <= written[-1] <= 6
+    assert written[-1] - written[29] <= 2
 
 
 def test_what_a_snapshot_holds_is_not_replayed_from_the_log() -> None:

@@ -206,6 +206,24 @@ def test_a_log_with_files_to_remove_is_opened_from_its_files() -> None:
     assert not any(name.endswith(".deleted") for name in files.list_directory("/d1/t-0"))
 
 
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_file_that_was_damaged_while_the_node_ran_is_opened_from_its_files(is_removed: bool) -> None:
+    node, files = a_stopped_node()
+    started(node)
+    if is_removed:
+        files.remove(LOG)
+    else:
+        shorter(files)
+    node.stop()
+    files.listed.clear()
+    log = started(node)
+    assert files.listed == ["/d1/t-0"]
+    # The first batch has survived the truncation.
+    assert log.segments[0].size < 200
+    assert log.log_end_offset == 3
+    assert not node.logs.had_clean_shutdown
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_start_from_the_file_finds_what_a_start_from_the_files_finds(seed: int) -> None:
     choice = random.Random(seed)
