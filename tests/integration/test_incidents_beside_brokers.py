@@ -385,6 +385,28 @@ def test_a_mirror_that_falls_behind(tmp_path: Path) -> None:
             assert run_words(*words, "-b", source.bootstrap)[0] == 0
 
 
+@pytest.mark.faults
+def test_a_mirror_that_is_too_slow(tmp_path: Path) -> None:
+    """It is alive, and copies less than producers write."""
+    slow, fast = tmp_path / "slow.properties", tmp_path / "fast.properties"
+    with ottla.testing.cluster() as source, ottla.testing.cluster() as target:
+        for file, limit in ((slow, "1"), (fast, "0")):
+            properties = properties_of(source, target, {"topics": "t", "ottla.bytes.per.second": limit})
+            file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        asyncio.run(create(source, "t", partitions=1))
+        with mirror_process(slow):
+            for beginning in range(0, 500, 100):
+                asyncio.run(produce(source.bootstrap, "t", range(beginning, beginning + 100)))
+            finding = finding_of("mirrors", target.bootstrap, "--mirror", str(slow), severity="wrong")
+            assert "does not catch up; t-0 is the worst partition" in finding["what"]
+            assert "a higher ottla.bytes.per.second" in finding["fix"]
+            (flow,) = json.loads(run_words("mirror", "status", str(slow), "--json")[1])
+            assert flow["records"] > 0
+        with mirror_process(fast):
+            wait_until_gone("mirrors", target.bootstrap, "--mirror", str(fast))
+            wait_for(lambda: not mirror_status(target.bootstrap, fast)["lagRecords"], "the end of the copies")
+
+
 def copied(bootstrap: str, file: Path) -> bool:
     """Heartbeats are records, too: the newest may be on its way."""
     status = mirror_status(bootstrap, file)

@@ -26,7 +26,7 @@ from ottla.mirror.state import FlowState, FlowStates
 from ottla.mirror.topics import TopicSync
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["FlowDriver", "FlowLag"]
+__all__ = ["FlowDriver", "FlowLag", "find_lag"]
 
 logger = logging.getLogger("ottla.mirror.flow")
 
@@ -174,3 +174,12 @@ class FlowDriver:
 
 async def _cluster_id(cluster: Cluster) -> str | None:
     return (await cluster.refresh([])).cluster_id
+
+
+async def find_lag(flow: FlowSettings) -> FlowLag:
+    """How far the target is behind now, for programs that do not run the flow."""
+    driver = FlowDriver(flow)
+    try:
+        return await driver.lag()
+    finally:
+        await driver.close()

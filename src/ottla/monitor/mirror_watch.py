@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.client.admin import AdminClient
-from ottla.mirror.flow import FlowDriver, FlowLag
+from ottla.mirror.flow import find_lag
 from ottla.mirror.heartbeat_times import find_heartbeats
 from ottla.mirror.settings import FlowSettings
 
@@ -37,7 +37,7 @@ class MirrorWatch:
 
     async def look(self) -> list[MirrorStatus]:
         beats = await find_heartbeats(self._admin)
-        lags = {(flow.source, flow.target): await _lag(flow) for flow in self._flows}
+        lags = {(flow.source, flow.target): await find_lag(flow) for flow in self._flows}
         now = self._clock()
         return [
             MirrorStatus(
@@ -49,14 +49,6 @@ class MirrorWatch:
             )
             for source, target in sorted({*beats, *lags})
         ]
-
-
-async def _lag(flow: FlowSettings) -> FlowLag:
-    driver = FlowDriver(flow)
-    try:
-        return await driver.lag()
-    finally:
-        await driver.close()
 
 
 def mirrors_text(mirrors: Iterable[MirrorStatus]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import pytest
 from ottla.cli.logic import doctor_checks as checks
 from ottla.cli.logic import doctor_services as services
 from ottla.cli.logic.doctor_config import examine_properties
-from ottla.cli.logic.doctor_facts import ClusterFacts, GroupFacts
+from ottla.cli.logic.doctor_facts import ClusterFacts, FlowFacts, GroupFacts
 from ottla.cli.logic.doctor_metrics import DamagedSegmentMetric, NodeMetrics, parse_node_metrics
 from ottla.cli.logic.doctor_schemas import BreakingVersion, find_breaking_versions
 from ottla.cli.logic.group_lag import GroupRow
@@ -23,6 +23,7 @@ from ottla.client.admin.nodes import ClusterNode, Quorum, QuorumReplica
 from ottla.client.admin.partitions import LogDirectory, OngoingReassignment, ReplicaInDirectory
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 from ottla.client.admin.transactions import ProducerState
+from ottla.mirror.flow import FlowLag
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.serdes.registry_client import RegistryClient, SchemaText
@@ -58,6 +59,10 @@ def group(lag: int, *, members: int, moved: bool) -> GroupFacts:
         members=(member,) * members,
     )
     return GroupFacts(group=described, before=[row._replace(current=4) if moved else row], after=[row])
+
+
+def flow(name: str, before: int, after: int) -> FlowFacts:
+    return FlowFacts(name=name, before=FlowLag(1, before, "t-0", before), after=FlowLag(1, after, "t-0", after))
 
 
 def quorum(*ends: int) -> Quorum:
@@ -119,6 +124,11 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
         {"heartbeats": {("a", "b"): 1_000_000, ("b", "a"): 1_050_000}, "now_seconds": 1_100.0},
         "wrong",
         "ottla mirror status FILE",
+    ),
+    "mirrors_too_slow": (
+        {"flows": [flow("a->b", 10, 10), flow("b->a", 10, 9), flow("a->c", 0, 0)]},
+        "wrong",
+        "ottla.bytes.per.second",
     ),
     "disks_nearly_full": ({"directories": {1: [directory(usable_bytes=50)]}}, "wrong", "configs alter --topic t"),
     "groups_stuck": ({"groups": [group(9, members=2, moved=False)]}, "wrong", "groups reset-offsets g"),

@@ -14,6 +14,7 @@ from ottla.cli.logic.doctor_config import examine_properties
 from ottla.cli.logic.doctor_facts import gather
 from ottla.cli.logic.doctor_files import show_damaged_segments
 from ottla.cli.logic.doctor_finding import Finding
+from ottla.cli.mirror_files import read_mirror_file
 from ottla.cli.output import counted, json_fields
 from ottla.cli.session import Session, authority_option, cluster_options, read_properties, trusted_authority
 from ottla.client.admin import AdminClient
@@ -43,7 +44,7 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
     type=click.FloatRange(0),
     default=3.0,
     metavar="S",
-    help="Time between two samples of groups.  [default: 3]",
+    help="Time between two samples.  [default: 3]",
 )
 @click.option(
     "--transaction-minutes", type=click.FloatRange(0), default=15.0, metavar="MIN", help="Open for longer hangs."
@@ -54,6 +55,13 @@ STYLES = {"wrong": "bold red", "risk": "yellow", "hint": "cyan"}
     default=60.0,
     metavar="S",
     help="A mirror with older heartbeats is behind.  [default: 60]",
+)
+@click.option(
+    "--mirror",
+    "mirror_file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="The file of 'ottla mirror': check whether its flows catch up.",
 )
 @click.option(
     "--registry", "registry_url", envvar="OTTLA_REGISTRY", metavar="URL", help="Check the schemas of this registry."
@@ -68,6 +76,7 @@ def doctor(
     seconds: float,
     transaction_minutes: float,
     mirror_seconds: float,
+    mirror_file: str | None,
     registry_url: str | None,
     authority: str | None,
     registry_user: str | None,
@@ -94,6 +103,7 @@ def doctor(
             transaction_silence_ms=int(transaction_minutes * 60_000),
             mirror_seconds_max=mirror_seconds,
             registry=_registry(registry_url, authority, registry_user),
+            flows=() if mirror_file is None else read_mirror_file(mirror_file).flows,
         )
         looked = ", ".join(
             counted(len(some), what)

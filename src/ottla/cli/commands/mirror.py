@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ottla.cli.failures import Failure
+from ottla.cli.mirror_files import read_mirror_file
 from ottla.cli.output import Output, json_fields
 from ottla.cli.session import (
     confirm,
     json_option,
-    read_properties,
     run_async,
     stop_signals,
-    without_references,
     yes_option,
 )
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
-from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
     from ottla.mirror.settings import FlowSettings, MirrorSettings
@@ -249,9 +247,4 @@ def _flow(file: Path, name: str | None) -> FlowSettings:
 
 
 def _settings(file: Path) -> MirrorSettings:
-    from ottla.mirror.settings import MirrorError, read_settings
-
-    try:
-        return read_settings(without_references(read_properties(str(file)), str(file)))
-    except (MirrorError, ClientError) as error:
-        raise Failure(f"{file}: {error}") from error
+    return read_mirror_file(str(file))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.cli.failures import Failure
+from ottla.cli.mirror_files import read_mirror_file
 from ottla.cli.output import Output, counted, duration, json_fields, say_wrong
 from ottla.cli.session import (
     Session,
@@ -19,15 +19,12 @@ from ottla.cli.session import (
     json_option,
     parsed_file,
     pause,
-    read_properties,
     run_async,
     stop_signals,
-    without_references,
 )
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
-from ottla.client.errors import ClientError
 
 if TYPE_CHECKING:
     from ottla.monitor.group_watch import GroupStatus
@@ -168,13 +165,9 @@ def mirrors(
     metrics_host: str,
     metrics_port: int | None,
 ) -> int:
-    from ottla.mirror.settings import MirrorError, read_settings
     from ottla.monitor.mirror_watch import MirrorWatch, mirrors_text
 
-    try:
-        flows = () if config is None else read_settings(without_references(read_properties(config), config)).flows
-    except (MirrorError, ClientError) as error:
-        raise Failure(f"{config}: {error}") from error
+    flows = () if config is None else read_mirror_file(config).flows
 
     async def work(admin: AdminClient) -> None:
         stopped = stop_signals()

@@ -13,6 +13,7 @@ from ottla.cli.logic.doctor_services import (
     has_moved,
     logins_that_fail,
     mirrors_behind,
+    mirrors_too_slow,
     schemas_that_break_consumers,
 )
 from ottla.cli.logic.local_files import mount_options
@@ -396,6 +397,7 @@ CLUSTER_CHECKS: tuple[Check, ...] = (
     logins_that_fail,
     schemas_that_break_consumers,
     mirrors_behind,
+    mirrors_too_slow,
     disks_nearly_full,
     groups_stuck,
     hanging_transactions,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ottla.cli.logic.doctor_metrics import NodeMetrics, read_node_metrics
 from ottla.cli.logic.doctor_schemas import BreakingVersion, find_breaking_versions
@@ -25,7 +26,11 @@ from ottla.model.ids import TopicPartition
 from ottla.serdes.registry_client import RegistryClient, RegistryClientError
 from ottla.wire.peers import Endpoint
 
-__all__ = ["ClusterFacts", "GroupFacts", "gather"]
+if TYPE_CHECKING:
+    from ottla.mirror.flow import FlowLag
+    from ottla.mirror.settings import FlowSettings
+
+__all__ = ["ClusterFacts", "FlowFacts", "GroupFacts", "gather"]
 
 # A transaction counts as hanging if its producer has been silent for longer than transactions may take.
 TRANSACTION_SILENCE_MS = 15 * 60_000
@@ -42,6 +47,15 @@ class GroupFacts:
     group: DescribedGroup
     before: list[GroupRow]
     after: list[GroupRow]
+
+
+@dataclass(slots=True, kw_only=True)
+class FlowFacts:
+    """A mirroring flow: how many records its target did not have, at two looks."""
+
+    name: str
+    before: FlowLag
+    after: FlowLag
 
 
 @dataclass(slots=True, kw_only=True)
@@ -68,6 +82,7 @@ class ClusterFacts:
     # Source and target of a mirroring flow -> the time of its newest heartbeat, in ms.
     heartbeats: dict[tuple[str, str], int] = field(default_factory=dict)
     mirror_seconds_max: float = MIRROR_SECONDS_MAX
+    flows: list[FlowFacts] = field(default_factory=list)
     now_seconds: float = field(default_factory=time.time)
     # Facts that could not be gathered, and why.
     unknown: list[str] = field(default_factory=list)
@@ -80,8 +95,9 @@ async def gather(
     transaction_silence_ms: int = TRANSACTION_SILENCE_MS,
     mirror_seconds_max: float = MIRROR_SECONDS_MAX,
     registry: Callable[[], RegistryClient] | None = None,
+    flows: Sequence[FlowSettings] = (),
 ) -> ClusterFacts:
-    """Gathers all facts; groups and logins twice, `seconds` apart, to see what moves.
+    """Gathers all facts; groups, logins and mirrors twice, `seconds` apart, to see what moves.
 
     `registry` makes a client of the Schema Registry, which is used in one thread and closed there.
     """
@@ -105,8 +121,9 @@ async def gather(
     await _optional(facts, "mirrors", _heartbeats(admin, facts))
     if registry is not None:
         await _schemas(registry, facts)
+    await _optional(facts, "the records of mirrors", _flows(facts, flows))
     await _groups(admin, facts, seconds, answering)
-    await _failing_logins(facts, looked_at, seconds)
+    await _look_again(facts, flows, looked_at, seconds)
     return facts
 
 
@@ -165,11 +182,33 @@ async def _metrics(facts: ClusterFacts, unknown: list[str]) -> dict[int, NodeMet
     return found
 
 
-async def _failing_logins(facts: ClusterFacts, looked_at: float, seconds: float) -> None:
-    """Totals since the start of a node say nothing about now, so the metrics are read again."""
-    if not any(metrics.failed_logins for metrics in facts.metrics.values()):
+async def _flows(facts: ClusterFacts, flows: Sequence[FlowSettings]) -> None:
+    for flow in flows:
+        lag = await _lag(flow)
+        facts.flows.append(FlowFacts(name=flow.name, before=lag, after=lag))
+
+
+async def _lag(flow: FlowSettings) -> FlowLag:
+    # Few clusters have mirrors.
+    from ottla.mirror.flow import find_lag
+
+    return await find_lag(flow)
+
+
+async def _look_again(facts: ClusterFacts, flows: Sequence[FlowSettings], looked_at: float, seconds: float) -> None:
+    """Totals since the start of a node, and a lag, say nothing about which way things go."""
+    has_failed_logins = any(metrics.failed_logins for metrics in facts.metrics.values())
+    behind = [(entry, flow) for entry, flow in zip(facts.flows, flows, strict=False) if entry.before.records]
+    if not has_failed_logins and not behind:
         return
     await asyncio.sleep(max(looked_at + seconds - time.monotonic(), 0.0))
+    for entry, flow in behind:
+        entry.after = await _lag(flow)
+    if has_failed_logins:
+        await _failing_logins(facts, looked_at)
+
+
+async def _failing_logins(facts: ClusterFacts, looked_at: float) -> None:
     later = await _metrics(facts, [])
     elapsed = max(time.monotonic() - looked_at, 0.001)
     for broker, metrics in facts.metrics.items():

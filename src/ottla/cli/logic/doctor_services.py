@@ -14,6 +14,7 @@ __all__ = [
     "has_moved",
     "logins_that_fail",
     "mirrors_behind",
+    "mirrors_too_slow",
     "schemas_that_break_consumers",
 ]
 
@@ -90,6 +91,19 @@ def mirrors_behind(facts: ClusterFacts) -> Iterator[Finding]:
             "see how many records are missing: ottla mirror status FILE; start the mirror again if it has stopped: "
             "ottla mirror FILE",
         )
+
+
+def mirrors_too_slow(facts: ClusterFacts) -> Iterator[Finding]:
+    for flow in facts.flows:
+        if flow.after.records and flow.after.records >= flow.before.records:
+            yield Finding(
+                WRONG,
+                "mirrors",
+                f"The mirror {flow.name} has not copied {flow.after.records} records and does not catch up; "
+                f"{flow.after.worst_partition} is the worst partition.",
+                "start it if it does not run: ottla mirror FILE; if it runs, give it more workers (tasks.max) or a "
+                "higher ottla.bytes.per.second",
+            )
 
 
 def has_moved(entry: GroupFacts) -> bool:
