@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from ottla.sim.event_loop import SimEventLoop, SimTransport
 from ottla.sim.kernel import SECOND_US, Kernel
 from ottla.sim.network import WINDOW_BYTES, Network, Socket
 from ottla.sim.process import Process
@@ -160,3 +163,19 @@ def test_the_end_of_a_connection_is_noticed_when_everything_is_read() -> None:
     pair.run(5)
     assert pair.arrived["b"] == b"last words"
     assert pair.closed["b"] == ["the peer closed the connection"]
+
+
+def test_a_transport_that_closes_with_unsent_bytes_does_not_look_at_new_ones_for_ever() -> None:
+    pair = Pair()
+    loop = SimEventLoop(pair.network, pair.processes["a"], host="a", on_defect=_raise)  # type: ignore[abstract]
+    transport = SimTransport(loop, pair.sockets["a"], asyncio.BufferedProtocol())
+    pair.sockets["b"].read(False)
+    sent = bytes(max(WINDOW_BYTES) + 1)
+    transport.write(sent)
+    transport.close()
+    pair.sockets["b"].send(b"late")
+    pair.run(1)
+    pair.sockets["b"].read(True)
+    pair.run(1)
+    assert pair.arrived["b"] == sent
+    assert pair.closed["b"]

@@ -18,7 +18,7 @@ from ottla.sim.kernel import SECOND_US, Event, TimeStandsStill
 from ottla.sim.network import Network, Socket
 from ottla.sim.process import Process
 
-__all__ = ["SimEventLoop"]
+__all__ = ["SimEventLoop", "SimTransport"]
 
 T = TypeVar("T")
 
@@ -245,6 +245,8 @@ class SimTransport(asyncio.Transport):
 
     def _on_readable(self) -> None:
         if self._has_ended or self._is_closing:
+            # Nobody wants these bytes any more. Without this they would be announced for ever.
+            self._socket.recv_into(memoryview(bytearray(WRITE_PAUSE_BYTES)))
             return
         count = self._socket.recv_into(memoryview(self._protocol.get_buffer(-1)))
         self._protocol.buffer_updated(count)
