@@ -38,9 +38,11 @@ class _Cut(NamedTuple):
 class Inode:
     """The content of a file. It exists independently of the file's names."""
 
-    __slots__ = ("data", "durable", "modified_us", "pending", "reserved_to")
+    __slots__ = ("changes", "data", "durable", "modified_us", "pending", "reserved_to")
 
     def __init__(self) -> None:
+        # How often a program has changed it. A bit that rots leaves no trace.
+        self.changes = 0
         self.data = bytearray()
         self.durable = bytearray()
         self.pending: list[_Write | _Cut] = []
@@ -48,10 +50,12 @@ class Inode:
         self.modified_us = 0
 
     def write(self, position: int, data: Buffer) -> None:
+        self.changes += 1
         _apply(self.data, _Write(position, b""), data)
         self.pending.append(_Write(position, bytes(data)))
 
     def cut(self, size: int) -> None:
+        self.changes += 1
         self.pending.append(_Cut(size))
         _apply_cut(self.data, size)
         self.reserved_to = 0
@@ -70,6 +74,7 @@ class Inode:
                 _replay(self.durable, change)
             self.pending = []
         is_lossy = self.data != self.durable
+        self.changes += is_lossy
         if is_lossy:
             self.data = bytearray(self.durable)
         return is_lossy
