@@ -5,6 +5,8 @@ A topic that is deleted and created again has another id, so its old records can
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.storage.names import PARTITION_METADATA_FILE
@@ -26,13 +28,22 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
         return None
     if not data.strip(b"\0"):
         return None
+    topic_id = _parse(data)
+    if topic_id is None:
+        raise ValueError(f"{path} is not a partition metadata file of version {_VERSION}")
+    return topic_id
+
+
+@lru_cache(maxsize=256)
+def _parse(data: bytes) -> Uuid | None:
+    """All partitions of a topic have the same file, and share the id."""
     fields: dict[str, str] = {}
     for line in data.decode("utf-8", "replace").splitlines():
         name, colon, value = line.partition(":")
         if colon:
             fields[name.strip()] = value.strip()
     if fields.get("version") != _VERSION or "topic_id" not in fields:
-        raise ValueError(f"{path} is not a partition metadata file of version {_VERSION}")
+        return None
     return Uuid.parse(fields["topic_id"])
 
 

@@ -361,7 +361,8 @@ def _rebuild_producers(
     clean_shutdown: bool,
 ) -> None:
     producers.remove_strays({segment.base_offset for segment in segments})
-    if clean_shutdown and not producers.snapshots:
+    is_empty = start == next_offset and checked_from == _NONE
+    if (clean_shutdown or is_empty) and not producers.snapshots:
         # There was never a producer with an id, because every roll and shutdown would have written a snapshot. So there
         # is nothing to rebuild from the log.
         producers.begin_at(next_offset)
