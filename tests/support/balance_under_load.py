@@ -61,7 +61,9 @@ class PacedProducer:
             )
             # A pause that was too long is not made up for: the pace is what clients offer, not a queue.
             due = max(due + self._interval_seconds, time.monotonic())
-            self._producer.poll(max(due - time.monotonic(), 0))
+            while (left := due - time.monotonic()) > 0:
+                # It returns early, with the first answer.
+                self._producer.poll(left)
 
     def taken(self) -> list[float]:
         """The waits since the last call, in seconds, sorted."""
