@@ -21,6 +21,7 @@ from bench import (
     encryption,
     groups,
     lake,
+    lake_sink,
     lifecycle,
     logins,
     metrics,
@@ -102,6 +103,7 @@ class Run:
             *python_clients.SPECIALS,
             *spark_read.SPECIALS,
             *lake.SPECIALS,
+            *lake_sink.SPECIALS,
             *pipelines.SPECIALS,
             *streams.SPECIALS,
         ]

@@ -37,7 +37,7 @@ from bench.runner import OURS, PEER, CaseFailedError, Result, alternating, as_re
 from bench.spark_copy import PULSE_RATE, Pulse
 from bench.workers import Contestant, kafka_connect, ottla_connect, query
 
-__all__ = ["FILES", "IDLE", "LATENCY", "SPECIALS", "TOPICS"]
+__all__ = ["FILES", "IDLE", "LATENCY", "SPECIALS", "TOPICS", "create_topics", "fill_topic", "metered"]
 
 GROUP = "pipelines"
 FILES = f"{GROUP}: file to topic to file, a million lines of 100 B, beside Kafka Connect"
@@ -71,7 +71,7 @@ def measure_files(package: Path, directory: Path, runs: int) -> Result:
     block, warm_up = _lines(RECORDS), _lines(WARM_UP_RECORDS)
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster() as cluster, ExitStack() as stack:
-        _create_topics(cluster.bootstrap, dict.fromkeys(measured, 1))
+        create_topics(cluster.bootstrap, dict.fromkeys(measured, 1))
         contestants = {}
         for who in measured:
             place = directory / who
@@ -104,7 +104,7 @@ def file_connectors(place: Path, topic: str) -> list[dict[str, str]]:
 def _file_run(contestant: Contestant, place: Path, block: bytes, node: int) -> Metrics:
     out = place / "out.txt"
     wanted = (place / "in.txt").stat().st_size + len(block)
-    with _metered(contestant, node, len(block) // LINE_BYTES) as metrics:
+    with metered(contestant, node, len(block) // LINE_BYTES) as metrics:
         with (place / "in.txt").open("ab") as file:
             file.write(block)
         contestant.wait_for(lambda: out.exists() and out.stat().st_size >= wanted)
@@ -115,7 +115,7 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
     inputs, targets = {PEER: "input", OURS: "origin"}, {PEER: "here.input", OURS: "copied"}
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster() as cluster, ExitStack() as stack:
-        _create_topics(cluster.bootstrap, dict.fromkeys([*inputs.values(), *targets.values()], PARTITIONS))
+        create_topics(cluster.bootstrap, dict.fromkeys([*inputs.values(), *targets.values()], PARTITIONS))
         contestants = {
             PEER: stack.enter_context(
                 kafka_connect(cluster.bootstrap, directory / PEER, [mirror_connector(cluster.bootstrap, inputs[PEER])])
@@ -138,8 +138,8 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
                 contestant = contestants[who]
                 # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
-                    _fill(cluster.bootstrap, inputs[who], records)
-                with _metered(contestant, cluster.node(1).pid, records) as metrics:
+                    fill_topic(cluster.bootstrap, inputs[who], records)
+                with metered(contestant, cluster.node(1).pid, records) as metrics:
                     contestant.wait_for(functools.partial(done[who], written), pause_s=0.05)
                 if counts:
                     measured[who].append(metrics)
@@ -183,7 +183,7 @@ def _latencies(
 ) -> dict[str, list[Metrics]]:
     measured: dict[str, list[Metrics]] = {who: [] for who in modes}
     with ottla.testing.cluster() as cluster:
-        _create_topics(cluster.bootstrap, {f"{kind}-{who}": 1 for who in modes for kind in ("in", "out")})
+        create_topics(cluster.bootstrap, {f"{kind}-{who}": 1 for who in modes for kind in ("in", "out")})
         for who, (kind, mode) in modes.items():
             source, target = f"in-{who}", f"out-{who}"
             place = directory / who
@@ -248,7 +248,7 @@ def _idle_run(worker: Contestant) -> Metrics:
 
 
 @contextlib.contextmanager
-def _metered(contestant: Contestant, node: int, records: int) -> Iterator[Metrics]:
+def metered(contestant: Contestant, node: int, records: int) -> Iterator[Metrics]:
     """Adds the figures of moving this many records."""
     metrics: Metrics = {}
     size_gb = records * LINE_BYTES / 1e9
@@ -269,13 +269,13 @@ def _have_lines(paths: Sequence[Path]) -> bool:
     return all(path.exists() and path.stat().st_size > 0 for path in paths)
 
 
-def _create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
+def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for created in admin.create_topics([NewTopic(name, count, 1) for name, count in partitions.items()]).values():
         created.result(30)
 
 
-def _fill(bootstrap: str, topic: str, records: int) -> None:
+def fill_topic(bootstrap: str, topic: str, records: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.num.messages": 1000})
     value = os.urandom(LINE_BYTES)
     for number in range(records):

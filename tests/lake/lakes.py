@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Lake:
     """A warehouse, with the settings of its tables."""
 
-    def __init__(self, topics: Topics, directory: Path, **keys: str) -> None:
+    def __init__(self, topics: Topics, directory: Path, /, **keys: str) -> None:
         given = {"bootstrap.servers": topics.bootstrap, "warehouse": str(directory)}
         given |= {key.replace("_", "."): value for key, value in keys.items()}
         self.settings: LakeSettings = read_settings(given)

@@ -165,6 +165,8 @@ class Registry:
         self.url = self._process.url
 
     def schema_ids(self, topic: str) -> list[int]:
+        status, body = self._process.ask("PUT", f"/config/{topic}-value", {"compatibility": "NONE"})
+        assert status == 200, body
         return [self._process.register(f"{topic}-value", json.dumps(each), schemaType="JSON") for each in SCHEMAS]
 
     def restart(self) -> None:
