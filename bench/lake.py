@@ -1,8 +1,9 @@
 """The cost of landing a topic: a raw Iceberg table of `ottla lake`, and Parquet files by Spark's own connector.
 
 The connector takes the place of Apache Kafka; both read from the same Ottla node, in one session, alternating. Spark's
-connector writes plain files of the same columns, without a table, offsets or a commit, because Iceberg's runtime does not
-load on this Spark. `bench.lake_sink` has Iceberg's own sink for Kafka Connect. `bench.on_spark` says what is measured.
+connector writes plain files of the same columns, without a table, offsets or a commit, because Iceberg's runtime does
+not load on this Spark. `bench.lake_sink` has Iceberg's own sink for Kafka Connect. `bench.on_spark` says what is
+measured.
 """
 
 from __future__ import annotations
