@@ -61,14 +61,14 @@ def test_results_are_those_of_the_machine(kind: str) -> None:
     assert outcome.counts["streams: worker frozen"]
 
 
-def test_a_few_seeds_with_everything() -> None:
-    output = run_simulator("--from", "1000", "--seeds", "2", "--seconds", "6", "--keep-going")
+def test_a_seed_with_everything() -> None:
+    output = run_simulator("--from", "1000", "--seeds", "1", "--seconds", "6", "--keep-going")
     assert "0 failed" in output.splitlines()[-1], output
     assert "streams: results compared" in output
 
 
 def test_a_run_repeats() -> None:
-    digests = {run_simulator("--seed", "3", "--seconds", "4").partition("digest ")[2].split()[0] for _ in range(2)}
+    digests = {run_simulator("--seed", "3", "--seconds", "2").partition("digest ")[2].split()[0] for _ in range(2)}
     assert len(digests) == 1
 
 
