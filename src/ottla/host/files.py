@@ -262,11 +262,13 @@ class OsFiles:
         return os.stat(path).st_mtime_ns // 1_000_000
 
     def stamp_of(self, path: str) -> int:
-        # Unlike the time of modification, no program can set this time.
+        # Unlike the time of modification, no program can set `ctime`. Some file systems know only its seconds, so the
+        # size counts as well. The hash of integers is the same in every process.
         try:
-            return os.stat(path).st_ctime_ns
+            status = os.stat(path)
         except FileNotFoundError:
             return -1
+        return hash((status.st_ctime_ns, status.st_size, status.st_ino))
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

@@ -235,3 +235,26 @@ def test_a_segment_gives_its_room_back_with_its_last_append(files: OsFiles, tmp_
         assert kept_bytes(Path(segment.path)) < STEP_BYTES // 2, end
         assert Path(segment.path).stat().st_size == segment.size
         segment.close()
+
+
+def test_a_stamp_changes_with_the_content_and_with_the_names_in_a_directory(tmp_path: Path) -> None:
+    files, directory, path = OsFiles(), str(tmp_path), str(tmp_path / "a")
+    assert files.stamp_of(path) == -1
+    file = files.open(path)
+    stamps = [files.stamp_of(path)]
+    assert stamps == [files.stamp_of(path)]
+    for data in (b"x", b"y"):
+        file.append(data)
+        stamps.append(files.stamp_of(path))
+    assert len({-1, *stamps}) == 4
+    # The clock of the file system stands still for some milliseconds.
+    before, number = files.stamp_of(directory), 0
+    while files.stamp_of(directory) == before:
+        number += 1
+        files.open(f"{directory}/{number}")
+
+
+def test_a_stamp_is_the_same_in_another_process(tmp_path: Path) -> None:
+    stamp = OsFiles().stamp_of(str(tmp_path))
+    script = f"from ottla.host.files import OsFiles; print(OsFiles().stamp_of({str(tmp_path)!r}))"
+    assert int(subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout) == stamp
