@@ -356,6 +356,17 @@ export interface Outcome {
   goals?: Goal[];
 }
 
+/** A plan of the balancer that runs, or that was interrupted. */
+export interface BalanceRun {
+  state: "idle" | "running" | "interrupted" | "done";
+  user?: string | null;
+  step?: number | null;
+  steps?: number | null;
+  partitions_done?: number | null;
+  partitions?: number | null;
+  message?: string | null;
+}
+
 /** A goal of the balancer: how many partitions or brokers break it, before and after. */
 export interface Goal {
   goal: string;

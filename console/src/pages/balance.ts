@@ -3,18 +3,19 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement } from "lit/decorators.js";
 import { get } from "../core/api.js";
-import { bytes, count } from "../core/format.js";
+import { bytes, count, plural } from "../core/format.js";
 import { Part } from "../core/part.js";
 import { Resource } from "../core/resource.js";
 import { mayWrite } from "../core/session.js";
-import type { Broker, Outcome, Page, Reassignment } from "../core/types.js";
-import { badge, button, card, iconButton, pageHead, term } from "../parts/bits.js";
+import type { BalanceRun, Broker, Page, Reassignment } from "../core/types.js";
+import { badge, button, card, iconButton, meter, pageHead, term } from "../parts/bits.js";
 import { propose, type Change } from "../parts/change.js";
 import { parseList } from "../parts/fields.js";
-import { beforeAndAfter } from "../parts/layout-picture.js";
+import { icon } from "../parts/icons.js";
 import { localRows } from "../parts/rows.js";
 import "../parts/table.js";
 import type { Column } from "../parts/table.js";
+import { BALANCING, ELECTION, layoutPicture, RESUMPTION, STOP } from "./balance-changes.js";
 
 @customElement("page-balance")
 export class BalancePage extends Part {
@@ -24,6 +25,8 @@ export class BalancePage extends Part {
     async (signal) => localRows((await get<{ items: Reassignment[] }>("/reassignments", {}, signal)).items),
     { everySeconds: 3 },
   );
+
+  private run = new Resource<BalanceRun>(this, (signal) => get("/balance", {}, signal), { everySeconds: 3 });
 
   override render(): TemplateResult {
     return html`${pageHead({
@@ -35,7 +38,7 @@ export class BalancePage extends Part {
           ${button("Elect preferred leaders…", () => void this.change(ELECTION))}`
         : nothing,
     })}
-    ${this.brokers.render((page) => this.spread(page.items))}
+    ${this.run.render((run) => this.showRun(run))} ${this.brokers.render((page) => this.spread(page.items))}
     ${this.moving.render((rows) =>
       card(
         "Moves in progress",
@@ -48,6 +51,20 @@ export class BalancePage extends Part {
         ></o-table>`,
       ),
     )}`;
+  }
+
+  private showRun(run: BalanceRun): TemplateResult {
+    if (run.state === "idle" || run.state === "done") return html``;
+    const actions = run.state === "running" ? button("Stop…", () => void this.change(STOP), { icon: "stop" }) : button("Resume…", () => void this.change(RESUMPTION), { icon: "play" });
+    return card(
+      html`Balancing ${badge(run.state, run.state === "running" ? "info" : "warn")}`,
+      html`${meter(run.partitions ? (run.partitions_done ?? 0) / run.partitions : 0)}
+        ${run.message ? html`<p class="notice warn block">${icon("warning")}<span>${run.message}</span></p>` : nothing}`,
+      {
+        lead: `Step ${run.step ?? 0} of ${run.steps ?? 0}, ${count(run.partitions_done ?? 0)} of ${plural(run.partitions ?? 0, "partition")} moved${run.user ? `, started by ${run.user.replace(/^User:/, "")}` : ""}`,
+        actions: mayWrite() ? actions : nothing,
+      },
+    );
   }
 
   private spread(brokers: Broker[]): TemplateResult {
@@ -111,51 +128,6 @@ export class BalancePage extends Part {
 
   private async change(change: Change): Promise<void> {
     if (!(await propose(change))) return;
-    await Promise.all([this.moving.reload(), this.brokers.reload()]);
+    await Promise.all([this.moving.reload(), this.brokers.reload(), this.run.reload()]);
   }
 }
-
-function layoutPicture(outcome: Outcome): unknown {
-  return outcome.before && outcome.after ? beforeAndAfter(outcome.before, outcome.after) : nothing;
-}
-
-/** The goals that a plan was made for, where they are broken before or after it. */
-function goalsAndLayout(outcome: Outcome): unknown {
-  const broken = (outcome.goals ?? []).filter((goal) => goal.violations_before || goal.violations_after);
-  if (!broken.length) return layoutPicture(outcome);
-  return html`${layoutPicture(outcome)}
-    <table class="preview">
-      <thead>
-        <tr><th>Goal</th><th class="number">Broken now</th><th class="number">After</th></tr>
-      </thead>
-      <tbody>
-        ${broken.map(
-          (goal) => html`<tr>
-            <td>${goal.goal} ${goal.is_hard ? badge("must", "info", "A plan never breaks this goal on the way.") : nothing}</td>
-            <td class="number">${count(goal.violations_before)}</td>
-            <td class="number">${count(goal.violations_after)}</td>
-          </tr>`,
-        )}
-      </tbody>
-    </table>`;
-}
-
-const BALANCING: Change = {
-  title: "Balance the cluster",
-  lead: "Plans the fewest moves that spread racks, disks, traffic, replicas and leaders evenly. Records are copied in the background.",
-  method: "POST",
-  path: "/balance",
-  verb: "Move",
-  fields: [{ name: "drain", label: "Brokers to empty", placeholder: "none", help: "All replicas leave these brokers, for instance before one is taken away." }],
-  body: (values) => ({ drain: parseList(values.drain ?? "").map(Number) }),
-  picture: goalsAndLayout,
-};
-
-const ELECTION: Change = {
-  title: "Elect preferred leaders",
-  lead: html`Gives each partition back to its ${term("preferred leader")}, so that leaders are spread as planned.`,
-  method: "POST",
-  path: "/elections",
-  verb: "Elect",
-  body: () => ({ kind: "preferred", partitions: null }),
-};
