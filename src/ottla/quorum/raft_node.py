@@ -329,25 +329,23 @@ class RaftNode:
             tell()
 
     def _do_append_leader_change(self, effect: e.AppendLeaderChange) -> None:
-        version = 1 if self.log.kraft_version > 0 else 0
-
         def named(node_ids: Sequence[int]) -> list[LeaderChangeVoter]:
-            keys = [voter.key for voter in self.log.voters if voter.key.node_id in node_ids]
-            none = ReplicaKey(0).directory_id
             return [
-                LeaderChangeVoter(voter_id=key.node_id, voter_directory_id=key.directory_id if version > 0 else none)
-                for key in keys
+                LeaderChangeVoter(voter_id=voter.key.node_id)
+                for voter in self.log.voters
+                if voter.key.node_id in node_ids
             ]
 
+        # Version 0 also for voters with directories: Apache Kafka reads no other one, and ends when it meets one.
         message = LeaderChangeMessage(
-            version=version,
+            version=0,
             leader_id=self.own.node_id,
             voters=named(self.log.voter_ids),
             granting_voters=named(effect.granting),
         )
-        records = [(ControlType.LEADER_CHANGE, encode(message, version))]
+        records = [(ControlType.LEADER_CHANGE, encode(message, 0))]
         history = self.log.history
-        if version > 0 and self.log.end_offset == 0:
+        if self.log.kraft_version > 0 and self.log.end_offset == 0:
             # The voters that the directory was formatted with become part of the log (KIP-853).
             assert history.voters is not None
             records.append((ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(kraft_version=1), 0)))

@@ -18,6 +18,7 @@ from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.roles import Role
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.records.control import ControlType
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode, encode
 from ottla.wire.message import Message
@@ -25,6 +26,7 @@ from ottla.wire.messages import add_raft_voter as a
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import remove_raft_voter as r
 from ottla.wire.messages.api_versions import ApiVersionsResponse, SupportedFeatureKey
+from ottla.wire.messages.control_records import LeaderChangeMessage
 from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
 from tests.support.files import MemoryFiles
 from tests.support.virtual_world import VirtualWorld
@@ -348,6 +350,24 @@ def test_a_voter_is_added_once_it_has_caught_up() -> None:
     assert leader.reconfiguration.add_voter(new).result().error_code == ErrorCode.DUPLICATE_VOTER
     quorum.stop(next(follower.own.node_id for follower in quorum.followers()))
     quorum.append(b"two of three are enough")
+
+
+def test_a_change_of_the_leader_is_written_as_apache_kafka_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In version 0, also if voters have directories: Apache Kafka reads no other version."""
+    written: list[bytes] = []
+    append_control = VoterLog.append_control
+
+    def noted(log: VoterLog, records: Any) -> Any:
+        written.extend(value for kind, value in records if kind is ControlType.LEADER_CHANGE)
+        return append_control(log, records)
+
+    quorum = upgraded(3)
+    monkeypatch.setattr(VoterLog, "append_control", noted)
+    quorum.stop(quorum.leader().own.node_id)
+    quorum.run(5000)
+    message, _ = decode(LeaderChangeMessage, memoryview(written[-1]), 0)
+    assert (message.version, message.leader_id) == (0, quorum.leader().own.node_id)
+    assert [voter.voter_id for voter in message.voters] == [1, 2, 3]
 
 
 def test_without_kraft_version_1_voters_do_not_change() -> None:
