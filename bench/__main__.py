@@ -25,6 +25,7 @@ from bench import (
     lifecycle,
     logins,
     metrics,
+    mirror,
     pipelines,
     python_clients,
     registry,
@@ -105,6 +106,7 @@ class Run:
             *lake.SPECIALS,
             *lake_sink.SPECIALS,
             *pipelines.SPECIALS,
+            *mirror.SPECIALS,
             *streams.SPECIALS,
         ]
         specials = [*of_nodes, *rights.SPECIALS, *of_clients]

@@ -1,6 +1,7 @@
 """Programs that `pipelines` starts: a query of Spark from topic to topic, and a steady pulse of records.
 
-`python -m bench.spark_copy SETTINGS` copies until it is killed, `... --pulse BOOTSTRAP TOPIC` sends until then.
+`python -m bench.spark_copy SETTINGS` copies until it is killed, `... --pulse BOOTSTRAP TOPIC KEYS RATE` sends until
+then.
 """
 
 from __future__ import annotations
@@ -25,13 +26,29 @@ SETTLE_S = 5.0
 class Pulse:
     """Sends records with their send time at a steady rate into one topic, and measures when they arrive in another.
 
-    A separate process sends, and this one receives: neither waits for the other.
+    A separate process sends, and this one receives: neither waits for the other. `arrives_at` is the cluster of the
+    other topic, if that is another one.
     """
 
-    def __init__(self, bootstrap: str, source: str, target: str, *, keys: int = 0) -> None:
-        self._command = [sys.executable, "-m", "bench.spark_copy", "--pulse", bootstrap, source, str(keys)]
+    def __init__(
+        self,
+        bootstrap: str,
+        source: str,
+        target: str,
+        *,
+        keys: int = 0,
+        rate: int = PULSE_RATE,
+        arrives_at: str | None = None,
+    ) -> None:
+        self._command = [sys.executable, "-m", "bench.spark_copy", "--pulse", bootstrap, source, str(keys), str(rate)]
+        self._rate = rate
         self._consumer = Consumer(
-            {"bootstrap.servers": bootstrap, "group.id": "pulse", "enable.auto.commit": False, "fetch.wait.max.ms": 10}
+            {
+                "bootstrap.servers": arrives_at or bootstrap,
+                "group.id": "pulse",
+                "enable.auto.commit": False,
+                "fetch.wait.max.ms": 10,
+            }
         )
         self._consumer.assign([TopicPartition(target, 0, 0)])
         self._process: subprocess.Popen[bytes] | None = None
@@ -52,7 +69,7 @@ class Pulse:
     def latencies_ms(self, count: int) -> list[float]:
         """Latencies of the next records, up to this number."""
         found: list[float] = []
-        end = time.monotonic() + max(1.0, 4 * count / PULSE_RATE)
+        end = time.monotonic() + max(1.0, 4 * count / self._rate)
         while len(found) < count and time.monotonic() < end:
             sent = self._next()
             if sent is not None:
@@ -105,12 +122,12 @@ def run_query(settings: Mapping[str, str]) -> None:
     ottla.spark.start(writer, **triggers[settings["mode"]]).awaitTermination()
 
 
-def send_pulse(bootstrap: str, topic: str, keys: int) -> None:
+def send_pulse(bootstrap: str, topic: str, keys: int, rate: int) -> None:
     """Sends until it is killed, with so many keys in turn, or without keys."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     due = time.monotonic()
     for number in itertools.count():
-        due += 1 / PULSE_RATE
+        due += 1 / rate
         time.sleep(max(0.0, due - time.monotonic()))
         key = b"key-%d" % (number % keys) if keys else None
         producer.produce(topic, f"{time.time():.6f}".encode(), key)
@@ -119,6 +136,6 @@ def send_pulse(bootstrap: str, topic: str, keys: int) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "--pulse":
-        send_pulse(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        send_pulse(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     else:
         run_query(json.loads(sys.argv[1]))

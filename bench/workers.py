@@ -1,4 +1,4 @@
-"""Contestants of `pipelines`: processes with their descendants, which can be awaited, frozen and measured."""
+"""Contestants of `pipelines` and `mirror`: processes with their descendants, awaited, frozen and measured."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bench.runner import CaseFailedError
 from tests.support import jars
 from tests.support.java import java_command
 
-__all__ = ["WAIT_S", "Contestant", "kafka_connect", "ottla_connect", "query"]
+__all__ = ["WAIT_S", "Contestant", "kafka_connect", "mirror_maker", "ottla_connect", "ottla_mirror", "query"]
 
 JARS = Path(__file__).resolve().parent / "connect"
 # The options that the script of Kafka's distribution passes to the JVM of a Connect worker.
@@ -102,13 +102,28 @@ class Contestant:
 
 def kafka_connect(bootstrap: str, directory: Path, connectors: Sequence[Mapping[str, str]], **more: str) -> Contestant:
     files = _written(directory, worker_settings(bootstrap, directory, more), connectors)
+    return Contestant([*_java(directory), "org.apache.kafka.connect.cli.ConnectStandalone", *files], directory)
+
+
+def mirror_maker(directory: Path, properties: Mapping[str, str]) -> Contestant:
+    """MirrorMaker 2 as its script starts it: in one process, without a Connect cluster."""
+    files = _written(directory, properties, [])
+    return Contestant([*_java(directory), "org.apache.kafka.connect.mirror.MirrorMaker", *files], directory)
+
+
+def ottla_mirror(directory: Path, properties: Mapping[str, str], package: Path) -> Contestant:
+    command = [sys.executable, "-m", "ottla.cli.main", "mirror", *_written(directory, properties, [])]
+    return Contestant(command, directory, {"PYTHONPATH": str(package.parent)})
+
+
+def _java(directory: Path) -> list[str]:
+    directory.mkdir(parents=True, exist_ok=True)
     (directory / "log4j2.properties").write_text(
         "rootLogger.level=WARN\nrootLogger.appenderRef.a.ref=OUT\nappender.out.type=Console\nappender.out.name=OUT\n"
         "appender.out.layout.type=PatternLayout\nappender.out.layout.pattern=%p %c: %m%n\n"
     )
     logging = f"-Dlog4j2.configurationFile={directory}/log4j2.properties"
-    command = [java_command(), *CONNECT_JVM_OPTIONS, logging, "-cp", jars.class_path(JARS)]
-    return Contestant([*command, "org.apache.kafka.connect.cli.ConnectStandalone", *files], directory)
+    return [java_command(), *CONNECT_JVM_OPTIONS, logging, "-cp", jars.class_path(JARS)]
 
 
 def ottla_connect(
