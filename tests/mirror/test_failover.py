@@ -78,6 +78,7 @@ async def switch(
     *,
     killed: bool,
     before_stop: Callable[[], Awaitable[None]] | None = None,
+    brings_new_topics: bool = False,
 ) -> SwitchReport:
     """Runs the command; if `killed`, it dies before each step once, and is repeated."""
     died: set[str] = set()
@@ -89,8 +90,9 @@ async def switch(
 
     while True:
         command = kind(flow, on_step)
-        if before_stop is not None and isinstance(command, Failback):
-            command = Failback(flow, on_step, before_stop)
+        if isinstance(command, Failback):
+            waiting = {} if before_stop is None else {"before_stop": before_stop}
+            command = Failback(flow, on_step, **waiting, brings_new_topics=brings_new_topics)
         try:
             return await command.run()
         except Killed:
@@ -263,6 +265,46 @@ def test_an_exact_copy_whose_source_went_on_loses_nothing(pair: tuple[Cluster, C
         # The group has not read what was left behind, and nothing behind it.
         read = await read_group(source.bootstrap, topic, f"{topic}-g", 20)
         assert sorted(read) == [*range(10, 20), *range(30, 40)]
+
+    run(work())
+
+
+@pytest.mark.parametrize("offsets", ["translated", "exact"])
+def test_topics_that_were_created_after_the_failover_come_back_if_wanted(
+    pair: tuple[Cluster, Cluster], offsets: str
+) -> None:
+    source, target = pair
+
+    async def work() -> None:
+        topics = f"{offsets}-.*"
+        (flow,) = settings_of(pair, topics, ottla_offsets=offsets).flows
+        keys = {"topics": topics, "ottla_offsets": offsets}
+        await create(source, f"{offsets}-old", partitions=1)
+        await produce(source.bootstrap, f"{offsets}-old", range(5))
+        async with mirroring(source, target, **keys):
+            await read_all(target.bootstrap, f"a.{offsets}-old", 5)
+        await switch(Failover, flow, killed=False)
+        for name in ("new", "newer"):
+            await create(target, f"a.{offsets}-{name}", partitions=2)
+            await produce(target.bootstrap, f"a.{offsets}-{name}", range(10))
+        command = Failback(flow)
+        try:
+            assert (await command.verify()).new_topics == [f"{offsets}-new", f"{offsets}-newer"]
+        finally:
+            await command.close()
+        group = f"{offsets}-new-g"
+        read = await read_group(target.bootstrap, f"a.{offsets}-new", group, 4)
+        await switch(Failback, flow, killed=True, brings_new_topics=True)
+        assert numbers_of(await read_all(source.bootstrap, f"{offsets}-newer", 10)) == list(range(10))
+        read += await read_group(source.bootstrap, f"{offsets}-new", group, 6)
+        assert sorted(read) == list(range(10))
+        # They are ordinary topics of the flow, and what came back is not copied again.
+        settings = settings_of(pair, topics, ottla_offsets=offsets)
+        async with mirroring(source, target, **keys):
+            await produce(source.bootstrap, f"{offsets}-new", range(10, 15))
+            await read_all(target.bootstrap, f"a.{offsets}-new", 15)
+            await until(lambda: has_no_lag(settings))
+        assert numbers_of(await read_all(target.bootstrap, f"a.{offsets}-new", 15)) == list(range(15))
 
     run(work())
 

@@ -63,3 +63,61 @@ def test_what_the_source_has_deleted_is_forgotten() -> None:
     assert list(again) == runs
     again.forget(runs[0])
     assert list(again) == runs[1:]
+
+
+def filled(runs: list[tuple[int, int, int]]) -> tuple[OffsetMap, list[tuple[int, int]], list[Run]]:
+    """`runs`: gap at the source, gap at the target, length. Also the offsets of all records, and the runs."""
+    offset_map = OffsetMap()
+    copied: list[tuple[int, int]] = []
+    added = []
+    source = target = 10
+    for source_gap, target_gap, length in runs:
+        source, target = source + source_gap, target + target_gap
+        added.append(Run(source, target, length))
+        offset_map.add(added[-1])
+        copied += [(source + index, target + index) for index in range(length)]
+        source, target = source + length, target + length
+    return offset_map, copied, added
+
+
+# A marker of the target is behind every run.
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 2), st.integers(1, 5)), min_size=1, max_size=60)
+
+
+@given(RUNS, st.integers(4, 20))
+def test_a_thinned_map_skips_no_record(runs: list[tuple[int, int, int]], limit: int) -> None:
+    offset_map, copied, _ = filled(runs)
+    exact, _, _ = filled(runs)
+    for _ in range(2):
+        offset_map.thin(limit)
+    assert len(offset_map) <= limit
+    assert list(offset_map)[-(limit // 2) :] == list(exact)[-(limit // 2) :], "the newest stay"
+    for offset in range(5, copied[-1][0] + 3):
+        found, wanted = offset_map.translate(offset), exact.translate(offset)
+        assert found is not None
+        assert wanted is not None
+        assert found <= wanted
+    for offset in range(5, copied[-1][1] + 3):
+        first, expected = offset_map.source_of_first_copied(offset), exact.source_of_first_copied(offset)
+        assert (first is None) is (expected is None)
+        assert first is None or (expected is not None and first <= expected)
+
+
+@given(RUNS, st.integers(4, 20), st.booleans())
+def test_a_thinned_map_is_read_again_as_it_is(runs: list[tuple[int, int, int]], limit: int, compacted: bool) -> None:
+    """From all records of the topic, or from the last one of each key."""
+    place = TopicPartition("t", 0)
+    offset_map, _, added = filled(runs)
+    thinned, gone = offset_map.thin(limit)
+    records = [(run.key(place), run.value()) for run in (*added, *thinned)] + [(run.key(place), None) for run in gone]
+    if compacted:
+        last = {key: index for index, (key, _) in enumerate(records)}
+        records = [record for index, record in enumerate(records) if last[record[0]] == index]
+    again = OffsetMap()
+    for key, value in records:
+        _, run = Run.decode(key, value)
+        if run.length:
+            again.add(run)
+        else:
+            again.forget(run)
+    assert list(again) == list(offset_map)

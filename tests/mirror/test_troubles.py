@@ -8,7 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from ottla.client.admin import AdminClient
+from ottla.client.errors import LogTruncated
 from ottla.client.producer import Producer
+from ottla.mirror import groups
+from ottla.mirror.copying.reading import PairReader
 from ottla.mirror.copying.translated import TranslatedCopier
 from ottla.mirror.copying.workers import copy_forever
 from ottla.mirror.flow import FlowDriver
@@ -56,6 +59,19 @@ def test_a_transaction_that_timed_out_is_no_other_mirror(monkeypatch: pytest.Mon
             asyncio.run(work())
     else:
         asyncio.run(work())
+
+
+def test_a_source_that_has_lost_copied_records_ends_the_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def truncated(_reader: PairReader, _wait_ms: int) -> None:
+        raise LogTruncated(TopicPartition("t", 3), position=17, leader_epoch=2, end=(1, 12))
+
+    monkeypatch.setattr(PairReader, "batches", truncated)
+
+    async def read() -> None:
+        await TranslatedCopier(flow_of(), 0)._read(1)
+
+    with pytest.raises(MirrorError, match="t-3 is copied up to offset 17, but a has lost records"):
+        asyncio.run(read())
 
 
 def test_a_source_that_refuses_heartbeats_is_copied(
@@ -147,6 +163,34 @@ def test_the_map_does_not_grow_for_ever(pair: tuple[Cluster, Cluster]) -> None:
             assert [driver.groups.translator.translate(place, offset) for offset in (2, 3)] == [
                 record[1] for record in ours[2:]
             ]
+            await driver.close()
+
+    asyncio.run(asyncio.wait_for(work(), 90))
+
+
+def test_the_map_of_a_source_that_deletes_nothing_is_thinned(
+    pair: tuple[Cluster, Cluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = pair
+    place = TopicPartition("kept", 0)
+    monkeypatch.setattr(groups, "_RUNS_OF_PARTITION_MIN", 4)
+
+    async def work() -> None:
+        await create(source, "kept", partitions=1)
+        async with mirroring(source, target, topics="kept", emit_checkpoints_enabled="false") as mirror:
+            for number in range(8):
+                # Each in a transaction of its own.
+                await produce(source.bootstrap, "kept", range(number, number + 1))
+                await read_all(target.bootstrap, "a.kept", number + 1)
+        offsets = [record[1] for record in await read_all(target.bootstrap, "a.kept", 8)]
+        for gone in (5, 0):
+            # The second one reads what the first one has left.
+            driver = FlowDriver(mirror.settings.flows[0])
+            await driver.groups.translator.refresh()
+            assert await driver.groups.trim_map(runs_max=4) == gone
+            found = [driver.groups.translator.translate(place, offset) for offset in range(8)]
+            # Before the gap, at its beginning (which is a marker), and behind it.
+            assert found == [offsets[0], *[1] * 5, *offsets[6:]]
             await driver.close()
 
     asyncio.run(asyncio.wait_for(work(), 90))

@@ -21,12 +21,15 @@ from ottla.mirror.topics import TopicSync
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["IDLE_GROUP_STATES", "GroupSync", "Translator", "read_checkpoints"]
+__all__ = ["IDLE_GROUP_STATES", "RUNS_MAX", "GroupSync", "Translator", "read_checkpoints"]
 
 logger = logging.getLogger("ottla.mirror.groups")
 
 _READ_WAIT_MS = 1_000
 IDLE_GROUP_STATES = frozenset({"Empty", "Dead"})
+RUNS_MAX = 4_000_000
+"""Runs of a flow's map, 25 bytes each. A partition that is written all the time gets one for each transaction."""
+_RUNS_OF_PARTITION_MIN = 100
 
 
 class Translator:
@@ -86,6 +89,20 @@ class Translator:
             if place in self._map.maps
             for run in self._map.maps[place].forget_before(start)
         ]
+
+    def thin(self, runs_max: int) -> tuple[list[tuple[TopicPartition, Run]], list[tuple[TopicPartition, Run]]]:
+        """Takes away old runs if the flow has too many: the changed ones, and those that are gone."""
+        maps = self._map.maps
+        if sum(map(len, maps.values())) <= runs_max:
+            return [], []
+        changed, gone = [], []
+        # Partitions with few runs leave room to the others, which is not made use of.
+        limit = max(_RUNS_OF_PARTITION_MIN, runs_max // len(maps))
+        for place, runs in maps.items():
+            thinned, forgotten = runs.thin(limit)
+            changed += [(place, run) for run in thinned]
+            gone += [(place, run) for run in forgotten]
+        return changed, gone
 
     @property
     def partitions(self) -> list[TopicPartition]:
@@ -161,20 +178,26 @@ class GroupSync:
             logger.warning("%s: the offsets of %s cannot be read: %s", self._flow.name, group_id, error)
             return {}
 
-    async def trim_map(self) -> int:
-        """Deletes the part of the map before the first records of the source: it would grow for ever.
+    async def trim_map(self, runs_max: int = RUNS_MAX) -> int:
+        """Deletes the part of the map before the first records of the source, and thins what is left if need be.
 
-        Returns the number of runs that were deleted.
+        It would grow for ever. Returns the number of runs that were deleted.
         """
         starts = await Offsets(self._source).find(dict.fromkeys(self.translator.partitions, EARLIEST))
         known = {place: start.offset for place, start in starts.items() if not isinstance(start, KafkaError)}
         forgotten = self.translator.forget_before(known)
+        thinned, gone = self.translator.thin(runs_max)
+        # First what says that runs are missing: without it a group would skip their records.
+        await self._write_runs([(place, run, run.value()) for place, run in thinned])
+        await self._write_runs([(place, run, None) for place, run in (*forgotten, *gone)])
+        return len(forgotten) + len(gone)
+
+    async def _write_runs(self, runs: list[tuple[TopicPartition, Run, bytes | None]]) -> None:
         topic = map_topic(self._flow.source)
         deliveries = [
-            await self._producer.send(topic, None, key=run.key(place), partition=0) for place, run in forgotten
+            await self._producer.send(topic, value, key=run.key(place), partition=0) for place, run, value in runs
         ]
         await asyncio.gather(*[_delivered(one) for one in deliveries])
-        return len(forgotten)
 
     async def commit(self, checkpoints: list[Checkpoint]) -> dict[str, int]:
         """Commits translated offsets of groups that have no members at the target, and are behind there.

@@ -5,6 +5,9 @@ compaction), and where the target has the marker of the mirror's own transaction
 runs, in which both sides count on together. Every run is a record of a topic at the target, written in the transaction
 of the records that it describes.
 
+The newest runs are kept as they are. Of older ones some are taken away when there are too many (`thin`): an offset
+among them is translated to a record before it, so that a group reads some records twice and misses none.
+
 An origin says for which topics (their ids on both sides) the following runs hold. Where the ids of an origin differ
 from those of the previous one, the topic was deleted and made again, and earlier runs do not hold any more.
 """
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import struct
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,6 +35,7 @@ logger = logging.getLogger("ottla.mirror.offset_map")
 # The number of the partition, the offset at the source, the offset at the target.
 _KEY = struct.Struct(">iqq")
 _VALUE = struct.Struct(">i")
+_THINNED_VALUE = struct.Struct(">i?")
 # An origin: the number of the partition; the first copied offset, and the topic ids behind it.
 _ORIGIN_KEY = struct.Struct(">i")
 _ORIGIN_START = struct.Struct(">q")
@@ -47,22 +52,25 @@ class Run(NamedTuple):
     source_offset: int
     target_offset: int
     length: int
+    is_thinned: bool = False
+    """Runs behind this one were taken away."""
 
     def key(self, partition: TopicPartition) -> bytes:
         return partition.topic.encode() + b"\0" + _KEY.pack(partition.partition, self.source_offset, self.target_offset)
 
     def value(self) -> bytes:
-        return _VALUE.pack(self.length)
+        return _THINNED_VALUE.pack(self.length, True) if self.is_thinned else _VALUE.pack(self.length)
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> tuple[TopicPartition, Run]:
         """A run that was forgotten (no value) has the length 0."""
         topic, found, rest = key.partition(b"\0")
-        if not found or len(rest) != _KEY.size or (value is not None and len(value) != _VALUE.size):
+        if not found or len(rest) != _KEY.size or len(value or b"") not in (0, _VALUE.size, _THINNED_VALUE.size):
             raise MalformedMessage("The record is no run of an offset map.")
         number, source_offset, target_offset = _KEY.unpack(rest)
-        length = 0 if value is None else _VALUE.unpack(value)[0]
-        return TopicPartition(topic.decode(), number), cls(source_offset, target_offset, length)
+        length = _VALUE.unpack_from(value)[0] if value else 0
+        is_thinned = value is not None and len(value) == _THINNED_VALUE.size
+        return TopicPartition(topic.decode(), number), cls(source_offset, target_offset, length, is_thinned)
 
 
 class Origin(NamedTuple):
@@ -92,88 +100,142 @@ class OffsetMap:
     """The runs of one partition, by their offsets at the source."""
 
     def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._runs: list[Run] = []
+        # Columns, because a flow has millions of runs.
+        self._sources = array("q")
+        self._targets = array("q")
+        self._lengths = array("q")
+        self._thinned = bytearray()
 
     def __len__(self) -> int:
-        return len(self._runs)
+        return len(self._sources)
 
     def __iter__(self) -> Iterator[Run]:
-        return iter(self._runs)
+        return (self._run(index) for index in range(len(self)))
 
     def add(self, run: Run) -> None:
         """Adds a run, or continues the last one. A run at or before the last start replaces what is behind it.
 
-        That happens if the topic of the source was deleted and made again.
+        That happens if the topic of the source was deleted and made again. A thinned run is written a second time and
+        goes to its place.
         """
-        while self._runs and self._runs[-1].source_offset >= run.source_offset:
-            self._runs.pop()
-            self._starts.pop()
-        last = self._runs[-1] if self._runs else None
-        if (
-            last is not None
-            and last.source_offset + last.length == run.source_offset
-            and last.target_offset + last.length == run.target_offset
-        ):
-            self._runs[-1] = last._replace(length=last.length + run.length)
+        if run.is_thinned:
+            self._put(run)
             return
-        self._runs.append(run)
-        self._starts.append(run.source_offset)
+        keep = bisect_left(self._sources, run.source_offset)
+        self._delete(keep, len(self))
+        if (
+            keep
+            and not self._thinned[-1]
+            and self._sources[-1] + self._lengths[-1] == run.source_offset
+            and self._targets[-1] + self._lengths[-1] == run.target_offset
+        ):
+            self._lengths[-1] += run.length
+            return
+        self._insert(keep, run)
 
     def forget(self, run: Run) -> None:
         """Takes away a run, if it is there still."""
-        index = bisect_right(self._starts, run.source_offset) - 1
-        if index >= 0 and self._runs[index][:2] == run[:2]:
-            del self._runs[index]
-            del self._starts[index]
+        index = bisect_right(self._sources, run.source_offset) - 1
+        if index >= 0 and self._run(index)[:2] == run[:2]:
+            self._delete(index, index + 1)
 
     def forget_before(self, source_offset: int) -> list[Run]:
         """Takes away the runs that end at or before an offset, but for the last one, and returns them."""
-        index = max(0, min(bisect_right(self._starts, source_offset) - 1, len(self._runs) - 1))
-        forgotten = self._runs[:index]
-        del self._runs[:index]
-        del self._starts[:index]
+        index = max(0, min(bisect_right(self._sources, source_offset) - 1, len(self) - 1))
+        forgotten = [self._run(number) for number in range(index)]
+        self._delete(0, index)
         return forgotten
+
+    def thin(self, limit: int) -> tuple[list[Run], list[Run]]:
+        """Takes away old runs if there are more than the limit. Returns thinned runs, and those that were taken away.
+
+        The newer half of the limit stays as it is, and of the older runs a quarter of the limit is left.
+        """
+        old = len(self) - limit // 2
+        if len(self) <= limit or old <= 0:
+            return [], []
+        stays = range(0, old, -(-old // max(1, limit // 4)))
+        thinned, gone, kept = [], [], []
+        for index, run in enumerate(self):
+            if index >= old:
+                kept.append(run)
+            elif index not in stays:
+                gone.append(run)
+            else:
+                is_followed = index + 1 >= old or index + 1 in stays
+                kept.append(run if is_followed else run._replace(is_thinned=True))
+                if not is_followed:
+                    thinned.append(kept[-1])
+        self._delete(0, len(self))
+        for run in kept:
+            self._insert(len(self), run)
+        return thinned, gone
 
     def translate(self, source_offset: int) -> int | None:
         """The offset at the target of the first copied record at or behind an offset of the source.
 
-        Behind the last record it is the end of what was copied; None if nothing was copied.
+        Behind the last record it is the end of what was copied; None if nothing was copied. Where runs were taken away
+        it is the offset of a record before that one.
         """
-        if not self._runs:
+        if not len(self):
             return None
-        index = bisect_right(self._starts, source_offset) - 1
+        index = bisect_right(self._sources, source_offset) - 1
         if index < 0:
-            return self._runs[0].target_offset
-        run = self._runs[index]
-        within = source_offset - run.source_offset
-        if within < run.length:
-            return run.target_offset + within
-        if index + 1 < len(self._runs):
-            return self._runs[index + 1].target_offset
-        return run.target_offset + run.length
+            return self._targets[0]
+        within = source_offset - self._sources[index]
+        if within < self._lengths[index]:
+            return self._targets[index] + within
+        if index + 1 < len(self) and not self._thinned[index]:
+            return self._targets[index + 1]
+        return self._targets[index] + self._lengths[index]
 
     @property
     def source_end(self) -> int:
         """The offset of the source behind the last copied record; 0 if nothing was copied."""
-        return self._runs[-1].source_offset + self._runs[-1].length if self._runs else 0
+        return self._sources[-1] + self._lengths[-1] if len(self) else 0
 
     @property
     def target_end(self) -> int:
         """The offset of the target behind the last copied record; 0 if nothing was copied."""
-        return self._runs[-1].target_offset + self._runs[-1].length if self._runs else 0
+        return self._targets[-1] + self._lengths[-1] if len(self) else 0
 
     def target_of_first_copied(self, source_offset: int) -> int | None:
         """The offset at the target of the first copied record at or behind an offset of the source, if there is one."""
         return self.translate(source_offset) if source_offset < self.source_end else None
 
     def source_of_first_copied(self, target_offset: int) -> int | None:
-        """The offset at the source of the first copied record at or behind an offset of the target, if there is one."""
-        index = bisect_left(self._runs, target_offset + 1, key=lambda run: run.target_offset + run.length)
-        if index == len(self._runs):
+        """The offset at the source of the first copied record at or behind an offset of the target, if there is one.
+
+        Where runs were taken away it is an offset before that one.
+        """
+        if target_offset >= self.target_end:
             return None
-        run = self._runs[index]
-        return run.source_offset + max(0, target_offset - run.target_offset)
+        index = bisect_right(self._targets, target_offset) - 1
+        if index < 0:
+            return self._sources[0]
+        within = target_offset - self._targets[index]
+        if within < self._lengths[index]:
+            return self._sources[index] + within
+        return self._sources[index] + self._lengths[index] if self._thinned[index] else self._sources[index + 1]
+
+    def _run(self, index: int) -> Run:
+        return Run(self._sources[index], self._targets[index], self._lengths[index], bool(self._thinned[index]))
+
+    def _put(self, run: Run) -> None:
+        """A run in its place among the others, instead of what it covers."""
+        index = bisect_left(self._sources, run.source_offset)
+        self._delete(index, max(index, bisect_left(self._sources, run.source_offset + run.length)))
+        self._insert(index, run)
+
+    def _insert(self, index: int, run: Run) -> None:
+        self._sources.insert(index, run.source_offset)
+        self._targets.insert(index, run.target_offset)
+        self._lengths.insert(index, run.length)
+        self._thinned.insert(index, run.is_thinned)
+
+    def _delete(self, first: int, end: int) -> None:
+        for column in (self._sources, self._targets, self._lengths, self._thinned):
+            del column[first:end]
 
 
 class MapReader:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ottla.cli.commands.mirror import new_topics_option, run_failback
 from ottla.cli.failures import Failure
 from ottla.cli.output import Output, json_fields
 from ottla.cli.session import (
@@ -217,12 +218,11 @@ async def _switch_producers(output: Output, flow: FlowSettings, *, dry_run: bool
 )
 @click.argument("file", type=_FILE)
 @click.option("--dry-run", is_flag=True, help="Only list what was written at the old cluster meanwhile.")
+@new_topics_option
 @yes_option
 @json_option
-def back(file: Path, dry_run: bool, yes: bool, as_json: bool) -> int:
-    from ottla.cli.commands.mirror import run_failback
-
-    run_failback(_settings(file)[1], dry_run=dry_run, yes=yes, as_json=as_json)
+def back(file: Path, dry_run: bool, new_topics: bool, yes: bool, as_json: bool) -> int:
+    run_failback(_settings(file)[1], dry_run=dry_run, new_topics=new_topics, yes=yes, as_json=as_json)
     return 0
 
 

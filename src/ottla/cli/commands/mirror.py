@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ottla.mirror.settings import FlowSettings, MirrorSettings
     from ottla.mirror.switching.report import SwitchReport
 
-__all__ = ["mirror", "run_failback"]
+__all__ = ["mirror", "new_topics_option", "run_failback"]
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -137,6 +137,11 @@ def _flow_options(function: Any) -> Any:
     return click.argument("file", type=_FILE)(function)
 
 
+new_topics_option = click.option(
+    "--new-topics", is_flag=True, help="Also bring topics that were created after the switch."
+)
+
+
 @mirror.command(
     help="Switch the clients of a flow to its target: verify what is copied, stop the copying for good, commit the "
     "offsets of groups at the target, and say what clients have to do. The source may be lost. A command that was "
@@ -169,13 +174,14 @@ def failover(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bo
     "what was left behind at the source; commit the offsets of groups at the source; let the mirror run again. A "
     "command that was interrupted is repeated."
 )
+@new_topics_option
 @_flow_options
-def failback(file: Path, name: str | None, dry_run: bool, as_json: bool, yes: bool) -> int:
-    run_failback(_flow(file, name), dry_run=dry_run, yes=yes, as_json=as_json)
+def failback(file: Path, name: str | None, dry_run: bool, new_topics: bool, as_json: bool, yes: bool) -> int:
+    run_failback(_flow(file, name), dry_run=dry_run, new_topics=new_topics, yes=yes, as_json=as_json)
     return 0
 
 
-def run_failback(flow: FlowSettings, *, dry_run: bool, yes: bool, as_json: bool) -> None:
+def run_failback(flow: FlowSettings, *, dry_run: bool, new_topics: bool, yes: bool, as_json: bool) -> None:
     from ottla.mirror.switching.failback import Failback
 
     output = Output(as_json=as_json)
@@ -193,7 +199,7 @@ def run_failback(flow: FlowSettings, *, dry_run: bool, yes: bool, as_json: bool)
             ) from error
 
     async def work() -> None:
-        command = Failback(flow, lambda step: output.say(f"{step} ..."), before_stop)
+        command = Failback(flow, lambda step: output.say(f"{step} ..."), before_stop, brings_new_topics=new_topics)
         try:
             if dry_run:
                 _show_switch(output, await command.verify(), flow.source)
@@ -227,6 +233,8 @@ def _show_switch(output: Output, report: SwitchReport, old_side: str, *, is_done
         )
     else:
         output.say(f"Everything that was written at {old_side} is copied.")
+    if report.new_topics and not is_done:
+        output.say(f"Not at {old_side}, and brought there by --new-topics alone: {', '.join(report.new_topics)}")
     if is_done:
         if report.groups:
             output.table(("GROUP", "PARTITIONS"), sorted(report.groups.items()), right=(1,))

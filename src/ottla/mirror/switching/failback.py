@@ -20,17 +20,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from ottla.client.admin.offsets import LATEST, Offsets
+from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
 from ottla.mirror.copying.fencing import fence_workers
 from ottla.mirror.progress import find_progress
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
 from ottla.mirror.state import FlowState, FlowStates, Parting, Phase
 from ottla.mirror.switching.failover import addresses, find_missing
-from ottla.mirror.switching.release import open_transactions, release, set_mirror_name
+from ottla.mirror.switching.release import open_transactions, release, set_mirror_name, wait_until_closed
 from ottla.mirror.switching.report import RecordRange, SwitchReport
 from ottla.mirror.switching.returning_groups import ReturningGroups
 from ottla.mirror.switching.ways_back import (
     copy_until,
+    find_new_topics,
     leftover_flow,
     leftovers_of,
     prepare,
@@ -55,7 +57,8 @@ class Failback:
     """One run of the command.
 
     `on_step` is called with the name of every step before it. `before_stop` is awaited when the source has caught up
-    with the target: clients of the target have to stop then.
+    with the target: clients of the target have to stop then. Topics that were created at the target after the failover
+    go to the source, too, if `brings_new_topics`; a command that is repeated keeps to the first choice.
     """
 
     def __init__(
@@ -63,8 +66,11 @@ class Failback:
         flow: FlowSettings,
         on_step: Callable[[str], None] = lambda _: None,
         before_stop: Callable[[], Awaitable[None]] = _nothing,
+        *,
+        brings_new_topics: bool = False,
     ) -> None:
         self.flow = flow
+        self._brings_new_topics = brings_new_topics
         self._on_step = on_step
         self._before_stop = before_stop
         self._source = Cluster(flow.source_client)
@@ -84,7 +90,8 @@ class Failback:
             missing = _left_behind(state)
         else:
             missing = await find_missing(self.flow, self._source, state.partings)
-        return SwitchReport(self.flow.name, state.phase.value, not_copied=missing)
+        new = await find_new_topics(self.flow, self._source, self._target, state)
+        return SwitchReport(self.flow.name, state.phase.value, not_copied=missing, new_topics=sorted(new))
 
     async def run(self) -> SwitchReport:
         """All steps. Those that a killed command has done find nothing to do. Raises MirrorError and the like."""
@@ -133,6 +140,11 @@ class Failback:
             }
             for topic, some in state.partings.items()
         }
+        if self._brings_new_topics:
+            # All of their records were written at the target.
+            new = await find_new_topics(self.flow, self._source, self._target, state)
+            partings |= {topic: dict.fromkeys(numbers, Parting(0, 0)) for topic, numbers in new.items()}
+            report.new_topics = []
         return await self._states.change(
             lambda state: replace(state, partings=partings, return_mode=mode.value).enter(
                 Phase.FAILING_BACK, self._run_id
@@ -155,12 +167,15 @@ class Failback:
 
     async def _own_source(self, state: FlowState) -> bool:
         """Makes the topics of the source copies. False if the source is no cluster of Ottla."""
-        errors = await set_mirror_name(self._source, state.partings, f"{self.flow.target}->{self.flow.source}")
+        present = await Topics(self._source).all()
+        names = [topic for topic in state.partings if topic in present]
+        errors = await set_mirror_name(self._source, names, f"{self.flow.target}->{self.flow.source}")
         for topic, error in errors.items():
             if error is not None and error.code is ErrorCode.INVALID_CONFIG:
                 return False
             if error is not None:
                 raise KafkaError(error.code, f"{topic}: {error.message}")
+        await wait_until_closed(self._source, names)
         return True
 
     # Leftovers.
@@ -223,6 +238,7 @@ class Failback:
         for topic, error in (await set_mirror_name(self._target, copies, flow.name)).items():
             if error is not None:
                 raise KafkaError(error.code, f"{topic}: {error.message}")
+        await wait_until_closed(self._target, copies)
         await self._wait_for_transactions([pair.source for pair in pairs])
         await copy_until(back, self._run_id, lambda: self._has_returned(back))
         await release(back, [pair.target for pair in pairs])
@@ -268,6 +284,11 @@ class Failback:
             said.append(
                 f"Offsets differ now: delete the copies at {flow.target} before the mirror is started again, and it "
                 "makes them from the beginning."
+            )
+        if report.new_topics:
+            said.append(
+                f"These topics were created at {flow.target} after the failover and stay there: "
+                f"{', '.join(report.new_topics)}."
             )
         if report.busy_groups:
             said.append(

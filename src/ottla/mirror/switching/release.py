@@ -1,7 +1,8 @@
 """Exact copies become ordinary topics, and back.
 
 A copy is released by removing `ottla.mirror.name`. Brokers learn of it one after the other, so a probe with the client
-id of the mirror asks each leader until it refuses. Then nothing of the mirror can be appended any more.
+id of the mirror asks each leader until it refuses. Then nothing of the mirror can be appended any more. In the same way
+a topic that becomes a copy is closed to clients.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ottla.client.admin.configs import ConfigChange, ConfigOperation, ConfigResource, Configs, ResourceType
+from ottla.client.admin.topics import Topics
 from ottla.client.admin.transactions import Transactions
 from ottla.client.cluster import Cluster
 from ottla.client.errors import error_of
@@ -24,7 +26,7 @@ from ottla.model.ids import TopicPartition
 from ottla.model.mirrors import MIRROR_CLIENT_ID_PREFIX
 from ottla.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
-__all__ = ["end_open_transactions", "open_transactions", "release", "set_mirror_name"]
+__all__ = ["end_open_transactions", "open_transactions", "release", "set_mirror_name", "wait_until_closed"]
 
 _PROBE_SECONDS = 60.0
 _PROBE_PAUSE_SECONDS = 0.1
@@ -49,22 +51,37 @@ async def set_mirror_name(cluster: Cluster, topics: Iterable[str], name: str | N
 
 async def release(flow: FlowSettings, partitions: Iterable[TopicPartition]) -> None:
     """Makes copies of the flow ordinary topics. When it returns, the mirror cannot write to them any more."""
-    waiting = set(partitions)
+    places = set(partitions)
     cluster = Cluster(replace(flow.target_client, client_id=f"{MIRROR_CLIENT_ID_PREFIX}{flow.name}"))
     try:
-        for topic, error in (await set_mirror_name(cluster, {place.topic for place in waiting}, None)).items():
+        for topic, error in (await set_mirror_name(cluster, {place.topic for place in places}, None)).items():
             if error is not None:
                 raise KafkaError(error.code, f"{topic} cannot be released: {error.message}")
-        deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
-        while waiting:
-            answers = await _probe(cluster, waiting)
-            waiting -= {place for place, error in answers.items() if error.code is ErrorCode.POLICY_VIOLATION}
-            if waiting:
-                if asyncio.get_running_loop().time() > deadline:
-                    raise MirrorError(f"{flow.name}: {min(waiting)} still accepts the mirror's records; try again.")
-                await asyncio.sleep(_PROBE_PAUSE_SECONDS)
+        await _until_refused(cluster, places, f"records of the mirror {flow.name}")
     finally:
         await cluster.close()
+
+
+async def wait_until_closed(cluster: Cluster, topics: Iterable[str]) -> None:
+    """Waits until all leaders know that topics are copies. When it returns, clients cannot write to them any more.
+
+    `cluster` has the client id of a client.
+    """
+    present = await Topics(cluster).all()
+    places = {TopicPartition(name, number) for name in topics if name in present for number in present[name].partitions}
+    await _until_refused(cluster, places, "records of clients")
+
+
+async def _until_refused(cluster: Cluster, partitions: set[TopicPartition], what: str) -> None:
+    waiting = set(partitions)
+    deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
+    while waiting:
+        answers = await _probe(cluster, waiting)
+        waiting -= {place for place, error in answers.items() if error.code is ErrorCode.POLICY_VIOLATION}
+        if waiting:
+            if asyncio.get_running_loop().time() > deadline:
+                raise MirrorError(f"{min(waiting)} still accepts {what}; try again.")
+            await asyncio.sleep(_PROBE_PAUSE_SECONDS)
 
 
 async def _probe(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError]:

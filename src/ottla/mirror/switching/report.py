@@ -34,4 +34,6 @@ class SwitchReport:
     """Groups that have members where they should continue: their offsets were left alone."""
     repeating_groups: list[str] = field(default_factory=list)
     """Groups that have not read records that the old side had left behind: they read some others twice."""
+    new_topics: list[str] = field(default_factory=list)
+    """Topics that the other side alone has, by the names that they get at the old side in a failback."""
     what_to_do: list[str] = field(default_factory=list)

@@ -17,7 +17,7 @@ from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.mirror.copying.fencing import fence_workers
-from ottla.mirror.copying.pairs import find_pairs
+from ottla.mirror.copying.pairs import find_pairs, is_copied
 from ottla.mirror.copying.translated import Leftover
 from ottla.mirror.copying.workers import copy_forever
 from ottla.mirror.names import NameFilter, ReturnPolicy
@@ -27,7 +27,7 @@ from ottla.mirror.state import FlowState, FlowStates
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["copy_until", "leftover_flow", "prepare", "return_flow", "set_positions"]
+__all__ = ["copy_until", "find_new_topics", "leftover_flow", "prepare", "return_flow", "set_positions"]
 
 _PAUSE_SECONDS = 0.2
 
@@ -77,6 +77,24 @@ def return_flow(flow: FlowSettings, state: FlowState, mode: OffsetMode) -> FlowS
         bytes_per_second=0,
         heartbeats_s=0.0,
     )
+
+
+async def find_new_topics(
+    flow: FlowSettings, source: Cluster, target: Cluster, state: FlowState
+) -> dict[str, list[int]]:
+    """Topics that were created at the target after the failover, by their names at the source, and their partitions.
+
+    They have the name of a copy, but the source has no such topic.
+    """
+    topics, copies = await asyncio.gather(Topics(source).all(), Topics(target).all())
+    found = {}
+    for copy, info in copies.items():
+        name = flow.policy.source_name(flow.source, copy)
+        if name is None or name in topics or name in state.partings or info.error is not None:
+            continue
+        if is_copied(flow, name, is_internal=info.is_internal) and flow.topics.matches(name):
+            found[name] = sorted(info.partitions)
+    return found
 
 
 async def prepare(flow: FlowSettings, target: Cluster, run_id: str) -> None:
