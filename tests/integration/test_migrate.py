@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from ottla.host.free_ports import free_ports
 from ottla.testing.clusters import Cluster, Node, cluster, node_environment
+from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from tests.integration.cluster_calls import ask, wait_until
 from tests.integration.group_members import create_topic
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "migrate"]
@@ -83,3 +88,57 @@ def test_what_stands_in_the_way_is_said(three: Cluster, tmp_path: Path, changes:
     file.write_text(changes if changes.startswith("zoo") else content + changes)
     result = ottla("check", "-c", str(file), "-b", three.node(1).address, code=1)
     assert said in result.stdout
+
+
+def test_a_broker_joins_takes_replicas_and_leaves(three: Cluster, tmp_path: Path) -> None:
+    controller = (three.node(1).directory / "node.properties").read_text()
+    voters = re.search(r"^controller\.quorum\.voters\s*=\s*(.+)$", controller, re.MULTILINE)
+    assert voters is not None
+    (port,) = free_ports(1)
+    file = tmp_path / "new.properties"
+    lines = {
+        "process.roles": "broker",
+        "node.id": "4",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": voters[1],
+        "log.dirs": str(tmp_path / "data"),
+    }
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    start = f"{sys.executable} -m ottla.cli.main node --config {file} >> {tmp_path}/log 2>&1 & echo $! > {tmp_path}/pid"
+    stop = f"kill $(cat {tmp_path}/pid)"
+    join = ("join", "-c", str(file), "-b", three.bootstrap, "--start", start, "--yes")
+    leave = ("leave", "4", "-b", three.bootstrap, "--stop", stop, "--yes")
+    try:
+        ottla(*join, "--dry-run")
+        assert not (tmp_path / "data").exists()
+        assert "Node 4 is in the cluster." in ottla(*join).stdout
+        assert "Node 4 runs already." in ottla(*join).stdout
+        topic = create_topic(f"127.0.0.1:{port}", 8, replicas=2)
+        assert 4 in brokers_of(three, topic)
+        assert "go to other brokers" in ottla(*leave, "--dry-run").stdout
+        assert "Broker 4 has no replicas." in ottla(*leave).stdout
+        assert brokers_of(three, topic) == {1, 2, 3}
+        fenced_too = DescribeClusterRequest(include_fenced_brokers=True)
+        for node in three.nodes:
+            wait_until(
+                lambda node=node: len(ask(node, fenced_too, 2).brokers) == 3, "every node knows that it has gone"
+            )
+        assert "There is no broker or voter 4; there are 1, 2, 3." in ottla(*leave, code=1).stderr
+    finally:
+        subprocess.run(["pkill", "-KILL", "-f", f"node --config {file}"], check=False)
+
+
+def test_controllers_of_a_fixed_quorum_neither_join_nor_leave(three: Cluster, tmp_path: Path) -> None:
+    said = ottla("leave", "1", "-b", three.bootstrap, "--stop", "exit 7", "--yes", code=1).stdout
+    assert "fixed by controller.quorum.voters" in " ".join(said.split())
+    file = tmp_path / "new.properties"
+    content = (three.node(1).directory / "node.properties").read_text()
+    file.write_text(content + f"\nnode.id=3\nlog.dirs={tmp_path}/data\nmetadata.log.dir={tmp_path}/data\n")
+    result = ottla("join", "-c", str(file), "-b", three.bootstrap, "--start", "exit 7", "--yes", code=1)
+    assert "has a node 3 already" in result.stdout
+
+
+def brokers_of(where: Cluster, topic: str) -> set[int]:
+    partitions = AdminClient({"bootstrap.servers": where.bootstrap}).list_topics(topic, timeout=30).topics[topic]
+    return {replica for one in partitions.partitions.values() for replica in one.replicas}

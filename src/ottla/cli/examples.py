@@ -147,6 +147,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "migrate": ("ottla migrate check -c server.properties -b localhost:9092",),
     "migrate check": ("ottla migrate check -c server.properties -b localhost:9092",),
+    "migrate join": (
+        "ottla migrate join -c new.properties --start 'service ottla start' --dry-run",
+        "ottla migrate join -c new.properties --start 'service ottla start'",
+    ),
+    "migrate leave": (
+        "ottla migrate leave 1 --stop 'ssh kafka-1 service kafka stop' --dry-run",
+        "ottla migrate leave 1 --stop 'ssh kafka-1 service kafka stop'",
+    ),
     "migrate copy": (
         "ottla migrate copy move.properties --dry-run",
         "ottla migrate copy move.properties --until-copied",

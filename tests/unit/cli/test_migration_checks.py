@@ -8,9 +8,9 @@ import pytest
 
 from ottla.cli.failures import Failure
 from ottla.cli.logic.doctor_facts import ClusterFacts
-from ottla.cli.logic.migration_checks import check_health
+from ottla.cli.logic.migration_checks import check_health, check_joining, check_leaving
 from ottla.cli.logic.migration_steps import is_running
-from ottla.client.admin.nodes import Quorum, QuorumReplica
+from ottla.client.admin.nodes import ClusterDescription, ClusterNode, Quorum, QuorumReplica
 from ottla.host.files import OsFiles
 from ottla.host.references import own_config
 from ottla.model.config import BrokerConfig
@@ -74,3 +74,45 @@ def test_a_lock_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     (tmp_path / "data2" / ".lock").mkdir()
     with pytest.raises(Failure, match=r"data2/\.lock cannot be opened"):
         is_running(own)
+
+
+def quorum_of(*voters: int, directory: Uuid = Uuid.ONE) -> Quorum:
+    return Quorum(1, 1, 10, tuple(QuorumReplica(one, directory, 10, 0, 0) for one in voters), (), {})
+
+
+def cluster_of(*brokers: int) -> ClusterDescription:
+    return ClusterDescription("c", 1, tuple(ClusterNode(one, "h", 1, None, False) for one in brokers))
+
+
+@pytest.mark.parametrize(
+    ("node_id", "brokers", "quorum", "said"),
+    [
+        (1, (1, 2), quorum_of(1, 2), ""),
+        (1, (1, 2), quorum_of(3), ""),
+        (1, (1, 2), quorum_of(1), "the only controller"),
+        (1, (1, 2), quorum_of(1, 2, directory=Uuid.ZERO), "fixed"),
+        (1, (1,), quorum_of(1, 2), "no other broker"),
+    ],
+)
+def test_a_node_that_the_others_need_stays(node_id: int, brokers: tuple[int, ...], quorum: Quorum, said: str) -> None:
+    found = check_leaving(node_id, cluster_of(*brokers), quorum)
+    assert bool(found) is bool(said)
+    assert all(said in finding.what for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "is_new", "said"),
+    [
+        (quorum_of(2), True, "controller.quorum.voters is set"),
+        (quorum_of(2, directory=Uuid.ZERO), True, "fixed"),
+        (quorum_of(1, 2), False, "controller.quorum.voters is set"),
+    ],
+)
+def test_a_controller_joins_voters_that_can_change(tmp_path: Path, quorum: Quorum, is_new: bool, said: str) -> None:
+    (found,) = check_joining(config(tmp_path), cluster_of(2), quorum, is_new=is_new)
+    assert said in found.what
+
+
+def test_a_node_id_is_taken_once(tmp_path: Path) -> None:
+    found = check_joining(config(tmp_path), cluster_of(1, 2), quorum_of(2), is_new=True)
+    assert "has a node 1 already" in found[0].what

@@ -1,4 +1,4 @@
-"""`ottla migrate`: a cluster of Apache Kafka becomes one of Ottla, node by node on the same files, or by a mirror."""
+"""`ottla migrate`: a cluster of Apache Kafka becomes one of Ottla: on the same files, by new nodes, or by a mirror."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from ottla.cli.commands.migrate_clusters import back, copy, report, switch, verify
+from ottla.cli.commands.migrate_members import join, leave, show_findings
 from ottla.cli.failures import Failure
 from ottla.cli.logic.doctor_checks import examine
 from ottla.cli.logic.doctor_facts import gather
 from ottla.cli.logic.doctor_finding import WRONG, Finding
 from ottla.cli.logic.migration_checks import KAFKA, OTTLA, check_cluster, check_directories, check_file, check_health
 from ottla.cli.logic.migration_steps import NodeChange, is_running
-from ottla.cli.output import Output, json_fields
 from ottla.cli.session import Session, cluster_options, confirm, read_properties, without_references, yes_option
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
@@ -31,7 +31,7 @@ def migrate() -> None:
     """The verbs are below."""
 
 
-for _command in (copy, verify, switch, back, report):
+for _command in (copy, verify, switch, back, report, join, leave):
     migrate.add_command(_command)
 
 
@@ -62,7 +62,7 @@ def check(session: Session, config: str, to: str) -> int:
             findings += check_health(
                 examine(facts), facts, node_id=own_config(properties).node_id, now_ms=time.time() * 1000
             )
-        _show(session.output, findings)
+        show_findings(session.output, findings)
 
     return session.run(work)
 
@@ -94,7 +94,7 @@ def node(
 
     async def work(admin: AdminClient) -> None:
         findings = await _findings(admin, properties, to)
-        _show(output, findings)
+        show_findings(output, findings)
         if any(finding.severity == WRONG for finding in findings):
             raise Failure("The node is left as it is: something has to be mended first.")
         own = own_config(properties)
@@ -135,14 +135,3 @@ async def _findings(admin: AdminClient, properties: dict[str, str], to: str) -> 
             Finding("hint", "node", f"Node {own.node_id} does not run at the moment.", "it is only started")
         )
     return findings
-
-
-def _show(output: Output, findings: list[Finding]) -> None:
-    output.emit({"findings": [json_fields(finding) for finding in findings]})
-    output.failed |= any(finding.severity == WRONG for finding in findings)
-    output.table(
-        ("", "WHAT", "WHAT TO DO"),
-        [(finding.severity, finding.what, finding.fix) for finding in findings],
-        fold=(1, 2),
-        none="Nothing stands in the way.",
-    )

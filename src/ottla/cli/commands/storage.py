@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
-import time
 from typing import Any
 
 import click
 
 from ottla.cli.failures import Failure
-from ottla.cli.logic.node_files import directories, metadata_directory, read_node_file
+from ottla.cli.logic.formatting import format_directories
+from ottla.cli.logic.node_files import directories, read_node_file
 from ottla.cli.node import keep_files_private
 from ottla.cli.output import Output
 from ottla.cli.verbs import VerbGroup
 from ottla.host.files import OsFiles
-from ottla.metadata.first_credentials import CredentialError, parse_credential
-from ottla.metadata.format import format_storage
-from ottla.metadata.new_quorum import QuorumPlanError, plan_features, plan_quorum
 from ottla.model.ids import Uuid
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import read_meta_properties
@@ -107,28 +104,14 @@ def format_command(
     done = [directory for directory in places if files.exists(f"{directory}/meta.properties")]
     if done and not ignore_formatted:
         raise Failure(f"{done[0]} is formatted already; add --ignore-formatted to accept that.")
-    chance = random.SystemRandom()
-    try:
-        quorum = plan_quorum(broker, random=chance, **voters)
-        levels = plan_features(
-            release_version=release_version, features=features, has_voters_in_log=not broker.quorum_voters
-        )
-        first_voters = quorum.voters
-        format_storage(
-            files,
-            log_dirs=tuple(broker.log_dirs),
-            metadata_log_dir=metadata_directory(broker),
-            node_id=broker.node_id,
-            random=chance,
-            now_ms=int(time.time() * 1000),
-            cluster_id=cluster_id,
-            first_voters=None if first_voters is None else lambda _: first_voters,
-            metadata_directory_id=quorum.directory_id,
-            feature_levels=levels,
-            credentials=[parse_credential(text, chance.randbytes) for text in credentials],
-        )
-    except (CredentialError, DirectoryRefused, QuorumPlanError) as error:
-        raise Failure(str(error)) from None
+    format_directories(
+        broker,
+        cluster_id,
+        release_version=release_version,
+        features=features,
+        credentials=credentials,
+        **voters,
+    )
     for directory in places:
         click.echo(f"{directory} was {'formatted before' if directory in done else 'formatted'}.")
     return 0

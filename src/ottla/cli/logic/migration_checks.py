@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from ottla.cli.logic.doctor_facts import ClusterFacts
 from ottla.cli.logic.doctor_finding import HINT, RISK, WRONG, Finding
 from ottla.client.admin.groups import ListedGroup
-from ottla.client.admin.nodes import Features
+from ottla.client.admin.nodes import ClusterDescription, Features, Quorum
 from ottla.host.files import OsFiles
 from ottla.host.references import own_config
 from ottla.metadata.versions import NOT_SERVED_YET, SUPPORTED_FEATURES
@@ -19,10 +19,20 @@ from ottla.model.config import BrokerConfig, ConfigError
 from ottla.model.config.broker_keys import BROKER_KEYS
 from ottla.model.config.keys import Standing
 from ottla.model.config.own_keys import OWN_KEYS
+from ottla.model.ids import Uuid
 from ottla.storage.errors import DirectoryRefused
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties
 
-__all__ = ["KAFKA", "OTTLA", "check_cluster", "check_directories", "check_file", "check_health"]
+__all__ = [
+    "KAFKA",
+    "OTTLA",
+    "check_cluster",
+    "check_directories",
+    "check_file",
+    "check_health",
+    "check_joining",
+    "check_leaving",
+]
 
 OTTLA = "ottla"
 KAFKA = "kafka"
@@ -71,8 +81,13 @@ def _for_kafka(properties: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(HINT, "settings", f"{name} has no effect with Apache Kafka.", "nothing is to be done")
 
 
-def check_directories(properties: Mapping[str, str]) -> tuple[list[Finding], MetaProperties | None]:
-    """Whether the log directories are those of this node. Also returns what they say of themselves."""
+def check_directories(
+    properties: Mapping[str, str], *, may_be_new: bool = False
+) -> tuple[list[Finding], MetaProperties | None]:
+    """Whether the log directories are those of this node. Also returns what they say of themselves.
+
+    A node that joins has directories without anything.
+    """
     config = own_config(properties)
     known: MetaProperties | None = None
     findings: list[Finding] = []
@@ -83,6 +98,8 @@ def check_directories(properties: Mapping[str, str]) -> tuple[list[Finding], Met
             findings.append(Finding(WRONG, "directories", str(error), "look at the disk and at its permissions"))
             continue
         if found is None:
+            if may_be_new:
+                continue
             findings.append(
                 Finding(
                     WRONG,
@@ -123,6 +140,64 @@ def check_cluster(
         findings += _features(features)
         findings += _groups(groups)
     return findings
+
+
+def check_joining(config: BrokerConfig, cluster: ClusterDescription, quorum: Quorum, *, is_new: bool) -> list[Finding]:
+    """Whether a node with new directories can be one more of the cluster."""
+    findings = []
+    replicas = (*quorum.voters, *quorum.observers)
+    taken = {node.node_id for node in cluster.brokers} | {replica.node_id for replica in replicas}
+    if is_new and config.node_id in taken:
+        findings.append(
+            Finding(WRONG, "node", f"The cluster has a node {config.node_id} already.", "choose another node.id")
+        )
+    if "controller" in config.process_roles and is_static(quorum):
+        findings.append(
+            Finding(
+                WRONG,
+                "quorum",
+                "The voters are fixed by controller.quorum.voters, so no controller can be added.",
+                "kafka-features upgrade --feature kraft.version=1, or let the node be a broker alone",
+            )
+        )
+    elif "controller" in config.process_roles and config.quorum_voters:
+        findings.append(
+            Finding(
+                WRONG,
+                "quorum",
+                "controller.quorum.voters is set, but the voters of this cluster change.",
+                "set controller.quorum.bootstrap.servers instead, with the controllers of the cluster",
+            )
+        )
+    return findings
+
+
+def check_leaving(node_id: int, cluster: ClusterDescription, quorum: Quorum) -> list[Finding]:
+    """Whether the others can do without a node. Its replicas are a matter of the plan that moves them."""
+    voters = [voter.node_id for voter in quorum.voters]
+    findings = []
+    if node_id in voters and len(voters) == 1:
+        fix = "let another controller join first"
+        findings.append(Finding(WRONG, "quorum", f"Node {node_id} is the only controller.", fix))
+    elif node_id in voters and is_static(quorum):
+        findings.append(
+            Finding(
+                WRONG,
+                "quorum",
+                "The voters are fixed by controller.quorum.voters, so no controller can be removed.",
+                "kafka-features upgrade --feature kraft.version=1",
+            )
+        )
+    if not any(node.node_id != node_id and not node.is_fenced for node in cluster.brokers):
+        findings.append(
+            Finding(WRONG, "brokers", "There is no other broker that runs.", "let another broker join first")
+        )
+    return findings
+
+
+def is_static(quorum: Quorum) -> bool:
+    """Voters that are given by configuration are known without the ids of their directories."""
+    return any(voter.directory_id == Uuid.ZERO for voter in quorum.voters)
 
 
 def _features(features: Features) -> Iterator[Finding]:

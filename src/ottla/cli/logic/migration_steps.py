@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ottla.cli.failures import Failure
@@ -26,7 +26,7 @@ from ottla.model.errors import KafkaError
 from ottla.model.ports import DirectoryLocked
 from ottla.storage.names import LOCK_FILE
 
-__all__ = ["NodeChange", "is_running"]
+__all__ = ["NodeChange", "follows", "is_running", "run_command", "until"]
 
 _PAUSE_SECONDS = 0.2
 _GROUP_SAMPLE_SECONDS = 0.0
@@ -72,7 +72,7 @@ class NodeChange:
             findings = check_health(examine(facts), facts, node_id=self.config.node_id, now_ms=time.time() * 1000)
             return not findings
 
-        if not await self._until(is_well):
+        if not await self.until(is_well):
             lines = "".join(f"\n  {finding.what} {finding.fix}." for finding in findings)
             raise Failure(f"The cluster is not well, so node {self.config.node_id} is left alone:{lines}")
         self.say("The cluster is well.")
@@ -83,13 +83,13 @@ class NodeChange:
         if not is_running(self.config):
             self.say(f"Node {self.config.node_id} is stopped already.")
             return began
-        await _run(command)
+        await run_command(command)
 
         async def is_stopped() -> bool:
             # Kafka gives up its directories before it closes its last listener.
             return not is_running(self.config) and not await self._listens()
 
-        if not await self._until(is_stopped):
+        if not await self.until(is_stopped):
             raise Failure(
                 f"Node {self.config.node_id} still uses its directories {self.timeout_seconds:.0f} s after "
                 f"`{command}`. Nothing was changed; stop it, and run this command again."
@@ -98,12 +98,12 @@ class NodeChange:
         return began
 
     async def start(self, command: str) -> None:
-        await _run(command)
+        await run_command(command)
 
         async def is_started() -> bool:
             return is_running(self.config)
 
-        if not await self._until(is_started):
+        if not await self.until(is_started):
             raise Failure(
                 f"Node {self.config.node_id} does not run {self.timeout_seconds:.0f} s after `{command}`: look at its "
                 "log. Its data is as it was; it can also be started with the former software."
@@ -116,10 +116,10 @@ class NodeChange:
 
         async def is_back() -> bool:
             nonlocal missing
-            missing = await self._missing()
+            missing = await self.missing()
             return not missing
 
-        if not await self._until(is_back):
+        if not await self.until(is_back):
             raise Failure(
                 f"Node {self.config.node_id} is not back within {self.timeout_seconds:.0f} s: {missing}. Look at its "
                 "log; this command continues to wait if it is run again, and --to the former software leads back."
@@ -137,11 +137,12 @@ class NodeChange:
             return True
         return False
 
-    async def _missing(self) -> str:
+    async def missing(self) -> str:
+        """What the node has not reached yet, in words; nothing if it works."""
         node_id, roles = self.config.node_id, self.config.process_roles
         if "controller" in roles:
             quorum = await self.admin.cluster.quorum()
-            if not _follows(quorum, node_id):
+            if not follows(quorum, node_id):
                 return "its controller has not caught up with the quorum"
         if "broker" not in roles:
             return ""
@@ -156,22 +157,26 @@ class NodeChange:
         )
         return f"{behind} of its replicas are not in sync" if behind else ""
 
-    async def _until(self, condition: Callable[[], object]) -> bool:
-        """Also while nodes do not answer, because one of them is about to start."""
-        deadline = time.monotonic() + self.timeout_seconds
-        while True:
-            try:
-                if await condition():  # type: ignore[misc]
-                    return True
-            except (KafkaError, ClientError) as error:
-                if time.monotonic() >= deadline:
-                    raise Failure(f"The cluster does not answer: {error}") from error
+    async def until(self, condition: Callable[[], Awaitable[bool]]) -> bool:
+        return await until(condition, self.timeout_seconds)
+
+
+async def until(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
+    """Waits also while nodes do not answer, because one of them is about to start. False after the time-out."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if await condition():
+                return True
+        except (KafkaError, ClientError) as error:
             if time.monotonic() >= deadline:
-                return False
-            await asyncio.sleep(_PAUSE_SECONDS)
+                raise Failure(f"The cluster does not answer: {error}") from error
+        if time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _follows(quorum: Quorum, node_id: int) -> bool:
+def follows(quorum: Quorum, node_id: int) -> bool:
     if quorum.leader_id == node_id:
         return True
     end = max((voter.log_end_offset for voter in quorum.voters), default=0)
@@ -183,7 +188,7 @@ def _follows(quorum: Quorum, node_id: int) -> bool:
     return False
 
 
-async def _run(command: str) -> None:
+async def run_command(command: str) -> None:
     """Runs a command of the operator in a shell. It may leave the node running in the background."""
     # Not with asyncio: a node in the background would inherit copies of our output, and keep a reader of it waiting.
     done = await asyncio.to_thread(subprocess.run, command, shell=True, stdin=subprocess.DEVNULL, check=False)
