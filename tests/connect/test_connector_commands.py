@@ -18,6 +18,7 @@ import pytest
 from ottla.cli.app import run
 from ottla.testing import Cluster, cluster
 from tests.support import jars
+from tests.support.brokers import QUICK_JVM_OPTIONS
 from tests.support.connect_workers import fake_worker
 from tests.support.java import java_command, unavailable_reason
 
@@ -77,9 +78,9 @@ def _theirs(broker: Cluster, directory: Path) -> Iterator[Place]:
     (directory / "worker.properties").write_text(
         f"bootstrap.servers={broker.bootstrap}\nkey.converter={converter}\nvalue.converter={converter}\n"
         f"offset.storage.file.filename={directory / 'offsets'}\nlisteners=http://127.0.0.1:{port}\n"
-        "plugin.discovery=only_scan\n"
+        "plugin.discovery=service_load\n"
     )
-    command = [java_command(), "-Xmx256m", "-cp", jars.class_path(jars.COMPAT)]
+    command = [java_command(), "-Xmx256m", *QUICK_JVM_OPTIONS, "-cp", jars.class_path(jars.COMPAT)]
     command += ["org.apache.kafka.connect.cli.ConnectStandalone", str(directory / "worker.properties")]
     with (directory / "log").open("wb") as log:
         worker = subprocess.Popen(command, cwd=directory, stdout=log, stderr=subprocess.STDOUT)
