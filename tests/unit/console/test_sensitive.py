@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
 from ottla.console.sensitive import is_secret_of_connector, is_secret_setting
 from ottla.model.config.broker_keys import BROKER_KEYS
 
@@ -34,6 +34,14 @@ def test_secrets_of_brokers(name: str) -> None:
 def test_every_password_of_a_broker_is_a_secret_and_nothing_else_that_is_known() -> None:
     told = {name for name in BROKER_KEYS if is_secret_setting(BROKER, name, None)}
     assert told == {name for name, key in BROKER_KEYS.items() if key.is_sensitive}
+
+
+def test_the_name_decides_also_if_the_cluster_says_otherwise() -> None:
+    told = ConfigEntry("my.password", "x", ConfigSource.DYNAMIC_BROKER_CONFIG, False, False, (), None)
+    assert is_secret_setting(BROKER, told.name, told)
+    assert is_secret_setting(TOPIC, "my.api.key", None)
+    shown = told._replace(name="my.setting")
+    assert not is_secret_setting(BROKER, shown.name, shown)
 
 
 def test_settings_of_topics_are_shown() -> None:
