@@ -41,7 +41,7 @@ export class DoctorPage extends Part {
           ${finding.fix && mayWrite() ? button("Fix…", () => void this.fix(finding), { tone: "primary" }) : nothing}
         </div>
       </header>
-      ${finding.detail ? html`<p class="soft">${finding.detail}</p>` : nothing} ${finding.command ? copyable(finding.command) : nothing}
+      ${finding.detail ? html`<p class="soft">${adviceOf(finding)}</p>` : nothing} ${finding.command ? copyable(finding.command) : nothing}
     </li>`;
   }
 
@@ -57,6 +57,12 @@ export class DoctorPage extends Part {
     });
     if (outcome) await this.findings.reload();
   }
+}
+
+/** The advice as a sentence, without the command that is shown below it. */
+function adviceOf({ detail, command }: Finding): string {
+  const words = command && detail.endsWith(command) ? detail.slice(0, -command.length).trim() : detail;
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 function bySeverity(left: Finding, right: Finding): number {
