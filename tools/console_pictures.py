@@ -115,10 +115,6 @@ def take_all(camera: Camera, cluster: ottla.testing.Cluster) -> None:
     overview.wait_for_selector("text=Broker 3 is not running")
     overview.wait_for_timeout(15_000)
     camera.take("lost-node", overview)
-    balance = camera.open("/balance")
-    balance.click("text=Balance…")
-    balance.wait_for_selector(".plan, .notice.good")
-    camera.take("balance", balance)
 
 
 @contextlib.contextmanager
