@@ -126,7 +126,7 @@ def measure_copying(offsets: str, package: Path, directory: Path, runs: int) -> 
                 copied = functools.partial(positions if is_translated else ends, nodes[who].bootstrap, f"a.{who}")
                 pids = [nodes["source"].node(1).pid, nodes[who].node(1).pid]
                 with metered(contestant, pids, records) as metrics:
-                    contestant.wait_for(functools.partial(has_all, copied, written), pause_s=0.05)
+                    contestant.wait_for(functools.partial(has_all, copied, written), pause_s=0.05, limit_s=START_S)
                 if counts:
                     measured[who].append(metrics)
     shutil.rmtree(directory)
@@ -177,7 +177,7 @@ def measure_latency(offsets: str, package: Path, directory: Path, runs: int) -> 
             arriving = Pulse(source, who, f"a.{who}", rate=RATE, arrives_at=nodes[who].bootstrap)
             with started(who, directory / who, properties, package) as contestant, arriving as pulse:
                 # The first records wait for the start of the mirror, which is not part of the measurement.
-                contestant.wait_for(pulse.has_begun)
+                contestant.wait_for(pulse.has_begun, limit_s=START_S)
                 pulse.settle()
                 for _ in range(runs):
                     cpu, began = contestant.cpu_seconds(), time.monotonic()
