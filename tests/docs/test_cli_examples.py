@@ -30,6 +30,7 @@ NOT_RUN = {
     "ottla schemas": "it needs a registry: tests/integration/test_cli_schemas.py has one",
     "ottla migrate": "it changes nodes: tests/integration/test_migrate.py has some",
     "ottla mirror-maker": "it runs until it is stopped: tests/mirror/test_mirror_maker.py runs it",
+    "ottla host": "it runs until it is stopped: tests/integration/test_host.py runs it",
     "ottla mirror": "it needs two clusters: tests/mirror has them",
     "ottla monitor": "it runs until it is stopped: tests/integration/test_monitor.py runs it",
     "ottla reconcile": "it needs a pipeline: tests/integration/test_reconcile.py has one",

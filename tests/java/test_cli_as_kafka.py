@@ -460,6 +460,7 @@ ROWS = {
     "console": "console/test_pages_of_the_api.py",
     "schemas": "integration/test_cli_schemas.py",
     "streams": "streams/test_reset.py",
+    "host": "integration/test_host.py",
     "mirror": "mirror/test_command.py",
     "mirror-maker": "mirror/test_mirror_maker.py",
     "lake": "lake/test_command.py",

@@ -167,6 +167,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "migrate report": ("ottla migrate report move.properties --json",),
     "migrate node": ("ottla migrate node -c kafka.properties --stop ./stop --start ./start",),
+    "host": ("ottla host --config host.properties", "ottla host status --config host.properties"),
+    "host run": ("ottla host --config host.properties",),
+    "host status": ("ottla host status --config host.properties --json",),
+    "host restart": ("ottla host restart --config host.properties",),
+    "host reload": ("ottla host reload --config host.properties",),
+    "host install": ("ottla host install --config /etc/ottla/host.properties --user ottla",),
     "mirror": ("ottla mirror mm2.properties", "ottla mirror status mm2.properties"),
     "mirror failback": ("ottla mirror failback mm2.properties --flow 'primary->backup'",),
     "mirror failover": (

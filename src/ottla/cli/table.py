@@ -23,6 +23,7 @@ class CommandEntry(NamedTuple):
 COMMANDS: dict[str, CommandEntry] = {
     "up": CommandEntry("Run", "run", "Run a local cluster in the foreground.", ""),
     "node": CommandEntry("Run", "run", "Run one node from a properties file.", "kafka-server-start"),
+    "host": CommandEntry("Run", "host", "Run a node for each core of a machine, from one properties file.", ""),
     "connect": CommandEntry(
         "Run",
         "connect",

@@ -144,6 +144,11 @@ class BrokerImage(NamedTuple):
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
+    def host(self) -> str | None:
+        """The machine of the broker, as it tells clients; None if it has no listener for them."""
+        return next((endpoint.host for endpoint in self.endpoints.values()), None)
+
+    @property
     def takes_new_replicas(self) -> bool:
         """False for a broker that is shutting down, and if all of its directories are cordoned (KIP-1066)."""
         if self.in_controlled_shutdown and not self.fenced:

@@ -56,7 +56,7 @@ def test_every_command_explains_itself(words: str, capsys: pytest.CaptureFixture
 
 # They run until stopped, draw, write files, or print a single word or script.
 WITHOUT_JSON = {
-    *("monitor rules", "mirror run", "mirror-maker", "lake run", "schemas hash-password"),
+    *("monitor rules", "mirror run", "mirror-maker", "lake run", "host run", "host install", "schemas hash-password"),
     *("up", "node", "connect standalone", "connect distributed", "connect new", "completion"),
     *("draw segments", "draw isr"),
     *("storage random-uuid", "storage format", "profile create", "profile use", "profile delete"),

@@ -78,3 +78,22 @@ def test_replicas_are_distinct_even_and_on_different_racks(
     leaders = Counter(dict.fromkeys(range(len(brokers)), 0))
     leaders.update(replicas[0] for replicas in placed)
     assert max(leaders.values()) - min(leaders.values()) <= 1
+
+
+def test_two_replicas_of_a_partition_are_never_on_one_machine_while_there_are_others() -> None:
+    """Four machines of three nodes in two racks: the machine counts before the rack."""
+    brokers = [
+        UsableBroker(broker_id, "a" if broker_id < 6 else "b", False, f"host-{broker_id // 3}")
+        for broker_id in range(12)
+    ]
+    for start in range(12):
+        placed = ReplicaPlacer(brokers, Random(1)).place(partition_count=24, replication_factor=3, start=start)
+        for replicas in placed:
+            assert len({broker_id // 3 for broker_id in replicas}) == 3
+            assert len({broker_id // 6 for broker_id in replicas}) == 2
+
+
+def test_nodes_of_a_single_machine_share_the_replicas() -> None:
+    brokers = [UsableBroker(broker_id, None, False, "laptop") for broker_id in range(3)]
+    placed = ReplicaPlacer(brokers, Random(1)).place(partition_count=3, replication_factor=3)
+    assert [sorted(replicas) for replicas in placed] == [[0, 1, 2]] * 3

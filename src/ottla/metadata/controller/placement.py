@@ -6,6 +6,9 @@ and further leaders follow around the ring. Followers are the next brokers aroun
 this assignment, one per rack until every rack has one. This spreads leaders and replicas evenly, and the loss of a rack
 takes at most one replica of a partition if there are enough racks.
 
+Brokers that tell clients the same host name are processes of one machine, which fails as a whole: a partition has one
+replica on a machine as long as there are others. Racks count after that.
+
 Fenced brokers come last: they are used only if the replication factor cannot be met without them, and they never lead.
 """
 
@@ -24,6 +27,8 @@ class UsableBroker(NamedTuple):
     broker_id: int
     rack: str | None
     fenced: bool
+    # The machine, if it is known.
+    host: str | None = None
 
 
 class ReplicaPlacer:
@@ -117,10 +122,12 @@ def _next_follower(
     share: int,
 ) -> UsableBroker:
     used_racks = {broker.rack for broker in chosen}
+    used_hosts = {broker.host for broker in chosen if broker.host is not None}
 
-    def cost(broker: UsableBroker) -> tuple[bool, bool, int]:
+    def cost(broker: UsableBroker) -> tuple[bool, bool, bool, int]:
         committed = load[broker.broker_id] + leaders_to_come[broker.broker_id]
-        return broker.rack in used_racks, committed >= share, load[broker.broker_id]
+        is_near = broker.host in used_hosts, broker.rack in used_racks
+        return *is_near, committed >= share, load[broker.broker_id]
 
     # `min` returns the first of equal brokers, which is the next one around the ring.
     return min(candidates, key=cost)

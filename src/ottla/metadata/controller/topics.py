@@ -58,7 +58,7 @@ class _TopicRequest:
     def place(self, *, partition_count: int, replication_factor: int) -> list[tuple[int, ...]]:
         if self._placer is None:
             brokers = [broker for broker in self.context.image.brokers.values() if broker.takes_new_replicas]
-            usable = (UsableBroker(broker.broker_id, broker.rack, broker.fenced) for broker in brokers)
+            usable = (UsableBroker(broker.broker_id, broker.rack, broker.fenced, broker.host) for broker in brokers)
             self._placer = ReplicaPlacer(usable, self.context.random)
         return self._placer.place(partition_count=partition_count, replication_factor=replication_factor)
 

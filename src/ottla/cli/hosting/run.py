@@ -1,0 +1,151 @@
+"""Runs the host of a properties file until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from ottla.cli.hosting.control import ControlSocket, socket_path
+from ottla.cli.hosting.endpoint import HostEndpoint, read_page
+from ottla.cli.hosting.machine import Machine
+from ottla.cli.hosting.plan import HostError, HostPlan, host_plan
+from ottla.cli.hosting.unit import tell_systemd
+from ottla.cli.node import keep_files_private
+from ottla.host.files import OsFiles
+from ottla.host.references import own_config
+from ottla.model.config import ConfigError, decode_properties, parse_properties
+from ottla.model.ports import DirectoryLocked
+
+__all__ = ["read_plan", "run_host"]
+
+logger = logging.getLogger("ottla.cli.hosting")
+
+
+def read_plan(config_file: str) -> HostPlan:
+    """The plan of a file for this machine. Raises HostError, also for what a node would refuse."""
+    try:
+        with open(config_file, "rb") as file:
+            properties = parse_properties(decode_properties(file.read()))
+    except OSError as error:
+        raise HostError(f"Cannot read {config_file}: {error.strerror}.") from None
+    except ValueError as error:
+        raise HostError(f"{config_file}: {error}") from None
+    plan = host_plan(properties, sorted(os.sched_getaffinity(0)))
+    try:
+        own_config(plan.nodes[0].properties)
+    except ConfigError as error:
+        raise HostError(f"{config_file}: {error.message}") from None
+    return plan
+
+
+async def run_host(config_file: str, on_ready: Callable[[str, str], object]) -> None:
+    """`on_ready` receives the addresses for clients and the URL of the metrics. Raises HostError."""
+    plan = read_plan(config_file)
+    keep_files_private()
+    _allow_descriptors()
+    directory = _directory(plan)
+    lock = _lock(directory)
+    stopped, reload = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    loop.add_signal_handler(signal.SIGHUP, reload.set)
+    machine = Machine(plan, directory, read_page=read_page)
+    endpoint = HostEndpoint(machine)
+    control = ControlSocket(_handlers(config_file, machine))
+    try:
+        await control.open(socket_path(config_file))
+        url = await _open(endpoint, plan.metrics_listener)
+        starting = asyncio.create_task(machine.start())
+        await _first(starting, stopped)
+        if starting.done():
+            starting.result()
+            on_ready(",".join(node.addresses for node in machine.nodes), url)
+            tell_systemd("READY=1")
+            await _serve(config_file, machine, stopped, reload)
+        else:
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+    finally:
+        tell_systemd("STOPPING=1")
+        await machine.stop()
+        await endpoint.close()
+        await control.close()
+        lock.release()
+
+
+async def _serve(config_file: str, machine: Machine, stopped: asyncio.Event, reload: asyncio.Event) -> None:
+    """Until it is stopped. SIGHUP reads the file again."""
+    while True:
+        hearing = asyncio.create_task(reload.wait())
+        await _first(hearing, stopped)
+        if stopped.is_set():
+            hearing.cancel()
+            return
+        reload.clear()
+        try:
+            await _reload(config_file, machine)
+        except HostError as error:
+            logger.error("%s: %s", config_file, error)
+
+
+async def _reload(config_file: str, machine: Machine) -> None:
+    plan = read_plan(config_file)
+    await machine.scale(plan)
+    await machine.restart(plan)
+
+
+def _handlers(config_file: str, machine: Machine) -> dict[str, Any]:
+    async def status() -> list[dict[str, Any]]:
+        return machine.status()
+
+    async def restart() -> list[dict[str, Any]]:
+        await machine.restart()
+        return machine.status()
+
+    async def reload() -> list[dict[str, Any]]:
+        await _reload(config_file, machine)
+        return machine.status()
+
+    return {"status": status, "restart": restart, "reload": reload}
+
+
+async def _first(task: asyncio.Task[Any], stopped: asyncio.Event) -> None:
+    """Returns when the task is done, or the host is to stop."""
+    stopping = asyncio.create_task(stopped.wait())
+    await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+
+
+async def _open(endpoint: HostEndpoint, address: str) -> str:
+    try:
+        return await endpoint.open(address)
+    except (OSError, ValueError) as error:
+        raise HostError(f"ottla.metrics.listener {address} cannot be used: {error}.") from None
+
+
+def _directory(plan: HostPlan) -> str:
+    """Where the properties files of the nodes are: in the first of the log directories."""
+    first = plan.nodes[0].properties["log.dirs"].split(",")[0]
+    return os.path.dirname(os.path.dirname(first))
+
+
+def _lock(directory: str) -> Any:
+    try:
+        os.makedirs(directory, exist_ok=True)
+        return OsFiles().lock(os.path.join(directory, ".lock"))
+    except DirectoryLocked:
+        raise HostError(f"Another process is using the directory {directory}.") from None
+    except OSError as error:
+        raise HostError(f"Cannot use the directory {directory}: {error.strerror}.") from None
+
+
+def _allow_descriptors() -> None:
+    """Nodes inherit the limit of open files: as many as the system allows this process."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,171 @@
+"""`ottla host`: the nodes of a machine from one file, with real processes and a client that we did not write."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from ottla.host.free_ports import free_ports
+
+LIMIT_SECONDS = 120.0
+
+
+def eventually(condition: Callable[[], Any]) -> Any:
+    """The limit is for a broken host only."""
+    end = time.monotonic() + LIMIT_SECONDS
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+    return found
+
+
+class Host:
+    def __init__(self, directory: Path, *, nodes: int) -> None:
+        self.file = directory / "host.properties"
+        # Ports that count up must be free together: those between two free ones are tried as they are.
+        self.port, controller = free_ports(2)
+        self.settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "log.dirs": str(directory / "data"),
+            "ottla.metrics.listener": "127.0.0.1:0",
+            "default.replication.factor": "2",
+            "min.insync.replicas": "1",
+            "offsets.topic.replication.factor": "1",
+        }
+        self.write(nodes)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ottla.cli.main", "host", "--config", str(self.file)],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.ready = self.process.stdout.readline().split()
+
+    def write(self, nodes: int, **more: str) -> None:
+        settings = {**self.settings, "ottla.host.nodes": str(nodes), **more}
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def ask(self, verb: str) -> list[dict[str, Any]]:
+        answer = self.run(verb, "--json")
+        assert answer.returncode == 0, answer.stderr
+        found: list[dict[str, Any]] = json.loads(answer.stdout)
+        return found
+
+    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ottla.cli.main", "host", verb, "--config", str(self.file), *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def page(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.ready[2].replace("/metrics", path)) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    running = Host(tmp_path, nodes=2)
+    yield running
+    running.process.send_signal(signal.SIGTERM)
+    assert running.process.wait(LIMIT_SECONDS) == 0
+    assert running.process.stdout is not None
+    running.process.stdout.close()
+
+
+def test_a_machine_is_one_thing_to_operate(host: Host) -> None:
+    bootstrap = host.ready[1]
+    assert host.ready[0] == "ready"
+    assert bootstrap == f"127.0.0.1:{host.port},127.0.0.1:{host.port + 1}"
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    errors: list[Any] = []
+
+    def write(number: int) -> None:
+        producer.produce("t", str(number).encode(), on_delivery=lambda error, _: errors.append(error))
+        producer.poll(0)
+
+    write(0)
+    assert producer.flush(LIMIT_SECONDS) == 0
+
+    # One page and one health answer for all.
+    status, page = host.page("/metrics")
+    assert status == 200
+    assert [f'ottla_host_node_up{{node="{node}"}} 1' in page for node in (1, 2)] == [True, True]
+    assert 'kafka_server_replicamanager_partitioncount{node="2"}' in page
+    assert host.page("/health/ready") == (200, "ready\n")
+
+    # A node that is killed comes back.
+    os.kill(host.ask("status")[1]["pid"], signal.SIGKILL)
+    eventually(lambda: host.page("/health/ready")[0] == 503)
+    eventually(lambda: host.page("/health/ready")[0] == 200)
+    assert [node["restarts"] for node in host.ask("status")] == [0, 1]
+
+    # One by one, under load.
+    before = [node["pid"] for node in host.ask("status")]
+    restarting = subprocess.Popen(
+        [sys.executable, "-m", "ottla.cli.main", "host", "restart", "--config", str(host.file)],
+        stdout=subprocess.DEVNULL,
+    )
+    written = 1
+    while restarting.poll() is None:
+        write(written)
+        written += 1
+        time.sleep(0.01)
+    assert restarting.returncode == 0
+    assert producer.flush(LIMIT_SECONDS) == 0
+    assert set(before).isdisjoint(node["pid"] for node in host.ask("status"))
+    assert set(errors) == {None}
+    assert _count(bootstrap) == written
+
+
+def test_nodes_are_added_and_removed_while_the_others_run(host: Host) -> None:
+    pids = [node["pid"] for node in host.ask("status")]
+    host.write(3)
+    added = host.ask("reload")
+    assert [node["node"] for node in added] == [1, 2, 3]
+    assert [node["pid"] for node in added[:2]] == pids
+
+    # A node with replicas stays, and the sentence names the command that moves them.
+    producer = Producer({"bootstrap.servers": host.ready[1]})
+    for number in range(3):
+        producer.produce(f"t{number}", b"x")
+    assert producer.flush(LIMIT_SECONDS) == 0
+    host.write(2)
+    refused = eventually(lambda: (answer := host.run("reload")).returncode and answer)
+    assert "ottla balance run --drain 3" in refused.stderr
+
+    # A file that cannot be is refused, and nothing changes.
+    host.write(0)
+    assert "between 1 and 1024" in host.run("reload").stderr
+    assert [node["state"] for node in host.ask("status")] == ["ready"] * 3
+
+
+def _count(bootstrap: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["t"])
+    seen: set[bytes] = set()
+    end = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < end:
+        message = consumer.poll(1.0)
+        if message is None and seen:
+            break
+        if message is not None and message.error() is None:
+            seen.add(message.value() or b"")
+    consumer.close()
+    return len(seen)
