@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.host.free_ports import free_ports
 
@@ -142,18 +143,19 @@ def test_nodes_are_added_and_removed_while_the_others_run(host: Host) -> None:
     assert [node["pid"] for node in added[:2]] == pids
 
     # A node with replicas stays, and the sentence names the command that moves them.
-    producer = Producer({"bootstrap.servers": host.ready[1]})
-    for number in range(3):
-        producer.produce(f"t{number}", b"x")
-    assert producer.flush(LIMIT_SECONDS) == 0
+    admin = AdminClient({"bootstrap.servers": host.ready[1]})
+    admin.create_topics([NewTopic("spread", 6, 2)])["spread"].result(LIMIT_SECONDS)
+    eventually(lambda: 'partitioncount{node="3"} 4' in host.page("/metrics")[1])
     host.write(2)
-    refused = eventually(lambda: (answer := host.run("reload")).returncode and answer)
-    assert "ottla balance run --drain 3" in refused.stderr
+    assert "ottla balance run --drain 3" in host.run("reload").stderr
+    admin.delete_topics(["spread"])["spread"].result(LIMIT_SECONDS)
+    eventually(lambda: 'partitioncount{node="3"} 0' in host.page("/metrics")[1])
+    assert [node["node"] for node in host.ask("reload")] == [1, 2]
 
     # A file that cannot be is refused, and nothing changes.
     host.write(0)
     assert "between 1 and 1024" in host.run("reload").stderr
-    assert [node["state"] for node in host.ask("status")] == ["ready"] * 3
+    assert [(node["pid"], node["state"]) for node in host.ask("status")] == [(pid, "ready") for pid in pids]
 
 
 def _count(bootstrap: str) -> int:

@@ -97,7 +97,10 @@ class Machine:
         wanted = {one.node_id: one for one in plan.nodes}
         async with self._change:
             for node in [node for node in reversed(self.nodes) if node.node_id not in wanted]:
-                if replicas := await self._figure(node, _REPLICAS):
+                replicas = await self._figure(node, _REPLICAS)
+                if replicas is None:
+                    raise HostError(f"Node {node.node_id} does not tell how many replicas it has, so it stays.")
+                if replicas:
                     raise HostError(
                         f"Node {node.node_id} has {int(replicas)} replicas. Move them first: "
                         f"ottla balance run --drain {node.node_id}"
