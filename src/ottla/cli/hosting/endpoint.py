@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from urllib.parse import urlsplit
 
 from ottla.cli.hosting.machine import Machine
 from ottla.cli.hosting.node_child import NodeState
@@ -24,12 +23,13 @@ _METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 async def read_page(url: str) -> str:
     """A page of a node of this machine. Raises OSError."""
-    parts = urlsplit(url)
+    address, _, path = url.removeprefix("http://").partition("/")
+    host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(PAGE_SECONDS_MAX):
-            reader, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=PAGE_BYTES_MAX)
+            reader, writer = await asyncio.open_connection(host, int(port), limit=PAGE_BYTES_MAX)
             try:
-                writer.write(f"GET {parts.path} HTTP/1.1\r\nhost: {parts.netloc}\r\n\r\n".encode())
+                writer.write(f"GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n".encode())
                 head = await reader.readuntil(b"\r\n\r\n")
                 body = await reader.read(-1)
             finally:
