@@ -40,11 +40,12 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 def stop_queries() -> None:
     """Stops what the failed test has started in the Spark session that the next tests use."""
     sessions = sys.modules.get("pyspark.sql.session")
-    spark = sessions.SparkSession.getActiveSession() if sessions else None
-    for query in spark.streams.active if spark else ():
-        # A query that has failed says so again; the test has told of it already.
-        with contextlib.suppress(Exception):
-            query.stop()
+    # A query that has failed says so again, and so does a session that is broken; the test has told of it already.
+    with contextlib.suppress(Exception):
+        spark = sessions.SparkSession.getActiveSession() if sessions else None
+        for query in spark.streams.active if spark else ():
+            with contextlib.suppress(Exception):
+                query.stop()
 
 
 def forget_frames() -> None:
