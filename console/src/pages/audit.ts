@@ -83,9 +83,9 @@ export class AuditPage extends Part {
     const { period, ...conditions } = this.wanted;
     const since = period ? Date.now() - Number(period) : 0;
     try {
-      const answer = await get<{ items: AuditEntry[]; is_complete: boolean }>("/audit", { ...conditions, since, limit: ENTRIES_MAX });
+      const answer = await get<{ items: AuditEntry[]; total: number; is_complete: boolean }>("/audit", { ...conditions, since, limit: ENTRIES_MAX });
       this.rows = localRows(answer.items);
-      this.status = `${plural(answer.items.length, "entry", "entries")}${answer.is_complete ? "" : ", and there are more"}`;
+      this.status = `${plural(answer.items.length, "entry", "entries")}${answer.is_complete && answer.total <= answer.items.length ? "" : ", and there are more"}`;
     } catch (error) {
       this.error = error as ApiError;
       this.status = "";
@@ -102,11 +102,11 @@ function missing(): TemplateResult {
 }
 
 const COLUMNS: Column<AuditEntry>[] = [
-  { key: "time", label: "Time", width: "210", cell: (entry) => time(entry.time) },
-  { key: "principal", label: "Principal", width: "18%", cell: (entry) => (entry.principal ? html`<b>${entry.principal}</b>` : html`<span class="faint">nobody</span>`) },
-  { key: "allowed", label: "", width: "100", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad", entry.reason ?? undefined) },
-  { key: "operation", label: "Operation", width: "150", hide: "narrow", cell: (entry) => entry.operation },
-  { key: "resource", label: "Resource", cell: (entry) => (entry.resource ? html`<span class="mono">${entry.resource}</span>` : html`<span class="faint">–</span>`) },
-  { key: "host", label: "Host", width: "130", hide: "middle" },
-  { key: "api", label: "Request", width: "150", hide: "middle" },
+  { key: "time", label: "Time", width: "196", hide: "narrow", cell: (entry) => time(entry.time) },
+  { key: "principal", label: "Principal", width: "136", cell: (entry) => (entry.principal ? html`<b data-tip=${entry.principal}>${entry.principal.replace(/^User:/, "")}</b>` : html`<span class="faint">nobody</span>`) },
+  { key: "allowed", label: "", width: "92", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad", entry.reason ?? undefined) },
+  { key: "operation", label: "Operation", width: "110", hide: "narrow", cell: (entry) => entry.operation },
+  { key: "resource", label: "Resource", cell: (entry) => (entry.resource ? html`<span class="mono small" data-tip=${entry.resource}>${entry.resource}</span>` : html`<span class="faint">–</span>`) },
+  { key: "host", label: "Host", width: "104", hide: "middle" },
+  { key: "api", label: "Request", width: "142", hide: "middle" },
 ];
