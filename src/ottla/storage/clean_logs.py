@@ -32,9 +32,8 @@ from ottla.storage.segment import Segment
 
 __all__ = ["LeftLog", "read_clean_logs", "reopen_log", "write_clean_logs"]
 
-_VERSION = 1
+_VERSION = 2
 _CHECKSUM_LENGTH = 8
-_NOTHING_TO_INDEX = (1 << 63) - 1
 
 
 class LeftLog(NamedTuple):
@@ -42,6 +41,7 @@ class LeftLog(NamedTuple):
 
     partition: int
     topic_id: str
+    start_offset: int
     end_offset: int
     directory_stamp: int
     segments: list[list[int]]
@@ -73,7 +73,7 @@ def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[
     data = files.read_bytes(path)
     files.remove(path)
     content = memoryview(data)[_CHECKSUM_LENGTH:]
-    if marker_stamp < 0 or data[:_CHECKSUM_LENGTH] != b"%08x" % crc32(content):
+    if marker_stamp == -1 or data[:_CHECKSUM_LENGTH] != b"%08x" % crc32(content):
         return {}
     try:
         version, stamp, *topics = json.loads(bytes(content))
@@ -93,13 +93,15 @@ def reopen_log(
     topic_partition: TopicPartition,
     directory: str,
     config: LogConfig,
-    log_start_offset: int,
     cleaned_to: int | None,
     producer_id_expiration_ms: int,
     on_failure: Callable[[OSError], None] | None,
     now_ms: int,
 ) -> PartitionLog | None:
-    """The log as it was left, or None if a file has changed since then. `recovery.open_log` opens any log."""
+    """The log as it was left, or None if a file has changed since then. `recovery.open_log` opens any log.
+
+    The log start offset is that of the shutdown, because the checkpoint may be older.
+    """
     files = world.files
     if files.stamp_of(directory) != left.directory_stamp:
         return None
@@ -111,24 +113,20 @@ def reopen_log(
         for base_offset, size, modified_ms, _ in left.segments
     ]
     segments[-1].is_tail_unread = True
-    start = max(log_start_offset, segments[0].base_offset)
     epochs = LeaderEpochs(files, directory)
     epochs.restore(left.epochs)
     epochs.truncate_from_end(left.end_offset)
-    epochs.truncate_from_start(start)
+    epochs.truncate_from_start(left.start_offset)
     producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms, snapshots=left.snapshots)
-    if left.snapshots:
-        producers.remove_strays({segment.base_offset for segment in segments})
-    if left.has_producers:
-        producers.rebuild(
-            segments,
-            log_start_offset=start,
-            end_offset=left.end_offset,
-            now_ms=now_ms,
-            rebuild_transactions_from=_NOTHING_TO_INDEX,
-        )
-    else:
+    if not left.has_producers:
         producers.begin_at(left.end_offset)
+    elif not producers.load_snapshot(left.end_offset, now_ms):
+        return None
+    if left.snapshots:
+        try:
+            producers.remove_strays({segment.base_offset for segment in segments})
+        except FileNotFoundError:
+            return None
     failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)
     log = PartitionLog(
         world,
@@ -136,10 +134,13 @@ def reopen_log(
         LogFiles(world, pool, directory, segments=segments, producers=producers, epochs=epochs, failures=failures),
         topic_partition=topic_partition,
         config=config,
-        log_start_offset=start,
+        log_start_offset=left.start_offset,
         next_offset=left.end_offset,
         recovery_point=left.end_offset,
     )
+    if log.files.is_empty:
+        # A flush passes over an empty log, so its directory may not be durable.
+        log.files.sync_directory_with_next_flush()
     if cleaned_to is not None:
         log.files.note_compacted()
     return log
@@ -148,6 +149,8 @@ def reopen_log(
 def _is_plain(files: Files, log: PartitionLog) -> bool:
     """True if opening the log would find nothing to repair, to remove or to doubt."""
     *closed, active = log.segments
+    if log.recovery_point < log.log_end_offset or log.log_start_offset > log.log_end_offset:
+        return False
     if log.doubtful_from is not None or log.files.failures.damaged_segments or log.files.failures.gaps_to_skip:
         return False
     if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):
@@ -163,6 +166,7 @@ def _left_log(files: Files, log: PartitionLog, topic_id: Uuid | None) -> LeftLog
     return LeftLog(
         log.topic_partition.partition,
         str(topic_id or Uuid.ZERO),
+        log.log_start_offset,
         log.log_end_offset,
         files.stamp_of(log.directory),
         [

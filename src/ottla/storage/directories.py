@@ -137,8 +137,15 @@ class LogDirectory:
     def write_checkpoint(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replaces a checkpoint file, unless its content is the same. May run on a worker."""
         if self._last_written.get(name) != offsets:
+            # A failed write may leave either content.
+            self._last_written.pop(name, None)
             write_offsets(self._files, f"{self.path}/{name}", offsets)
             self._last_written[name] = offsets
+
+    @property
+    def has_all_checkpoints(self) -> bool:
+        """Whether the last write of every checkpoint file has succeeded."""
+        return all(name in self._last_written for name in CHECKPOINT_FILES)
 
     def close(self) -> None:
         lock, self._lock = self._lock, None

@@ -346,7 +346,6 @@ class Loader:
             topic_partition=job.topic_partition,
             directory=f"{job.directory.path}/{job.topic_partition}",
             config=job.config,
-            log_start_offset=job.log_start_offset,
             cleaned_to=job.cleaned_to,
             producer_id_expiration_ms=_NEVER_MS,
             on_failure=job.on_failure,

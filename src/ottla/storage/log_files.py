@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
 from ottla.storage.errors import CorruptLog
-from ottla.storage.names import CLEANED_SUFFIX, DELETED_SUFFIX, SWAP_SUFFIX
+from ottla.storage.names import CLEANED_SUFFIX, DELETED_SUFFIX, PARTITION_METADATA_FILE, SWAP_SUFFIX
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
@@ -41,6 +41,7 @@ class LogFiles:
     """
 
     __slots__ = (
+        "_is_directory_unsynced",
         "_pool",
         "_unsynced_paths",
         "_world",
@@ -75,6 +76,7 @@ class LogFiles:
         self.was_compacted = False
         # Whether files of this directory were renamed, to be removed later.
         self.has_deleted = False
+        self._is_directory_unsynced = False
         self._unsynced_paths: list[str] = []
 
     def note_compacted(self) -> None:
@@ -97,13 +99,25 @@ class LogFiles:
     # ---- syncing
 
     @property
-    def has_unsynced_paths(self) -> bool:
-        """Whether a file beside the segments has changed since the last flush."""
-        return bool(self._unsynced_paths) or self.epochs.is_unsynced
+    def is_synced(self) -> bool:
+        """Whether no file beside the segments has to be synced.
+
+        Those of an empty log can wait: losing them in a power cut loses nothing.
+        """
+        is_any_unsynced = self._unsynced_paths or self._is_directory_unsynced or self.epochs.is_unsynced
+        return not is_any_unsynced or self.is_empty
+
+    @property
+    def is_empty(self) -> bool:
+        return len(self.segments) == 1 and self.segments.active.size == 0
 
     def sync_with_next_flush(self, *paths: str) -> None:
         """Files beside the segments that have to be durable when the recovery point moves."""
         self._unsynced_paths.extend(paths)
+
+    def sync_directory_with_next_flush(self) -> None:
+        """A former run has created the directory, and may not have synced it."""
+        self._is_directory_unsynced = True
 
     def collect_unsynced(self, recovery_point: int) -> tuple[list[File], list[str]]:
         """Open files and paths that a flush has to sync; the paths are handed over."""
@@ -113,10 +127,19 @@ class LogFiles:
             if segment is not active:
                 open_files.extend(segment.syncable_files())
         paths, self._unsynced_paths = self._unsynced_paths, []
+        if self._is_directory_unsynced:
+            self._is_directory_unsynced = False
+            paths += self._paths_of_directory()
         if self.epochs.is_unsynced:
             paths.append(self.epochs.path)
             self.epochs.mark_synced()
         return open_files, paths
+
+    def _paths_of_directory(self) -> list[str]:
+        """The paths that a new log has to sync before its first record is durable."""
+        metadata = f"{self.directory}/{PARTITION_METADATA_FILE}"
+        paths = [self.directory, self.directory.rpartition("/")[0]]
+        return [metadata, *paths] if self._world.files.exists(metadata) else paths
 
     def written_files(self, recovery_point: int) -> list[tuple[File, int]]:
         """Open log files of segments that are not durable yet, with their sizes, for `is_any_short` on a worker."""
@@ -268,6 +291,7 @@ class LogFiles:
 
         Raises OSError.
         """
+        self.producers.forget_missing_snapshots()
         snapshot = self.producers.take_snapshot(end_offset, durable=False)
         for segment in self.segments:
             segment.close()

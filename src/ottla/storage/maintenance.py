@@ -202,6 +202,9 @@ class Maintenance:
                 if log.doubtful_from is not None:
                     # The next start has to find the doubt again.
                     unclean.add(directory)
+                elif not _is_flushed(log):
+                    logger.warning("%s is not shut down cleanly: its flush has failed", log.topic_partition)
+                    unclean.add(directory)
                 try:
                     unsynced[directory] += log.close()
                 except StorageError as error:
@@ -215,7 +218,9 @@ class Maintenance:
             return all_done(syncs).and_then(lambda _: self.checkpoint()).and_then(mark)
 
         def mark(_: None) -> Deferred[None]:
-            clean = [directory for directory in self._manager.online_directories() if directory not in unclean]
+            online = self._manager.online_directories()
+            # With an old checkpoint, the next start might take offsets of truncated records for valid.
+            clean = [directory for directory in online if directory.has_all_checkpoints and directory not in unclean]
             return all_done([self._submit(directory, self._mark_clean, directory, broker_epoch) for directory in clean])
 
         return flush_all(list(self._manager)).and_then(close)
@@ -307,6 +312,11 @@ def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
         next_one()
     next_one()
     return done
+
+
+def _is_flushed(log: PartitionLog) -> bool:
+    """False if a flush has failed, for lack of memory or open files for example."""
+    return log.recovery_point >= log.log_end_offset and log.files.is_synced
 
 
 def _size_of(files: Files, path: str) -> int:

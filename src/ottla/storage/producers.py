@@ -61,6 +61,16 @@ class ProducerLedger:
         self._saved_offset = end_offset
         return path
 
+    def forget_missing_snapshots(self) -> None:
+        """Another program may have removed snapshots while the node ran. The next `take_snapshot` writes the state."""
+        missing = [
+            offset for offset in self._snapshots if not self._files.exists(snapshot_path(self.directory, offset))
+        ]
+        for offset in missing:
+            self._drop(offset)
+        if missing:
+            self._saved_offset = 0
+
     def relocate(self, directory: str) -> None:
         self.directory = directory
 
@@ -176,6 +186,16 @@ class ProducerLedger:
             self.state, self._saved_offset = state, start
         self._replay(segments, indexed, start=start, end_offset=end_offset)
 
+    def load_snapshot(self, offset: int, now_ms: int) -> bool:
+        """Loads the snapshot at the offset. False if there is none, or it is damaged: no file is changed."""
+        if offset not in self._snapshots:
+            return False
+        try:
+            self._load(offset, now_ms)
+        except (CorruptSnapshot, FileNotFoundError):
+            return False
+        return True
+
     def remove_strays(self, segment_bases: Collection[int]) -> None:
         """Removes snapshots without a segment, except the latest, which a clean shutdown has written."""
         strays = [offset for offset in self._snapshots if offset not in segment_bases]
@@ -202,17 +222,21 @@ class ProducerLedger:
         """Loads the latest intact snapshot and returns its offset. Damaged snapshots are removed."""
         for offset in [offset for offset in reversed(self._snapshots) if offset <= at_most]:
             try:
-                entries = decode_snapshot(self._files.read_bytes(snapshot_path(self.directory, offset)))
+                self._load(offset, now_ms)
             except CorruptSnapshot:
                 self._forget([offset])
                 continue
-            self.begin_at(offset)
-            for entry in entries:
-                if not is_expired(entry, now_ms, self.expiration_ms):
-                    self.state.load(entry)
             return offset
         self.begin_at(log_start_offset)
         return log_start_offset
+
+    def _load(self, offset: int, now_ms: int) -> None:
+        """Raises CorruptSnapshot and OSError with nothing changed."""
+        entries = decode_snapshot(self._files.read_bytes(snapshot_path(self.directory, offset)))
+        self.begin_at(offset)
+        for entry in entries:
+            if not is_expired(entry, now_ms, self.expiration_ms):
+                self.state.load(entry)
 
     def _replay(
         self, segments: Sequence[Segment], indexed: Collection[Segment], *, start: int, end_offset: int

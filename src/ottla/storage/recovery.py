@@ -382,6 +382,9 @@ def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> N
         # It is unknown what the previous run has synced.
         log.epochs.mark_unsynced()
         log.files.sync_with_next_flush(*log.producers.paths())
+    if not clean_shutdown or log.files.is_empty:
+        # A flush passes over an empty log.
+        log.files.sync_directory_with_next_flush()
     for segment in log.segments:
         if segment.base_offset >= checked_from:
             log.files.sync_with_next_flush(*[file.path for file in segment.transaction_index.open_files()])

@@ -181,11 +181,8 @@ class LogTail:
         offline = self._failures.offline
         if offline is not None:
             return Deferred.failed(offline)
-        if self.durability.recovery_point >= self.end_offset:
-            # The files beside an empty log can wait: losing them in a power cut loses nothing.
-            is_empty = len(self._segments) == 1 and self._segments.active.size == 0
-            if is_empty or not self._files.has_unsynced_paths:
-                return Deferred.resolved(None)
+        if self.durability.recovery_point >= self.end_offset and self._files.is_synced:
+            return Deferred.resolved(None)
         return self.durability.flush(self.end_offset)
 
     def reset(self, end_offset: int) -> None:

@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
 import random
 from collections.abc import Callable
+from pathlib import Path
 from zlib import crc32
 
 import pytest
 
+from ottla.host.files import OsFiles
 from ottla.model.ids import TopicPartition
 from ottla.records.validate import AppendOrigin
+from ottla.storage.clean_logs import read_clean_logs, write_clean_logs
 from ottla.storage.errors import StorageError
 from ottla.storage.log import PartitionLog
+from ottla.storage.open_files import OpenFiles
+from ottla.storage.recovery import open_log
 from tests.support.files import MemoryFiles
+from tests.support.virtual_world import VirtualWorld
 from tests.unit.storage.helpers import batch, log_config, values_of
 from tests.unit.storage.logs_node import TOPIC_ID, Node
 
 FILE = "/d1/ottla-clean-logs"
 MARKER = "/d1/.kafka_cleanshutdown"
 LOG = "/d1/t-0/00000000000000000000.log"
+SNAPSHOT = "/d1/t-0/00000000000000000003.snapshot"
 ONE = TopicPartition("t", 0)
 
 
 class CountingFiles(MemoryFiles):
-    """Counts the directories of partitions that are read."""
+    """Notes the directories of partitions that are read, and what is synced."""
 
     def __init__(self) -> None:
         super().__init__()
         self.listed: list[str] = []
+        self.synced: list[str] = []
+
+    def check(self, operation: str, path: str) -> None:
+        if operation in ("sync", "sync_directory"):
+            self.synced.append(path)
+        super().check(operation, path)
 
     def list_directory(self, path: str) -> list[str]:
         if path.count("/") > 1:
@@ -164,7 +178,7 @@ def test_a_damaged_file_is_ignored(damage: str) -> None:
     if damage == "half":
         content = content[: len(content) // 2]
     elif damage == "another version":
-        body = json.dumps([2, *json.loads(content[8:])[1:]]).encode()
+        body = json.dumps([1, *json.loads(content[8:])[1:]]).encode()
         content = b"%08x" % crc32(body) + body
     else:
         content = damage.encode()
@@ -255,3 +269,102 @@ def test_a_start_from_the_file_finds_what_a_start_from_the_files_finds(seed: int
         assert states[0] == states[1]
         node.start()
         node.create("t", segment_bytes=300)
+
+
+def test_every_marker_of_a_file_system_belongs_to_its_file(tmp_path: Path) -> None:
+    """Stamps are hashes, which may be negative."""
+    files = OsFiles()
+    world = VirtualWorld(immediate_workers=True, files=files)
+    pool = OpenFiles(files, limit=10)
+    (tmp_path / "t-0").mkdir()
+    log, _ = open_log(
+        world.world,
+        pool,
+        topic_partition=ONE,
+        directory=str(tmp_path / "t-0"),
+        config=log_config(),
+        clean_shutdown=True,
+    )
+    marker = str(tmp_path / ".kafka_cleanshutdown")
+    for _ in range(30):
+        files.write_atomically(marker, b"", durable=False)
+        stamp = files.stamp_of(marker)
+        write_clean_logs(files, str(tmp_path), [(log, TOPIC_ID)], marker_stamp=stamp)
+        assert list(read_clean_logs(files, str(tmp_path), marker_stamp=stamp)) == [ONE]
+    log.close()
+
+
+def test_a_snapshot_that_was_removed_while_the_node_ran_is_written_again() -> None:
+    node, files = a_stopped_node()
+    started(node)
+    files.remove(SNAPSHOT)
+    node.stop()
+    log = started(node)
+    assert values_of(log) == [b"a", b"b", b"c"]
+    assert [(entry.producer_id, entry.last_sequence) for entry in log.active_producers()] == [(7, 1)]
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_without_an_intact_snapshot_the_log_is_opened_from_its_files(
+    monkeypatch: pytest.MonkeyPatch, is_removed: bool
+) -> None:
+    """The last batches are damaged as well, and no stamp tells."""
+    node, files = a_stopped_node()
+    stamps = {path: files.stamp_of(path) for path in (LOG, "/d1/t-0")}
+    rotten(files)
+    if is_removed:
+        files.remove(SNAPSHOT)
+    else:
+        files.corrupt(SNAPSHOT, files.size_of(SNAPSHOT) - 1, 0xFF)
+    monkeypatch.setattr(files, "stamp_of", lambda path: stamps.get(path) or MemoryFiles.stamp_of(files, path))
+    log = started(node)
+    assert files.listed == ["/d1/t-0"]
+    # No offset is given twice.
+    assert log.log_end_offset == 3
+    assert log.doubtful_from == 1
+
+
+def test_the_start_of_a_log_is_that_of_the_shutdown_whatever_the_checkpoint_says() -> None:
+    node, files = a_stopped_node()
+    files.write_atomically("/d1/log-start-offset-checkpoint", b"0\n1\nt 0 50\n")
+    log = started(node)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    assert values_of(log) == [b"a", b"b", b"c"]
+
+
+def test_a_shutdown_without_its_last_checkpoint_is_not_clean() -> None:
+    node, files = a_stopped_node()
+    log = started(node)
+    append(node, log, b"d", leader_epoch=3)
+    files.fail_next("write_atomically", OSError(errno.ENOSPC, "full"), path_contains="recovery-point-offset-checkpoint")
+    node.stop()
+    assert not files.exists(MARKER)
+    assert not files.exists(FILE)
+
+
+def test_a_shutdown_without_a_flush_is_not_clean() -> None:
+    """The shortage may be over when the marker is written."""
+    node, files = a_stopped_node()
+    log = started(node)
+    append(node, log, b"d", leader_epoch=3)
+    files.fail_next("sync", OSError(errno.EMFILE, "too many open files"), path_contains=LOG)
+    node.stop()
+    assert not files.exists(MARKER)
+    assert not files.exists(FILE)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_the_directory_of_a_log_that_was_empty_is_synced_with_its_first_flush(is_killed: bool) -> None:
+    files = CountingFiles()
+    node = Node(files=files)
+    node.start()
+    node.create("t")
+    if is_killed:
+        node.kill()
+    else:
+        node.stop()
+    log = started(node)
+    append(node, log, b"a")
+    files.synced.clear()
+    log.flush().result()
+    assert {"/d1", "/d1/t-0", "/d1/t-0/partition.metadata", LOG} <= set(files.synced)
