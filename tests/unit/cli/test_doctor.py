@@ -180,6 +180,8 @@ def test_one_trouble_is_found(name: str) -> None:
 def test_what_is_left_behind() -> None:
     idle = dataclasses.replace(healthy(), groups=[group(9, members=0, moved=False)])
     assert "groups delete g" in next(checks.groups_stuck(idle)).fix
+    pipeline = dataclasses.replace(healthy(), groups=[group(9, members=0, moved=True)])
+    assert list(checks.groups_stuck(pipeline)) == []
     throttled = {1: {"leader.replication.throttled.rate": "1000"}}
     (finding,) = checks.reassignments_running(dataclasses.replace(healthy(), broker_settings=throttled))
     assert "--broker 1" in finding.fix

@@ -335,12 +335,15 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
         if not lag:
             continue
         if not group.members:
-            yield Finding(
-                HINT,
-                "groups",
-                f"{group.group_id} is {lag} records behind and has no members.",
-                f"start its consumers, or forget it: ottla groups delete {quote(group.group_id)}",
-            )
+            # Pipelines, mirrors and connectors on Spark commit their offsets without being members.
+            if not has_moved(entry):
+                yield Finding(
+                    HINT,
+                    "groups",
+                    f"{group.group_id} is {lag} records behind and has no members.",
+                    "start its consumers, pipeline or mirror; if there are none any more, forget it: "
+                    f"ottla groups delete {quote(group.group_id)}",
+                )
         elif not has_moved(entry):
             yield Finding(
                 WRONG,
