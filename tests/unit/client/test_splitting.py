@@ -56,12 +56,13 @@ class SmallLog(Connection):
         if len(records) > self.size_max:
             self.refused += 1
             return ErrorCode.MESSAGE_TOO_LARGE
+        if header.producer_id >= 0 and header.producer_epoch < self.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if header.producer_epoch > self.epoch and header.base_sequence:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if header.producer_epoch > self.epoch:
             self.epoch, self.next_sequence = header.producer_epoch, 0
-        if header.producer_id >= 0 and (header.producer_epoch, header.base_sequence) != (
-            self.epoch,
-            self.next_sequence,
-        ):
+        if header.producer_id >= 0 and header.base_sequence != self.next_sequence:
             return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         self.next_sequence += header.record_count
         self.base_offset = len(self.values)
@@ -150,6 +151,47 @@ def test_callbacks_are_called_in_order_with_the_offset_of_their_record(idempoten
     assert called == [(number, None) for number in range(5)] + [(-1, ErrorCode.MESSAGE_TOO_LARGE)] + [
         (number, None) for number in range(5, 9)
     ]
+
+
+@pytest.mark.parametrize("too_large", [{0}, {5}, {39}, {5, 6, 20}, set(range(0, 40, 3))])
+def test_records_beside_one_that_is_too_large_are_written_in_order(too_large: set[int]) -> None:
+    """Its failure raises the epoch, and the parts behind it have numbers of the old one."""
+
+    async def work(sending: Sending) -> None:
+        await sending.send(b"first", 0)
+        deliveries = [sending.send(bytes([number]) * (900 if number in too_large else 100), 0) for number in range(40)]
+        sending.batches.close_batch(sending.batches.queues[ONE])
+        behind = [sending.send(bytes([number]) * 100, 0) for number in range(40, 44)]
+        for number, each in enumerate(deliveries):
+            if number in too_large:
+                assert await failure(each) == ErrorCode.MESSAGE_TOO_LARGE
+            else:
+                assert log.values[(await each).offset] == bytes([number]) * 100
+        for each in behind:
+            await each
+
+    log = SmallLog(600)
+    run(log, work)
+    assert [value[0] for value in log.values[1:]] == [number for number in range(44) if number not in too_large]
+
+
+def test_a_part_of_an_old_epoch_that_may_be_in_the_log_is_not_written_again() -> None:
+    """The leader does not know duplicates of an old epoch."""
+
+    async def work(sending: Sending) -> None:
+        await sending.send(b"first", 0)
+        log.first_answers = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_PRODUCER_EPOCH]
+        unknown = sending.send(b"unknown", 0)
+        sending.batches.close_batch(sending.batches.queues[ONE])
+        while log.first_answers != [ErrorCode.INVALID_PRODUCER_EPOCH]:
+            await asyncio.sleep(0)
+        # A batch of another partition has failed.
+        sending.sender._identity.raise_epoch()
+        assert await failure(unknown) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+    log = SmallLog(600)
+    run(log, work)
+    assert log.values == [b"first"]
 
 
 def test_a_single_record_that_is_too_large_fails_at_once() -> None:

@@ -390,10 +390,18 @@ class Sender:
         The previous batch has failed, or the leader has lost its producer state, as after an unclean election. Batches
         without a response keep their numbers, also with an old epoch, because they may be in the log.
         """
-        refused = isinstance(error, KafkaError) and error.code in _OUT_OF_SEQUENCE
-        if not refused or self._settings.transactional_id is not None or not self._settings.uses_sequences:
+        if self._settings.transactional_id is not None or not self._settings.uses_sequences:
             return False
-        if self._is_current(batch):
+        if not isinstance(error, KafkaError):
+            return False
+        if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+            # A batch before it got the new epoch and was written. The leader does not look for duplicates among batches
+            # of an old epoch, so this answer says nothing about earlier attempts.
+            if self._is_current(batch) or batch.may_be_written:
+                return False
+        elif error.code not in _OUT_OF_SEQUENCE:
+            return False
+        elif self._is_current(batch):
             if self._batches.queues[batch.partition].may_repeat(error):
                 return False
             self._identity.raise_epoch()

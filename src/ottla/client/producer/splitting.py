@@ -18,6 +18,7 @@ __all__ = ["may_split", "proves_unwritten", "split_batch", "too_large"]
 
 # The leader gives these answers before it writes.
 _UNWRITTEN = {
+    ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.LEADER_NOT_AVAILABLE,
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
     ErrorCode.UNKNOWN_TOPIC_ID,
