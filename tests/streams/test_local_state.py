@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 
+from ottla.client.producer.batch import EncodedRecords
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.streams import Serdes, Stores, StreamsError
 from ottla.streams.disk import StateDirectory, TaskState, task_state
 from ottla.streams.disk.task_state import Checkpoint
-from ottla.streams.machine.task import ChangelogRecord
+from ottla.streams.machine.task import ChangelogRecord, OutputRecord
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.writer import RecordWriter
@@ -289,17 +291,24 @@ def test_a_store_that_is_being_restored_is_not_written_with_an_old_position(tmp_
     local.close(["0_0"], is_committed=True)
 
 
+class OneProducer:
+    """Each batch is delivered at once, at offset 41 and behind."""
+
+    def __init__(self) -> None:
+        self.next_offset = 41
+
+    async def partitions(self, _: str) -> int:
+        return 1
+
+    async def send_encoded(self, _: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
+        found: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        found.set_result((self.next_offset, 0))
+        self.next_offset += records.record_count
+        return found
+
+
 def test_positions_of_changelogs_are_told_once() -> None:
     """A task may come back after another worker has written more to its changelog."""
-
-    class OneProducer:
-        async def partitions(self, _: str) -> int:
-            return 1
-
-        async def send_encoded(self, *_: Any) -> asyncio.Future[tuple[int, int]]:
-            found: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
-            found.set_result((41, 0))
-            return found
 
     async def write() -> None:
         producer: Any = OneProducer()
@@ -309,6 +318,49 @@ def test_positions_of_changelogs_are_told_once() -> None:
         await writer.wait_delivered()
         assert writer.take_positions() == {TopicPartition("log", 0): 42}
         assert writer.take_positions() == {}
+
+    asyncio.run(write())
+
+
+def test_batches_that_were_delivered_are_not_kept_until_the_commit() -> None:
+    async def write() -> None:
+        producer: Any = OneProducer()
+        writer = RecordWriter(producer)
+        for number in range(20):
+            writer.add_outputs([OutputRecord("out", b"k", b"v", number)])
+            writer.add_changes("log", 0, [ChangelogRecord("s", b"k", b"v", number)])
+            await writer.send_all(0)
+            await asyncio.sleep(0)
+            assert not writer._sent
+        assert not writer.take_positions(), "nobody has waited for the deliveries yet"
+        await writer.wait_delivered()
+        assert writer.take_positions() == {TopicPartition("log", 0): producer.next_offset}
+
+    asyncio.run(write())
+
+
+def test_a_failed_delivery_behind_many_others_is_reported() -> None:
+    async def write() -> None:
+        producer: Any = OneProducer()
+        writer = RecordWriter(producer)
+        failed: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        failed.set_exception(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS))
+        deliveries: list[asyncio.Future[tuple[int, int]]] = [
+            await producer.send_encoded(None, EncodedRecords(b"", 1, 0, 0)),
+            failed,
+        ]
+
+        async def send_encoded(*_: Any) -> asyncio.Future[tuple[int, int]]:
+            return deliveries.pop(0)
+
+        producer.send_encoded = send_encoded
+        for number in range(2):
+            writer.add_changes("log", 0, [ChangelogRecord("s", b"k", b"v", number)])
+            await writer.send_all(0)
+        await asyncio.sleep(0)
+        with pytest.raises(KafkaError, match="NOT_ENOUGH_REPLICAS"):
+            await writer.wait_delivered()
+        assert not writer.take_positions()
 
     asyncio.run(write())
 

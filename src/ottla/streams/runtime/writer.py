@@ -28,22 +28,16 @@ _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 class _Sent:
-    """A batch that was sent. Its records are kept until it is delivered, in case that it is refused."""
+    """A batch that was sent. It is kept until it is delivered, in case that it is refused."""
 
-    __slots__ = ("count", "delivery", "place", "records")
+    __slots__ = ("delivery", "place", "records")
 
     def __init__(
         self, place: TopicPartition, records: EncodedRecords, delivery: asyncio.Future[tuple[int, int]]
     ) -> None:
         self.place = place
-        self.count = records.record_count
-        self.records: EncodedRecords | None = records
+        self.records = records
         self.delivery = delivery
-        delivery.add_done_callback(self._on_done)
-
-    def _on_done(self, delivery: asyncio.Future[tuple[int, int]]) -> None:
-        if not delivery.cancelled() and delivery.exception() is None:
-            self.records = None
 
 
 class RecordWriter:
@@ -72,8 +66,11 @@ class RecordWriter:
         self._appended: dict[tuple[str, int], list[ChangelogColumns]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
-        self._sent: list[_Sent] = []
-        # The offsets behind the records of changelogs that were delivered since `take_positions`.
+        # In the order in which they were sent. The values say nothing.
+        self._sent: dict[_Sent, None] = {}
+        # The offsets behind the records of changelogs that were delivered since `wait_delivered`.
+        self._delivered: dict[TopicPartition, int] = {}
+        # The offsets behind the records of changelogs that `wait_delivered` has waited for since `take_positions`.
         self._positions: dict[TopicPartition, int] = {}
 
     @property
@@ -148,11 +145,13 @@ class RecordWriter:
 
     async def wait_delivered(self) -> None:
         """Raises the failure of a batch that was not acknowledged."""
-        offsets = await asyncio.gather(*(batch.delivery for batch in self._sent))
-        sent, self._sent = self._sent, []
-        for batch, (offset, _) in zip(sent, offsets, strict=True):
-            if batch.place.topic in self._changelogs:
-                self._positions[batch.place] = max(self._positions.get(batch.place, 0), offset + batch.count)
+        sent = list(self._sent)
+        await asyncio.gather(*(batch.delivery for batch in sent))
+        for batch in sent:
+            self._on_delivered(batch)
+        delivered, self._delivered = self._delivered, {}
+        for place, end in delivered.items():
+            self._positions[place] = max(self._positions.get(place, 0), end)
         self._origins.clear()
 
     def judge_refusals(self) -> bool:
@@ -163,7 +162,7 @@ class RecordWriter:
         found = [
             self._refusals.judge(batch.place.topic, batch.records, batch.delivery.exception(), self._origins)
             for batch in self._sent
-            if batch.records is not None and batch.delivery.done() and not batch.delivery.cancelled()
+            if batch.delivery.done() and not batch.delivery.cancelled() and batch.delivery.exception() is not None
         ]
         return any(found)
 
@@ -178,7 +177,22 @@ class RecordWriter:
     async def _send(self, topic: str, batch: EncodedBatch) -> None:
         place = TopicPartition(topic, batch.partition)
         delivery = await self._producer.send_encoded(place, batch.records)
-        self._sent.append(_Sent(place, batch.records, delivery))
+        sent = _Sent(place, batch.records, delivery)
+        self._sent[sent] = None
+        delivery.add_done_callback(lambda _: self._on_done(sent))
+
+    def _on_done(self, batch: _Sent) -> None:
+        if not batch.delivery.cancelled() and batch.delivery.exception() is None:
+            self._on_delivered(batch)
+
+    def _on_delivered(self, batch: _Sent) -> None:
+        """Forgets a batch: there may be many until the next commit."""
+        if batch not in self._sent:
+            return
+        del self._sent[batch]
+        if batch.place.topic in self._changelogs:
+            end = batch.delivery.result()[0] + batch.records.record_count
+            self._delivered[batch.place] = max(self._delivered.get(batch.place, 0), end)
 
     async def _encode(self, topic: str, rows: pa.RecordBatch, now_ms: int) -> None:
         encoder = self._encoders.get(topic)
