@@ -3,8 +3,8 @@
 A rule applies to topics whose whole name matches its pattern. A rule with a path hides fields of JSON, Avro, Protobuf
 and JSON Schema alike: `customer.card`, `items[*].price`, `*` for any name. In headers a path may begin with the name of
 the header. A rule with a regular expression replaces matches in all texts, in names of fields and of headers, too.
-Filters see masked records, so a search cannot guess what is hidden. What cannot be read as fields is hidden as a whole
-if a rule with a path applies to it.
+Paths go first, because expressions rename fields. Filters see masked records, so a search cannot guess what is hidden.
+What cannot be read as fields is hidden as a whole if a rule with a path applies to it.
 """
 
 from __future__ import annotations
@@ -89,11 +89,26 @@ class Masker:
 
     def masked(self, part: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
         """The value for the eyes of the role, and whether something was hidden."""
+        shown, is_field_hidden = self._without_fields(part, value, is_structured=is_structured)
+        shown, is_match_hidden = self._without_matches(part, shown)
+        return shown, is_field_hidden or is_match_hidden
+
+    def masked_header(self, name: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
+        """The value of a header: a path may begin with the name of the header."""
+        shown, hidden = self._without_fields("headers", value, is_structured=is_structured)
+        for rule in self._rules["headers"]:
+            if rule.path and rule.path[0] in ("*", name):
+                shown, found = _without(shown, rule.path[1:], rule.replacement)
+                hidden |= found
+        shown, found = self._without_matches("headers", shown)
+        return shown, hidden or found
+
+    def _without_fields(self, part: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
         shown, hidden = value, False
         for rule in self._rules[part]:
             if rule.expression is not None:
-                shown, found = _replaced(shown, rule.expression, rule.replacement)
-            elif is_structured and isinstance(shown, dict | list):
+                continue
+            if is_structured and isinstance(shown, dict | list):
                 shown, found = _without(shown, rule.path, rule.replacement)
             else:
                 # Whether the field is in there cannot be told.
@@ -101,23 +116,17 @@ class Masker:
             hidden |= found
         return shown, hidden
 
-    def masked_header(self, name: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
-        """The value of a header: a path may begin with the name of the header."""
-        shown, hidden = self.masked("headers", value, is_structured=is_structured)
-        for rule in self._rules["headers"]:
-            if rule.path and rule.path[0] in ("*", name):
-                shown, found = _without(shown, rule.path[1:], rule.replacement)
+    def _without_matches(self, part: str, value: Any) -> tuple[Any, bool]:
+        shown, hidden = value, False
+        for rule in self._rules[part]:
+            if rule.expression is not None:
+                shown, found = _replaced(shown, rule.expression, rule.replacement)
                 hidden |= found
         return shown, hidden
 
     def masked_name(self, name: str) -> tuple[str, bool]:
         """The name of a header."""
-        hidden = False
-        for rule in self._rules["headers"]:
-            if rule.expression is not None:
-                name, found = _replaced(name, rule.expression, rule.replacement)
-                hidden |= found
-        return name, hidden
+        return self._without_matches("headers", name)
 
 
 def _replaced(value: Any, expression: re.Pattern[str], replacement: str) -> tuple[Any, bool]:
@@ -192,9 +201,23 @@ def _without_in_text(text: str, path: tuple[str, ...], replacement: str) -> tupl
     if not text.lstrip().startswith(("{", "[")):
         return text, False
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_object, parse_float=_number)
     except (ValueError, RecursionError):
         # Whether the field is in there cannot be told.
         return replacement, True
     shown, found = _without(content, path, replacement)
     return (json.dumps(shown, ensure_ascii=False), True) if found else (text, False)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises ValueError if a name occurs twice: the text shows fields that the object does not have."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("A name occurs twice.")
+    return found
+
+
+def _number(text: str) -> float | str:
+    """A number that Python writes differently stays a text: an expression may look for its digits."""
+    number = float(text)
+    return number if repr(number) == text else text

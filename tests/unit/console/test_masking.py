@@ -41,6 +41,16 @@ def masked(rule: dict[str, Any], value: Any, *, is_structured: bool = True) -> A
         ("customer.card", {"customer": '{"card": 4711, "a": 1}'}, {"customer": '{"card": "•••", "a": 1}'}),
         ("customer.card", {"customer": "Ada"}, {"customer": "Ada"}),
         ("customer.card", {"customer": '{"card": 4711'}, {"customer": MASK}),
+        # A reader of JSON sees one of the fields with the same name; a person sees both.
+        ("a.card", {"a": '{"card": "4111", "card": null}'}, {"a": MASK}),
+        ("a.b.card", {"a": '{"b": [{"card": "4111", "card": null}]}'}, {"a": MASK}),
+        # Numbers keep their digits, which an expression may look for.
+        (
+            "a.card",
+            {"a": '{"card": 1, "b": 47114711471147110.0}'},
+            {"a": '{"card": "•••", "b": "47114711471147110.0"}'},
+        ),
+        ("a.card", {"a": '{"card": 1, "b": 1.5}'}, {"a": '{"card": "•••", "b": 1.5}'}),
         # Text might have the field in it.
         ("card", "card=4711", MASK),
         ("card", None, None),
@@ -59,6 +69,24 @@ def test_expressions_look_at_names_of_fields() -> None:
     value = {"cards": {"4711-1111": {"limit": 5}, "4711-2222": {"limit": 6}}, "name": "a"}
     cards = {MASK: {"limit": 5}, f"{MASK} (2)": {"limit": 6}}
     assert masked({"regex": "[0-9]{4}-[0-9]{4}"}, value) == {"cards": cards, "name": "a"}
+
+
+RENAMING = {"regex": "[0-9]{4}|card", "in": ["value", "headers"]}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_expression_that_renames_a_field_does_not_uncover_it(is_first: bool) -> None:
+    hiding = {"path": "card", "in": ["value", "headers"]}
+    masker = Masker(parse_mask_rules([RENAMING, hiding] if is_first else [hiding, RENAMING]), "orders")
+    assert masker.masked("value", {"card": "AB-secret"}, is_structured=True) == ({MASK: MASK}, True)
+    assert masker.masked_header("a", {"card": "AB-secret"}, is_structured=True) == ({MASK: MASK}, True)
+
+
+@pytest.mark.parametrize("path", ["customer.card", "*.card"])
+def test_an_expression_that_renames_a_field_of_a_header_does_not_uncover_it(path: str) -> None:
+    masker = Masker(parse_mask_rules([RENAMING, {"path": path, "in": ["headers"]}]), "orders")
+    shown, _ = masker.masked_header("customer", {"card": "AB-secret", "id": "1234"}, is_structured=True)
+    assert shown == {MASK: MASK, "id": MASK}
 
 
 def test_expressions_look_at_the_digits_of_large_numbers() -> None:
