@@ -2,8 +2,9 @@
 
 A password is tried against the cluster, and the account acts with that login: the cluster's own rights decide, and its
 audit names the user. For users whom the console knows by a certificate or an identity provider, the console asks the
-cluster for a delegation token of the user (KIP-48, KIP-373) and acts with it. Where it may not, the account acts with
-the console's own connection, and the roles of the console alone decide.
+cluster for a delegation token of the user (KIP-48, KIP-373) and acts with it. Where the cluster refuses that for good,
+the account acts with the console's own connection, and the roles of the console alone decide. A cluster that does not
+answer is no reason for that: the login fails.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ottla.client.admin import AdminClient
-from ottla.client.errors import AuthenticationFailed, ClientError
+from ottla.client.errors import AuthenticationFailed, ClientError, RequestUnsupported
 from ottla.client.login import Login, PasswordLogin
 from ottla.client.settings import ClientSettings
 from ottla.console.accounts import Account
@@ -30,8 +31,9 @@ from ottla.console.node_metrics import NodeMetrics
 from ottla.console.roles import OPERATOR, READER, Role, Roles
 from ottla.console.sessions import Sessions
 from ottla.model.access import Operation
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
+from ottla.wire.codec import UnsupportedVersion
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 __all__ = ["Logins", "MECHANISMS"]
@@ -47,6 +49,12 @@ DELEGATED_SECONDS_MAX = 11 * 3600.0
 LOGIN_TIMEOUT_MS = 10_000
 # Rights on the cluster that make a user more than a reader.
 _CHANGING = (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE)
+# The cluster has no delegation tokens, or none for connections like the console's.
+_NO_TOKENS = (
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED,
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
+    ErrorCode.UNSUPPORTED_VERSION,
+)
 
 
 class Logins:
@@ -66,11 +74,13 @@ class Logins:
         self._key = secrets.token_bytes(32)
         self._turns = asyncio.Semaphore(ATTEMPTS_AT_ONCE_MAX)
         self._failures = FailedLogins()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         accounts, self._accounts = self._accounts, {}
         for account in accounts.values():
             await account.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def by_password(self, user: str, password: str, mechanism: str | None, *, address: str | None) -> Account:
         """Raises ApiError 401 for a wrong password, and 429 after many from this address."""
@@ -106,18 +116,26 @@ class Logins:
         """A user whom the console knows by a certificate or an identity provider."""
         named = sorted(groups)
         key = self._fingerprint("identity", user, *named)
-        is_fresh = time.monotonic() - self._delegated_at.get(key, 0.0) < DELEGATED_SECONDS_MAX
-        if key in self._accounts and (is_fresh or not self._accounts[key].acts_as_user):
-            return self._accounts[key]
+        if (known := self._usable(key)) is not None:
+            return known
         login = await self._delegated(user)
-        if login is None:
-            role = self._roles.of([user, *named]) or READER
-            return await self._kept(key, Account.open(user, self._client, role, self._metrics, is_own=False))
-        self._delegated_at[key] = time.monotonic()
+        # Another login of the user may have been faster.
+        if (known := self._usable(key)) is not None:
+            return known
         if key in self._accounts:
             # Sessions with the old token end before it does.
             self._accounts[secrets.token_bytes(32)] = self._accounts.pop(key)
+        if login is None:
+            role = self._roles.of([user, *named]) or READER
+            return self._kept(key, Account.open(user, self._client, role, self._metrics, is_own=False))
+        self._delegated_at[key] = time.monotonic()
         return await self._opened(user, login, key, named)
+
+    def _usable(self, key: bytes) -> Account | None:
+        """The account of an identity, unless its delegation token is too old."""
+        known = self._accounts.get(key)
+        is_fresh = time.monotonic() - self._delegated_at.get(key, 0.0) < DELEGATED_SECONDS_MAX
+        return known if known is not None and (is_fresh or not known.acts_as_user) else None
 
     def _mechanisms(self, given: str | None) -> list[str]:
         if given is not None:
@@ -138,7 +156,7 @@ class Logins:
         role = self._roles.of([user, *groups]) or by_rights
         if key in self._accounts:
             return self._accounts[key]
-        return await self._kept(key, Account.open(user, settings, role, self._metrics))
+        return self._kept(key, Account.open(user, settings, role, self._metrics))
 
     def _reachable(self) -> ClientSettings:
         """The console's settings with the brokers that an account has learnt: those that were told may be lost."""
@@ -147,27 +165,41 @@ class Logins:
                 return replace(self._client, bootstrap_servers=account.settings.bootstrap_servers)
         return self._client
 
-    async def _kept(self, key: bytes, account: Account) -> Account:
-        """Accounts without a session are closed when another one comes."""
+    def _kept(self, key: bytes, account: Account) -> Account:
+        """Accounts without a session are closed when another one comes.
+
+        Nothing is awaited here: until its session begins, the new account looks idle to other logins.
+        """
         used = {id(one) for one in self._sessions.accounts()}
         idle = [known for known, one in self._accounts.items() if id(one) not in used and one.live.viewers == 0]
         for known in idle if len(self._accounts) >= IDLE_ACCOUNTS_KEPT else ():
             self._delegated_at.pop(known, None)
-            await self._accounts.pop(known).close()
+            self._close_soon(self._accounts.pop(known))
         if len(self._accounts) >= ACCOUNTS_MAX:
-            await account.close()
+            self._close_soon(account)
             raise ApiError(429, "TOO_MANY", "Too many users are logged in.", "Try again later.")
         self._accounts[key] = account
         return account
 
+    def _close_soon(self, account: Account) -> None:
+        task = asyncio.get_running_loop().create_task(account.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
     async def _delegated(self, user: str) -> PasswordLogin | None:
-        """A login with a token of the user; None if the cluster gives the console none."""
+        """A login with a token of the user; None if the cluster gives the console none. Raises ApiError 503."""
         own = self._client.login
         if own is None:
             return None
         try:
             token = await self._own.admin.tokens.create(owner=user)
         except (KafkaError, ClientError, ValueError) as error:
+            if not _is_refusal(error):
+                # The console's own connection may have more rights than the user.
+                logger.warning("Login of %s failed: the cluster's answer to a request for a token is %r", user, error)
+                raise ApiError(
+                    503, "LOGIN_FAILED", "The cluster gives no delegation token at the moment.", "Try again."
+                ) from None
             logger.info("%s acts with the console's own connection: the cluster gives no token (%s)", user, error)
             return None
         mechanism = own.mechanism if own.mechanism in SCRAM_MECHANISMS else MECHANISMS[0]
@@ -176,6 +208,14 @@ class Logins:
     def _fingerprint(self, *parts: str) -> bytes:
         """Finds an account again without keeping a password in a dictionary."""
         return hmac.new(self._key, json.dumps(parts).encode(), hashlib.sha256).digest()
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether the cluster would answer a request for a token so again, as long as nobody changes its settings."""
+    if isinstance(error, KafkaError):
+        return error.code in _NO_TOKENS or error.code.name.endswith("AUTHORIZATION_FAILED")
+    # Clusters before 3.3 give nobody tokens of others.
+    return isinstance(error, RequestUnsupported | UnsupportedVersion)
 
 
 async def _role_by_rights(admin: AdminClient) -> Role:
