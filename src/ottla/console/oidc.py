@@ -20,6 +20,7 @@ from aiohttp import ClientError as HttpClientError
 from ottla.cli.logic.exposure import is_loopback
 from ottla.console.answers import ApiError
 from ottla.console.bodies import whole_body
+from ottla.console.failed_logins import FailedLogins
 from ottla.console.login_tickets import LoginTicket, LoginTickets
 from ottla.registry.node.tokens import BearerRules, BearerTokens
 
@@ -56,6 +57,7 @@ class OidcLogin:
         _check_address(settings.issuer)
         self.settings = settings
         self._tickets = LoginTickets()
+        self._failures = FailedLogins()
         self._provider: dict[str, Any] | None = None
         self._tokens: BearerTokens | None = None
         self._session: ClientSession | None = None
@@ -81,11 +83,20 @@ class OidcLogin:
         }
         return f"{provider['authorization_endpoint']}?{urlencode(query)}", self._tickets.signed(ticket)
 
-    async def finish(self, signed: str | None, *, state: str, code: str) -> tuple[Identity, str]:
-        """The user, and the page to which the browser goes. Raises ApiError 401."""
+    async def finish(self, signed: str | None, *, state: str, code: str, address: str | None) -> tuple[Identity, str]:
+        """The user, and the page to which the browser goes.
+
+        Raises ApiError 401, and 429 after many codes from this address that the provider does not know.
+        """
         ticket = self._tickets.read(signed, state=state)
         if ticket is None:
+            # Does not count as a failed login: pages of other sites can make a browser ask for this.
             raise ApiError(401, "LOGIN_FAILED", "This login did not begin in this browser.", "Log in again.")
+        # Who comes back with a code is not known yet, so the address alone counts.
+        with self._failures.attempt("", address):
+            return await self._identity(ticket, code), ticket.to
+
+    async def _identity(self, ticket: LoginTicket, code: str) -> Identity:
         provider = await self._discovered()
         answer = await self._token(provider, code, ticket)
         token = answer.get("id_token")
@@ -99,7 +110,7 @@ class OidcLogin:
         groups = claims.get(self.settings.groups_claim)
         named = tuple(f"Group:{one}" for one in groups if isinstance(one, str)) if isinstance(groups, list) else ()
         access_token = str(answer.get("access_token", ""))
-        return Identity(f"User:{user}", named, access_token, _lifetime(answer)), ticket.to
+        return Identity(f"User:{user}", named, access_token, _lifetime(answer))
 
     async def _discovered(self) -> dict[str, Any]:
         if self._provider is None:

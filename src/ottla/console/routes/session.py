@@ -140,7 +140,8 @@ async def _finish_oidc(call: Call) -> web.Response:
         raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login: {query['error'][:200]}.")
     sessions = services.sessions
     ticket = sessions.ticket_of(call.request)
-    identity, to = await services.oidc.finish(ticket, state=query.get("state", ""), code=query.get("code", ""))
+    state, code = query.get("state", ""), query.get("code", "")
+    identity, to = await services.oidc.finish(ticket, state=state, code=code, address=call.client)
     if services.oidc.settings.reaches_cluster:
         account = await services.logins.by_token(identity.user, identity.access_token, identity.groups)
         # The cluster accepts the token that long, and the console has no other.
