@@ -10,6 +10,7 @@ is written at a time. If writing fails (a full disk), the log is still complete,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image_records import image_records
@@ -42,6 +43,7 @@ class SnapshotPolicy:
         "_config",
         "_last_ms",
         "_log",
+        "_snapshot_bytes",
         "_world",
         "_writing",
         "last_error",
@@ -58,6 +60,8 @@ class SnapshotPolicy:
         self._last_ms = world.clock.now_ms()
         self._writing = False
         self._bytes_worth_it = RECORD_BYTES_MIN
+        # The size of the last snapshot of this run: ACLs, configurations and long names count as well as partitions.
+        self._snapshot_bytes = 0
         # Statistics: the number of snapshots since the start, and the error of the last attempt.
         self.written = 0
         self.last_error: BaseException | None = None
@@ -80,7 +84,7 @@ class SnapshotPolicy:
         if self._bytes_since >= self._bytes_worth_it:
             # Counted rarely, because there may be many topics.
             partitions = sum(len(topic.partitions) for topic in image.topics.by_name.values())
-            self._bytes_worth_it = max(RECORD_BYTES_MIN, PARTITION_BYTES * partitions)
+            self._bytes_worth_it = max(RECORD_BYTES_MIN, PARTITION_BYTES * partitions, self._snapshot_bytes // 2)
         return self._bytes_since >= self._bytes_worth_it
 
     def _write(self, image: MetadataImage, now_ms: int) -> None:
@@ -88,7 +92,15 @@ class SnapshotPolicy:
         self._bytes_since = 0
         self._bytes_worth_it = RECORD_BYTES_MIN
         self._last_ms = now_ms
-        write_image(self._log, image).when_done(self._on_written)
+        _write_values(self._log, image, self._counted(_values_of(image))).when_done(self._on_written)
+
+    def _counted(self, values: Iterator[bytes]) -> Iterator[bytes]:
+        """Runs on the worker that writes."""
+        size_bytes = 0
+        for value in values:
+            size_bytes += len(value)
+            yield value
+        self._snapshot_bytes = size_bytes
 
     def _on_written(self, outcome: Deferred[SnapshotId]) -> None:
         self._writing = False
@@ -99,10 +111,18 @@ class SnapshotPolicy:
 
 def write_image(log: ReadableMetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
     """Writes a snapshot of this image."""
+    return _write_values(log, image, _values_of(image))
+
+
+def _values_of(image: MetadataImage) -> Iterator[bytes]:
     level = image.features.metadata_version
+    return (encode_for(record, level) for record in image_records(image))
+
+
+def _write_values(log: ReadableMetadataLog, image: MetadataImage, values: Iterator[bytes]) -> Deferred[SnapshotId]:
     return log.write_snapshot(
         end_offset=image.offset + 1,
         epoch=image.epoch,
-        values=(encode_for(record, level) for record in image_records(image)),
+        values=values,
         last_contained_timestamp_ms=image.timestamp_ms,
     )

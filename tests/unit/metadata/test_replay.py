@@ -346,6 +346,18 @@ def test_snapshots_follow_the_size_of_the_image(monkeypatch: pytest.MonkeyPatch)
     assert written[-1] - written[29] <= 2
 
 
+def test_snapshots_follow_the_size_of_an_image_with_few_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_policy, "RECORD_BYTES_MIN", 2_000)
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    written = []
+    for number in range(60):
+        harness.create(f"{'long' * 50}-{number}")
+        written.append(harness.controller.snapshots.written)
+    assert written[9] >= 1
+    assert written[-1] - written[29] <= 2
+
+
 def test_what_a_snapshot_holds_is_not_replayed_from_the_log() -> None:
     harness = ControllerHarness()
     harness.add_broker(1)
