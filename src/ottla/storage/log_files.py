@@ -222,6 +222,7 @@ class LogFiles:
         paths = mark_deleted(list(self.segments), self.producers)
         self.segments.replace_all(Segment.create(self.directory, offset, self._pool, now_ms=self._world.clock.now_ms()))
         self._remove_later(paths, delete_delay_ms)
+        self._unsynced_paths.append(self.directory)
         self.epochs.clear()
         self.producers.clear(offset)
 

@@ -368,3 +368,13 @@ def test_the_directory_of_a_log_that_was_empty_is_synced_with_its_first_flush(is
     files.synced.clear()
     log.flush().result()
     assert {"/d1", "/d1/t-0", "/d1/t-0/partition.metadata", LOG} <= set(files.synced)
+
+
+def test_the_directory_of_a_log_that_begins_anew_is_synced_with_its_next_flush() -> None:
+    node, files = a_stopped_node()
+    log = started(node)
+    log.truncate_fully_and_start_at(10)
+    append(node, log, b"d", leader_epoch=3)
+    files.synced.clear()
+    log.flush().result()
+    assert "/d1/t-0" in files.synced
