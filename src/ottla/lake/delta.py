@@ -116,6 +116,12 @@ class DeltaLakeTable:
             for path in paths
         ]
 
+    def places(self, first: int, end: int) -> pa.Table:
+        import pyarrow.compute as pc
+
+        wanted = (pc.field("offset") >= first) & (pc.field("offset") < end)
+        return self.table.to_pyarrow_dataset().to_table(columns=["partition", "offset"], filter=wanted)
+
     def commit(
         self,
         added: Sequence[dict[str, Any]],
@@ -135,6 +141,9 @@ class DeltaLakeTable:
             except Exception as error:
                 log.info("Commit to %s failed: %s", self.name, error)
                 self.refresh()
+                if after == expected:
+                    # The position does not tell what has happened; the repeated batch looks at the rows.
+                    raise
                 if self.position() == after:
                     # This commit, or the same records by another pipeline.
                     return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
@@ -69,7 +70,7 @@ class TablePipeline:
         if subject is not None:
             self._store.evolve(table, subject)
             shape = typed_shape(table, subject, topic=self.settings.topic, registry=self._lake.registry)
-        written = self._write(table, shape, batch)
+        written = self._write(table, shape, before, batch)
         try:
             self._commit(table, before, batch, written)
         except Overtaken as error:
@@ -99,8 +100,8 @@ class TablePipeline:
         self._table.refresh()
         return self._table.position()
 
-    def _write(self, table: LakeTable, shape: RowShape, batch: PlannedBatch) -> WrittenBatch:
-        job = LandingJob(self._options, batch.work, shape, table.target(), self._dead_letters(batch))
+    def _write(self, table: LakeTable, shape: RowShape, before: Position | None, batch: PlannedBatch) -> WrittenBatch:
+        job = LandingJob(self._options, batch.work, shape, table.target(), self._dead_letters(before, batch))
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         return upsert_records(self._spark, job, buckets=table.buckets(), existing=table.files_by_bucket())
@@ -116,7 +117,7 @@ class TablePipeline:
         removed = table.files_at(written.removed)
         table.commit(written.added, before, batch.after, commit_id=commit_id, removed=removed)
 
-    def _dead_letters(self, batch: PlannedBatch) -> DeadLetters | None:
+    def _dead_letters(self, before: Position | None, batch: PlannedBatch) -> DeadLetters | None:
         if self.settings.mode.value == "raw":
             return None
         if self._dead is None:
@@ -130,9 +131,7 @@ class TablePipeline:
             )
             self._dead = self._store.open_or_create(dead)
         self._dead.refresh()
-        # The table of dead letters may be older than the table: whoever drops one need not drop the other.
-        known = offsets_of_topic(self._dead.position(), batch.after.topic_id)
-        return DeadLetters(self._dead.target(), known)
+        return DeadLetters(self._dead.target(), _known_offsets(self._dead, before, batch.after))
 
     def _opened(self, subject: SubjectSchema | None, batch: PlannedBatch) -> LakeTable:
         """The table, made if necessary, with the columns of the subject if the mode is typed."""
@@ -149,6 +148,31 @@ class TablePipeline:
             )
             self._table = self._store.open_or_create(new)
         return self._table
+
+
+def _known_offsets(dead: LakeTable, before: Position | None, after: Position) -> Mapping[int, frozenset[int]]:
+    """The records of a batch, by partition and offset, that are dead letters already.
+
+    The position alone does not tell: a record that was good may be bad in the repetition. The table of dead letters may
+    be older than the table, because whoever drops one need not drop the other.
+    """
+    begins = offsets_of_topic(before, after.topic_id)
+    ends = offsets_of_topic(dead.position(), after.topic_id)
+    repeated = {
+        partition: range(begins.get(partition, 0), min(end, after.offsets.get(partition, 0)))
+        for partition, end in ends.items()
+    }
+    repeated = {partition: offsets for partition, offsets in repeated.items() if offsets}
+    if not repeated:
+        return {}
+    rows = dead.places(
+        min(offsets.start for offsets in repeated.values()), max(offsets.stop for offsets in repeated.values())
+    )
+    found: dict[int, set[int]] = {partition: set() for partition in repeated}
+    for partition, offset in zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True):
+        if offset in repeated.get(partition, ()):
+            found[partition].add(offset)
+    return {partition: frozenset(offsets) for partition, offsets in found.items()}
 
 
 def _later(position: Position | None, after: Position) -> Position:

@@ -63,6 +63,10 @@ class LakeTable(Protocol):
         """Files of the table as `commit` wants those that are removed."""
         ...
 
+    def places(self, first: int, end: int) -> pyarrow.Table:
+        """Partition and offset of the rows from an offset on and below another, of a table with the raw columns."""
+        ...
+
     def commit(
         self,
         added: Sequence[Any],

@@ -37,10 +37,11 @@ RESULT = "result binary"
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The table of dead letters, and its own position: what it has already is not written again."""
+    """The table of dead letters, and what it has already of a repeated batch: this is not written again."""
 
     target: RowTarget
-    offsets: Mapping[int, int]
+    known: Mapping[int, frozenset[int]]
+    """Offsets by partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +127,14 @@ class DeadLetterWriter:
             return
         assert self._letters is not None
         assert self._writer is not None
-        import pyarrow
+        known = self._letters.known
+        if known:
+            import pyarrow
 
-        # A batch that is repeated after its dead letters were committed brings them again.
-        known = self._letters.offsets
-        pairs = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
-        self._writer.add(rows.filter(pyarrow.array(offset >= known.get(number, 0) for number, offset in pairs)))
+            # A batch that is repeated after its dead letters were committed brings them again.
+            pairs = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
+            rows = rows.filter(pyarrow.array(offset not in known.get(number, ()) for number, offset in pairs))
+        self._writer.add(rows)
 
     def finish(self) -> list[Any]:
         return [] if self._writer is None else self._writer.finish()
