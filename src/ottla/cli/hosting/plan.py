@@ -54,9 +54,9 @@ class HostPlan:
     metrics_listener: str
 
 
-def host_plan(properties: Mapping[str, str], cores: Sequence[int], *, nodes: int | None = None) -> HostPlan:
-    """The plan for a machine with these processors. `nodes` is another number of nodes than that of the file."""
-    count = nodes if nodes is not None else _count(properties, len(cores))
+def host_plan(properties: Mapping[str, str], cores: Sequence[int]) -> HostPlan:
+    """The plan for a machine with these processors."""
+    count = _count(properties, len(cores))
     if not 1 <= count <= NODES_MAX:
         raise HostError(f"{NODES} must be between 1 and {NODES_MAX}, but it is {count}.")
     first_id = _first_id(properties)
