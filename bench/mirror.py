@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic, TopicPartition
 
@@ -34,7 +34,8 @@ import ottla.testing
 from bench.cases import Goal, Metrics
 from bench.measure import cpu_seconds
 from bench.metrics import Special
-from bench.runner import OURS, PEER, CaseFailedError, Result, alternating, as_result
+from bench.pipelines import asking, fill_topic, result
+from bench.runner import OURS, PEER, CaseFailedError, Result, alternating
 from bench.spark_copy import Pulse
 from bench.workers import Contestant, mirror_maker, ottla_mirror
 
@@ -121,7 +122,7 @@ def measure_copying(offsets: str, package: Path, directory: Path, runs: int) -> 
                 contestant = contestants[who]
                 # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
-                    fill(source, who, records)
+                    fill_topic(source, who, records)
                 is_translated = who == OURS and offsets == TRANSLATED
                 copied = functools.partial(positions if is_translated else ends, nodes[who].bootstrap, f"a.{who}")
                 pids = [nodes["source"].node(1).pid, nodes[who].node(1).pid]
@@ -231,7 +232,7 @@ def seconds_to_copy(
 ) -> float:
     """From the acknowledged first record of a new topic until it can be read in the copy."""
     create_topics(source.bootstrap, {name: PARTITIONS})
-    fill(source.bootstrap, name, PARTITIONS)
+    fill_topic(source.bootstrap, name, PARTITIONS)
     began = time.monotonic()
     copied = functools.partial(ends, target.bootstrap, f"a.{name}")
 
@@ -280,30 +281,6 @@ def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
         new = [NewTopic(name, partitions[name], 1) for name in names[first : first + TOPICS_AT_ONCE]]
         for created in admin.create_topics(new).values():
             created.result(60)
-
-
-def fill(bootstrap: str, topic: str, records: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "batch.num.messages": 1000, "log_level": 0})
-    value = os.urandom(RECORD_BYTES)
-    for number in range(records):
-        while True:
-            try:
-                producer.produce(topic, value, partition=number % PARTITIONS)
-            except BufferError:
-                producer.poll(0.05)
-            else:
-                break
-    assert producer.flush(60) == 0
-
-
-@functools.cache
-def asking(bootstrap: str, group: str) -> Consumer:
-    return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-
-
-def result(title: str, goals: Mapping[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
-    group, _, name = title.partition(": ")
-    return as_result(group, name, goals, measured)
 
 
 SPECIALS: tuple[Special, ...] = (

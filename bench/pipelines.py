@@ -37,7 +37,18 @@ from bench.runner import OURS, PEER, CaseFailedError, Result, alternating, as_re
 from bench.spark_copy import PULSE_RATE, Pulse
 from bench.workers import Contestant, kafka_connect, ottla_connect, query
 
-__all__ = ["FILES", "IDLE", "LATENCY", "SPECIALS", "TOPICS", "create_topics", "fill_topic", "metered"]
+__all__ = [
+    "FILES",
+    "IDLE",
+    "LATENCY",
+    "SPECIALS",
+    "TOPICS",
+    "asking",
+    "create_topics",
+    "fill_topic",
+    "metered",
+    "result",
+]
 
 GROUP = "pipelines"
 FILES = f"{GROUP}: file to topic to file, a million lines of 100 B, beside Kafka Connect"
@@ -89,7 +100,7 @@ def measure_files(package: Path, directory: Path, runs: int) -> Result:
                 if counts:
                     measured[who].append(metrics)
     shutil.rmtree(directory)
-    return _result(FILES, THROUGHPUT, measured)
+    return result(FILES, THROUGHPUT, measured)
 
 
 def file_connectors(place: Path, topic: str) -> list[dict[str, str]]:
@@ -144,7 +155,7 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
                 if counts:
                     measured[who].append(metrics)
     shutil.rmtree(directory)
-    return _result(TOPICS, THROUGHPUT, measured)
+    return result(TOPICS, THROUGHPUT, measured)
 
 
 def mirror_connector(bootstrap: str, topic: str) -> dict[str, str]:
@@ -170,12 +181,12 @@ def mirror_connector(bootstrap: str, topic: str) -> dict[str, str]:
 def measure_latency(package: Path, directory: Path, runs: int) -> Result:
     """Micro-batches of Ottla's source compared with those of Spark's own connector."""
     measured = _latencies(package, directory, runs, {PEER: ("kafka", "micro"), OURS: ("ottla", "micro")})
-    return _result(LATENCY, {}, measured)
+    return result(LATENCY, {}, measured)
 
 
 def measure_real_time(package: Path, directory: Path, runs: int) -> Result:
     measured = _latencies(package, directory, runs, {PEER: ("ottla", "micro"), OURS: ("kafka", "real-time")})
-    return _result(REAL_TIME, {}, measured)
+    return result(REAL_TIME, {}, measured)
 
 
 def _latencies(
@@ -222,7 +233,7 @@ def measure_idle(package: Path, directory: Path, runs: int) -> Result:
             measured[OURS].append({**first, **further})
             measured[PEER].append({**IDLE_BUDGET, **dict(zip(further, IDLE_SHARE, strict=True))})
     shutil.rmtree(directory)
-    return _result(IDLE, dict.fromkeys(IDLE_BUDGET, Goal(ratio=1.0)), measured)
+    return result(IDLE, dict.fromkeys(IDLE_BUDGET, Goal(ratio=1.0)), measured)
 
 
 def idle_pair(place: Path, number: int) -> list[dict[str, str]]:
@@ -290,7 +301,7 @@ def fill_topic(bootstrap: str, topic: str, records: int) -> None:
 
 
 def _ends(bootstrap: str, topic: str) -> list[int]:
-    consumer = _asking(bootstrap, "asking")
+    consumer = asking(bootstrap, "asking")
     return [
         consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1] for number in range(PARTITIONS)
     ]
@@ -298,15 +309,15 @@ def _ends(bootstrap: str, topic: str) -> list[int]:
 
 def _committed(bootstrap: str, group: str, topic: str) -> list[int]:
     wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return [max(position.offset, 0) for position in _asking(bootstrap, group).committed(wanted, timeout=10)]
+    return [max(position.offset, 0) for position in asking(bootstrap, group).committed(wanted, timeout=10)]
 
 
 @functools.cache
-def _asking(bootstrap: str, group: str) -> Consumer:
+def asking(bootstrap: str, group: str) -> Consumer:
     return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
 
 
-def _result(title: str, goals: dict[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
+def result(title: str, goals: Mapping[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
     group, _, name = title.partition(": ")
     return as_result(group, name, goals, measured)
 
