@@ -97,6 +97,16 @@ def pid_of(words: str) -> int:
     return int(subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=True).stdout.split()[0])
 
 
+def assert_exact(found: dict[int, list[str]], load: Load) -> None:
+    """Nothing that was acknowledged is lost, nothing is doubled, and records of each partition are in order."""
+    counts = Counter(value for values in found.values() for value in values)
+    assert [value for value in load.acknowledged if not counts[value]] == [], "lost"
+    assert [value for value in counts if counts[value] > 1] == [], "doubled"
+    for values in found.values():
+        numbers = [int(value[1:]) for value in values if value.startswith("a")]
+        assert numbers == sorted(numbers)
+
+
 def read_all(bootstrap: str, topic: str) -> dict[int, list[str]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False})
     found: dict[int, list[str]] = defaultdict(list)
@@ -138,13 +148,7 @@ def test_there_and_back_under_load(tmp_path: Path) -> None:
             print(change(kafka, node_id, to="kafka", pid=pid_of(f"node --config {file}"), start=start, log=log))
         load.end()
         print(f"Kafka again; longest pause {load.longest_pause:.1f} s, {len(load.acknowledged)} acknowledged")
-        found = read_all(kafka.bootstrap, topic)
-        counts = Counter(value for values in found.values() for value in values)
-        assert [value for value in load.acknowledged if not counts[value]] == [], "lost"
-        assert [value for value in counts if counts[value] > 1] == [], "doubled"
-        for values in found.values():
-            numbers = [int(value[1:]) for value in values if value.startswith("a")]
-            assert numbers == sorted(numbers)
+        assert_exact(read_all(kafka.bootstrap, topic), load)
     finally:
         if load is not None:
             load.end()
