@@ -40,7 +40,7 @@ async def set_throttles(
     if within is not None:
         rates.append(ConfigChange(DIRECTORY_RATE, str(within)))
     await admin.connections.refresh([])
-    # A broker that is gone has nothing to throttle, and nobody answers for it.
+    # A broker that is gone sends nothing that could be throttled, and a request to it would fail.
     involved = {one for some in (*current.values(), *target.values()) for one in some}
     for broker in sorted(involved & set(admin.connections.metadata.brokers)):
         changes[ConfigResource(ResourceType.BROKER, str(broker))] = rates

@@ -211,7 +211,7 @@ class Logins:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether the cluster would answer a request for a token so again, as long as nobody changes its settings."""
+    """True if the cluster refuses tokens until its settings or rights change, so that it need not be asked again."""
     if isinstance(error, KafkaError):
         return error.code in _NO_TOKENS or error.code.name.endswith("AUTHORIZATION_FAILED")
     # Clusters before 3.3 give nobody tokens of others.
