@@ -107,6 +107,7 @@ class ToolServer:
     ) -> None:
         classes = compiled([PROGRAMS / "ToolServer.java", *programs], jar_set=jar_set)
         command = [java_command(), f"-Xmx{heap_megabytes}m", "-XX:+UseSerialGC", "-Xshare:auto", *options]
+        command += ["--add-opens=java.base/java.lang=ALL-UNNAMED"]
         command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}"]
         command += ["-cp", f"{classes}:{jars.class_path(jar_set)}", "ToolServer"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -7,13 +7,17 @@ import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Set;
 
 /**
  * Many command-line tools in one JVM. Every line on standard input is a request, {"main": class, "args": [...],
@@ -67,11 +71,13 @@ public class ToolServer {
             System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
             System.setIn(new ByteArrayInputStream(request.path("stdin").asText("").getBytes(StandardCharsets.UTF_8)));
             long start = System.nanoTime();
+            Set<Thread> hooksBefore = new HashSet<>(hooksOfTheMachine().keySet());
             int status = run(request);
             String words = firstStatus != null ? firstWords : err.toString(StandardCharsets.UTF_8);
             err.reset();
             hooks.forEach(Runnable::run);
             hooks.clear();
+            runNewHooksOfTheMachine(hooksBefore);
             ObjectNode answer = json.createObjectNode();
             answer.put("millis", (System.nanoTime() - start) / 1_000_000);
             System.out.flush();
@@ -81,6 +87,26 @@ public class ToolServer {
             answer.put("stderr", words + err.toString(StandardCharsets.UTF_8));
             answers.println(json.writeValueAsString(answer));
             answers.flush();
+        }
+    }
+
+    /** What runs when the JVM ends; `--add-opens java.base/java.lang=ALL-UNNAMED` lets it be read. */
+    @SuppressWarnings("unchecked")
+    private static Map<Thread, Thread> hooksOfTheMachine() throws ReflectiveOperationException {
+        Field field = Class.forName("java.lang.ApplicationShutdownHooks").getDeclaredField("hooks");
+        field.setAccessible(true);
+        return (Map<Thread, Thread>) field.get(null);
+    }
+
+    /**
+     * Some tools give their hooks to the JVM itself. A client that such a hook would close must not outlive its tool:
+     * it would ask for its topic for ever, and create it on the next cluster that gets the same port.
+     */
+    private static void runNewHooksOfTheMachine(Set<Thread> before) throws Exception {
+        for (Thread hook : new ArrayList<>(hooksOfTheMachine().keySet())) {
+            if (before.contains(hook) || !Runtime.getRuntime().removeShutdownHook(hook)) continue;
+            hook.start();
+            hook.join();
         }
     }
 
