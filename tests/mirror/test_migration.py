@@ -152,7 +152,7 @@ def migrated(source: Bootstrap, target: Bootstrap, directory: Path, **more: str)
             done("switch", file, "--producers", "--yes")
     everything = [*range(20), *range(30, 35), *load.written]
     with Load(target.bootstrap, 1_000_000) as after:
-        time.sleep(0.3)
+        wait_until(lambda: after.written)
     everything += after.written
     ours = asyncio.run(read_all(target.bootstrap, TOPIC, len(everything)))
     assert numbers_of(ours) == sorted(everything)
@@ -164,7 +164,7 @@ def migrated(source: Bootstrap, target: Bootstrap, directory: Path, **more: str)
     back = json.loads(done("back", file, "--yes", "--json"))
     assert (back["phase"], back["notCopied"], back["groups"]) == ("running", [], {"readers": 3})
     with Load(source.bootstrap, 2_000_000) as last:
-        time.sleep(0.2)
+        wait_until(lambda: last.written)
     everything += last.written
     assert numbers_of(asyncio.run(read_all(source.bootstrap, TOPIC, len(everything)))) == sorted(everything)
     assert asyncio.run(read_group(source.bootstrap, "readers", len(last.written))) != []
