@@ -78,6 +78,10 @@ class NodeChild:
 
     async def wait_ended(self) -> int:
         assert self._process is not None
+        assert self._process.stdout is not None
+        # Read to its end: a node that prints more than a pipe holds would wait for ever.
+        while await self._process.stdout.read(64 * 1024):
+            pass
         return await self._process.wait()
 
     def ready_seconds(self) -> float:
