@@ -8,12 +8,14 @@ JOBS   ?= 4
 SEEDS  ?= 1000
 RATE   ?= 4000
 FROM   ?= 0
+HOURS  ?= 1
+NODES  ?= 5 50 200
 BIN    := .venv/bin
 NODE   := .venv/node
 READY  := .venv/ready
 JUNK   := .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
 
-.PHONY: help setup run demo test docs docs-test lint format check faults sim mutants bench compat console dist lock clean
+.PHONY: help setup run demo test docs docs-test lint format check faults soak sim sim-scale mutants bench compat console dist lock clean
 
 help:
 	@echo "make run      a node on 127.0.0.1:$(PORT), data under ./$(DATA) (CONSOLE=1: with the web console on port 8080)"
@@ -24,7 +26,9 @@ help:
 	@echo "make docs     this documentation as a site with search and the API reference, in build/site"
 	@echo "make docs-test  every code block of the documentation, those that start Spark included"
 	@echo "make faults   kills, freezes, cuts and full disks under real clients (FAULTS_SECONDS=60 for each)"
+	@echo "make soak     a week in an hour: restarts, churn, checks, and whether memory, descriptors and CPU stay flat (HOURS=1)"
 	@echo "make sim      whole clusters on virtual time, networks and disks (SEEDS=1000; repeats any of them)"
+	@echo "make sim-scale  clusters of 5, 50 and 200 simulated nodes: metadata, failover, reassignment (NODES='5 50 200')"
 	@echo "make mutants  dangerous changes to the source, each of which a named test has to notice (ARGS=isr: some of them)"
 	@echo "make bench    Apache Kafka and Ottla side by side (QUICK=1: every axis, about 25 minutes; MINUTES=15: what fits)"
 	@echo "make dist     wheel and source archive under ./dist"
@@ -114,6 +118,13 @@ sim: $(READY)
 	$(BIN)/python -m ottla.sim --seeds $(SEEDS) --from $(FROM) $(ARGS)
 	@# A tenth of the seeds again, with workers of a streams application.
 	$(BIN)/python -m tests.sim.streams --seeds $$(( ($(SEEDS) + 9) / 10 )) --from $(FROM) $(ARGS)
+
+sim-scale: $(READY)
+	$(BIN)/python -m ottla.sim.scale $(NODES)
+
+# tests/soak/README.md says what runs, and what is judged.
+soak: $(READY)
+	$(BIN)/python -m tests.soak --hours $(HOURS) $(ARGS)
 
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants $(ARGS)

@@ -1,0 +1,119 @@
+"""Samples of the nodes: what the operating system says of their processes, and how many requests they have answered."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from urllib.error import URLError
+
+import ottla.testing
+from bench.measure import cpu_seconds, resident_bytes
+from tests.soak.jobs import Findings, Job
+from tests.support.incidents import scraped
+
+__all__ = ["Sample", "Sampler", "series"]
+
+REQUESTS = re.compile(r"^kafka_network_requestmetrics_requests_total\{.*\} (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One look at one node."""
+
+    tenth: int
+    node_id: int
+    pid: int
+    resident_bytes: int
+    descriptors: int
+    threads: int
+    cpu_s: float
+    requests: float
+    disk_bytes: int
+
+
+class Sampler(Job):
+    """Looks at every node that runs, at a steady interval."""
+
+    def __init__(self, findings: Findings, cluster: ottla.testing.Cluster, *, interval_s: float) -> None:
+        super().__init__(findings)
+        self.pause_s = interval_s
+        self._cluster = cluster
+        # Set by the main thread.
+        self.tenth = 0
+        self.samples: list[Sample] = []
+
+    def step(self) -> None:
+        for node in self._cluster.nodes:
+            try:
+                self.samples.append(self._look(node))
+            except (OSError, URLError, AssertionError, StopIteration, KeyError):
+                # The node restarts.
+                self.counts["looks at a node that was down"] += 1
+
+    def _look(self, node: ottla.testing.Node) -> Sample:
+        pid = node.pid
+        assert node.metrics_url is not None
+        process = Path(f"/proc/{pid}")
+        requests = sum(map(float, REQUESTS.findall(scraped(node.metrics_url))))
+        return Sample(
+            tenth=self.tenth,
+            node_id=node.node_id,
+            pid=pid,
+            resident_bytes=resident_bytes(pid),
+            descriptors=len(os.listdir(process / "fd")),
+            threads=len(os.listdir(process / "task")),
+            cpu_s=cpu_seconds(pid),
+            requests=requests,
+            disk_bytes=_disk_bytes(node.directory / "data"),
+        )
+
+
+def series(samples: Sequence[Sample], tenths: int) -> Mapping[tuple[int, str], list[float]]:
+    """By node id and name of a measure: one value for every tenth, the median of its samples.
+
+    CPU per request comes from neighbouring samples of the same process, so that starts do not count.
+    """
+    by_node: defaultdict[int, list[Sample]] = defaultdict(list)
+    for sample in samples:
+        by_node[sample.node_id].append(sample)
+    found: dict[tuple[int, str], list[float]] = {}
+    for node_id, of_node in by_node.items():
+        in_tenths = [[sample for sample in of_node if sample.tenth == tenth] for tenth in range(tenths)]
+        assert all(in_tenths), f"node {node_id} was not seen in every tenth"
+
+        def medians(name: str, in_tenths: list[list[Sample]] = in_tenths) -> list[float]:
+            return [statistics.median(float(getattr(sample, name)) for sample in of_tenth) for of_tenth in in_tenths]
+
+        found[node_id, "resident memory"] = medians("resident_bytes")
+        found[node_id, "descriptors"] = medians("descriptors")
+        found[node_id, "threads"] = medians("threads")
+        found[node_id, "bytes on disk"] = medians("disk_bytes")
+        found[node_id, "CPU per request"] = [_cpu_per_request(of_tenth) for of_tenth in in_tenths]
+    return found
+
+
+def _cpu_per_request(samples: Sequence[Sample]) -> float:
+    cpu_s = requests = 0.0
+    for before, after in pairwise(samples):
+        if before.pid == after.pid:
+            cpu_s += after.cpu_s - before.cpu_s
+            requests += after.requests - before.requests
+    return cpu_s / max(requests, 1.0)
+
+
+def _disk_bytes(directory: Path) -> int:
+    """The allocated bytes of all files; files may vanish meanwhile."""
+    total = 0
+    for parent, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(parent, name)).st_blocks * 512
+            except FileNotFoundError:
+                continue
+    return total
