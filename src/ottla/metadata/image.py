@@ -89,10 +89,11 @@ class PartitionImage(NamedTuple):
 
     def directory(self, broker_id: int) -> Uuid:
         """The directory of the broker's replica; the zero id if it is unknown or the broker is not a replica."""
-        for index, replica in enumerate(self.replicas):
-            if replica == broker_id and index < len(self.directories):
+        if broker_id in self.replicas:
+            index = self.replicas.index(broker_id)
+            if index < len(self.directories):
                 directory = self.directories[index]
-                return Uuid.ZERO if directory == _MIGRATING else directory
+                return Uuid.ZERO if directory.bytes == _MIGRATING.bytes else directory
         return Uuid.ZERO
 
 

@@ -354,7 +354,7 @@ class ReplicaManager:
                     continue
                 assert settings is not None
                 partition.configure(config, settings)
-            self._report_directory(partition, view)
+            self._report_directory(topic_partition, topic_id, view)
             self._apply_leadership(partition, view)
 
     def _open_replicas(self, name: str, topic_id: Uuid, indexes: list[int]) -> None:
@@ -365,22 +365,22 @@ class ReplicaManager:
             views = [(index, topic.partitions[index]) for index in indexes if index in topic.partitions]
             self._apply_topic(name, topic_id, views, self.image)
 
-    def _report_directory(self, partition: Partition, view: PartitionView) -> None:
+    def _report_directory(self, topic_partition: TopicPartition, topic_id: Uuid, view: PartitionView) -> None:
         """Reports the replica's log directory to the controller, if the metadata names another directory or none."""
-        directory = self.logs.directory_of(partition.topic_partition)
+        directory = self.logs.directory_of(topic_partition)
         if (
             self.directory_reporter is not None
             and directory is not None
             and not directory.is_offline
             and view.directory(self.node_id) != directory.directory_id
         ):
-            self.directory_reporter.report(partition.topic_id, partition.index, directory.directory_id)
+            self.directory_reporter.report(topic_id, topic_partition.partition, directory.directory_id)
 
     def _on_moved(self, topic_partition: TopicPartition) -> None:
         partition = self.present(*topic_partition)
         view = None if self.image is None else self.image.topics.partition(*topic_partition)
         if partition is not None and view is not None:
-            self._report_directory(partition, view)
+            self._report_directory(topic_partition, partition.topic_id, view)
 
     def _create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, view: PartitionView

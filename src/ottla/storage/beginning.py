@@ -15,11 +15,14 @@ from ottla.storage.failures import LogFailures
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import LogFiles
+from ottla.storage.names import LOG_SUFFIX, PARTITION_METADATA_FILE, offset_file_name
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.producers import ProducerLedger
 from ottla.storage.segment import Segment
 
-__all__ = ["begin_log"]
+__all__ = ["begin_log", "reopen_empty_log", "segment_without_file"]
+
+_FIRST_LOG_FILE = offset_file_name(0, LOG_SUFFIX)
 
 
 def begin_log(
@@ -33,15 +36,61 @@ def begin_log(
     on_failure: Callable[[OSError], None] | None = None,
 ) -> PartitionLog:
     """Creates an empty log in an empty directory. `recovery.open_log` opens any directory."""
+    now_ms = world.clock.now_ms()
+    if config.preallocate:
+        segment = Segment.create(
+            directory, 0, pool, now_ms=now_ms, preallocate_bytes=config.segment_bytes, has_remains=False
+        )
+    else:
+        segment = segment_without_file(directory, pool, now_ms=now_ms)
+    return _empty_log(world, pool, segment, topic_partition, config, producer_id_expiration_ms, on_failure)
+
+
+def reopen_empty_log(
+    world: World,
+    pool: OpenFiles,
+    *,
+    topic_partition: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    producer_id_expiration_ms: int,
+    on_failure: Callable[[OSError], None] | None = None,
+) -> PartitionLog | None:
+    """The log in a directory that has never had a record; None if any file says otherwise.
+
+    The caller knows that no checkpoint has an offset of the log. May run on a worker.
+    """
+    files = world.files
+    for name in files.list_directory(directory):
+        if name != PARTITION_METADATA_FILE and (name != _FIRST_LOG_FILE or files.size_of(f"{directory}/{name}")):
+            return None
+    segment = segment_without_file(directory, pool, now_ms=world.clock.now_ms())
+    log = _empty_log(world, pool, segment, topic_partition, config, producer_id_expiration_ms, on_failure)
+    # A flush passes over an empty log, so its directory may not be durable.
+    log.files.sync_directory_with_next_flush()
+    return log
+
+
+def segment_without_file(directory: str, pool: OpenFiles, *, now_ms: int) -> Segment:
+    """The first segment of a log, which begins at offset 0. Its first record creates the file.
+
+    Most new partitions get no record for a while, and the file is half of the cost of a new partition.
+    """
+    return Segment(directory, 0, pool, size=0, created_ms=now_ms, is_new=True)
+
+
+def _empty_log(
+    world: World,
+    pool: OpenFiles,
+    segment: Segment,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    producer_id_expiration_ms: int,
+    on_failure: Callable[[OSError], None] | None,
+) -> PartitionLog:
+    directory = segment.directory
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=())
     producers.begin_at(0)
-    preallocate_bytes = config.segment_bytes if config.preallocate else 0
-    segment = Segment.create(
-        directory, 0, pool, now_ms=world.clock.now_ms(), preallocate_bytes=preallocate_bytes, has_remains=False
-    )
-    if not preallocate_bytes:
-        # Most new partitions get no record for a while. The first append opens the file again.
-        segment.discard()
     files = LogFiles(
         world,
         pool,

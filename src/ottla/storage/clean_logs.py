@@ -7,7 +7,8 @@ shutdown, whose stamp it has, too. So neither a crash nor another program that h
 believe it. Apache Kafka ignores it.
 
 JSON: a list of the version, the stamp of the marker and, for each topic, its name and its logs (`LeftLog`), behind a
-checksum of eight hexadecimal digits.
+checksum of eight hexadecimal digits. The file has all that a start needs of such logs, so their checkpoints are not
+read.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from ottla.storage.segment import Segment
 
 __all__ = ["LeftLog", "read_clean_logs", "reopen_log", "write_clean_logs"]
 
-_VERSION = 2
+_VERSION = 3
 _CHECKSUM_LENGTH = 8
+_NO_FILE = -1
 
 
 class LeftLog(NamedTuple):
@@ -42,6 +44,7 @@ class LeftLog(NamedTuple):
     partition: int
     topic_id: str
     start_offset: int
+    high_watermark: int
     end_offset: int
     directory_stamp: int
     segments: list[list[int]]
@@ -65,8 +68,11 @@ def write_clean_logs(
     files.write_atomically(f"{directory}/{CLEAN_LOGS_FILE}", b"%08x" % crc32(content) + content)
 
 
-def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[TopicPartition, LeftLog]:
-    """The logs of the last clean shutdown, and empty if the file is not of that shutdown. The file is removed."""
+def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[str, LeftLog]:
+    """The logs of the last clean shutdown by the names of their directories. The file is removed.
+
+    Empty if the file is not of that shutdown.
+    """
     path = f"{directory}/{CLEAN_LOGS_FILE}"
     if not files.exists(path):
         return {}
@@ -82,7 +88,7 @@ def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[
         return {}
     if version != _VERSION or stamp != marker_stamp:
         return {}
-    return {TopicPartition(topic, fields[0]): LeftLog._make(fields) for topic, logs in topics[0] for fields in logs}
+    return {f"{topic}-{fields[0]}": LeftLog._make(fields) for topic, logs in topics[0] for fields in logs}
 
 
 def reopen_log(
@@ -100,23 +106,23 @@ def reopen_log(
 ) -> PartitionLog | None:
     """The log as it was left, or None if a file has changed since then. `recovery.open_log` opens any log.
 
-    The log start offset is that of the shutdown, because the checkpoint may be older.
+    The log start offset and the high watermark are those of the shutdown, because the checkpoints may be older.
     """
     files = world.files
     if files.stamp_of(directory) != left.directory_stamp:
         return None
-    for base_offset, _, _, stamp in left.segments:
-        if files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
+    segments = []
+    for base_offset, size, modified_ms, stamp in left.segments:
+        # Without a file (-1) the stamp of the directory says that there is still none.
+        if stamp != _NO_FILE and files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
             return None
-    segments = [
-        Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms)
-        for base_offset, size, modified_ms, _ in left.segments
-    ]
+        segments.append(Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms))
     segments[-1].is_tail_unread = True
     epochs = LeaderEpochs(files, directory)
-    epochs.restore(left.epochs)
-    epochs.truncate_from_end(left.end_offset)
-    epochs.truncate_from_start(left.start_offset)
+    if left.epochs:
+        epochs.restore(left.epochs)
+        epochs.truncate_from_end(left.end_offset)
+        epochs.truncate_from_start(left.start_offset)
     producers = ProducerLedger(files, directory, expiration_ms=producer_id_expiration_ms, snapshots=left.snapshots)
     if not left.has_producers:
         producers.begin_at(left.end_offset)
@@ -143,6 +149,8 @@ def reopen_log(
         log.files.sync_directory_with_next_flush()
     if cleaned_to is not None:
         log.files.note_compacted()
+    if left.high_watermark > left.start_offset:
+        log.update_high_watermark(left.high_watermark)
     return log
 
 
@@ -156,10 +164,17 @@ def _is_plain(files: Files, log: PartitionLog) -> bool:
     if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):
         # Only opening the log tells compaction from damage.
         return False
-    if any(files.size_of(segment.path) != segment.size for segment in log.segments):
+    if any(_stored_size(files, segment) != segment.size for segment in log.segments):
         # Another program has truncated a file while the node ran, and nobody has read it since.
         return False
     return not ((log.files.has_deleted or log.may_have_gaps) and log.files.has_leftovers())
+
+
+def _stored_size(files: Files, segment: Segment) -> int:
+    if segment.size == 0 and segment.base_offset == 0 and not files.exists(segment.path):
+        # No record has created the file yet.
+        return 0
+    return files.size_of(segment.path)
 
 
 def _left_log(files: Files, log: PartitionLog, topic_id: Uuid | None) -> LeftLog:
@@ -167,6 +182,7 @@ def _left_log(files: Files, log: PartitionLog, topic_id: Uuid | None) -> LeftLog
         log.topic_partition.partition,
         str(topic_id or Uuid.ZERO),
         log.log_start_offset,
+        log.high_watermark,
         log.log_end_offset,
         files.stamp_of(log.directory),
         [

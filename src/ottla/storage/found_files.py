@@ -30,6 +30,7 @@ from ottla.storage.segment import Segment
 __all__ = ["FoundFiles", "find_files"]
 
 _PRIVATE_OPEN_FILES_MAX = 64
+_FIRST_SEGMENT_FILES = frozenset(offset_file_name(0, suffix) for suffix in SEGMENT_SUFFIXES)
 
 
 class FoundFiles(NamedTuple):
@@ -55,8 +56,14 @@ class FoundFiles(NamedTuple):
         return LeaderEpochs(files, self.directory)
 
     def begin_segment(self, base_offset: int) -> None:
-        """An empty segment begins at the offset, behind the others."""
-        self.segments.append(Segment.create(self.directory, base_offset, self.pool, now_ms=self.now_ms))
+        """An empty segment begins at the offset, behind the others.
+
+        The name of its file says where the log ends. Without a file the log ends at 0.
+        """
+        if base_offset == 0 and not self.names & _FIRST_SEGMENT_FILES:
+            self.segments.append(Segment(self.directory, 0, self.pool, size=0, created_ms=self.now_ms, is_new=True))
+        else:
+            self.segments.append(Segment.create(self.directory, base_offset, self.pool, now_ms=self.now_ms))
 
     def known_end(
         self, end_offset: int, recovery_point: int, snapshots: Collection[int], *, is_clean: bool, is_damaged: bool

@@ -18,6 +18,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
+from ottla.storage.beginning import reopen_empty_log
 from ottla.storage.clean_logs import LeftLog, read_clean_logs, reopen_log
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 _NEVER_MS = (1 << 63) - 1
 # The logs that a worker opens before it returns.
 _JOBS_AT_ONCE_MAX = 64
+_EMPTY_AT_ONCE_MAX = 512
 _NOTHING_DONE = RecoveryReport()
 
 
@@ -52,14 +54,35 @@ class LoadedLog(NamedTuple):
     report: RecoveryReport
 
 
+class _Checkpoints:
+    """The checkpoints of a directory, read when the first log needs them. A log that was left needs none."""
+
+    __slots__ = ("_directory", "_offsets")
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        self._offsets: tuple[dict[TopicPartition, int], ...] = ()
+
+    def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
+        """Recovery point, log start offset and high watermark."""
+        if not self._offsets:
+            names = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
+            self._offsets = tuple(self._directory.read_checkpoint(name) for name in names)
+        recovery_points, start_offsets, high_watermarks = self._offsets
+        return (
+            recovery_points.get(topic_partition, 0),
+            start_offsets.get(topic_partition, 0),
+            high_watermarks.get(topic_partition, 0),
+        )
+
+
 class _Job(NamedTuple):
     topic_partition: TopicPartition
     directory: LogDirectory
     config: LogConfig
     is_clean: bool
-    recovery_point: int
-    log_start_offset: int
-    high_watermark: int
+    checkpoints: _Checkpoints | None
+    """None for a log whose checkpoints are lost."""
     cleaned_to: int | None
     """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
     on_failure: Callable[[OSError], None]
@@ -126,9 +149,9 @@ class Loader:
         for queue in queues:
             while queue and queue[0].is_clean:
                 self._load_now(queue.popleft())
-            for _ in range(min(len(queue), self._config.num_recovery_threads_per_data_dir)):
+            if queue:
                 self._running += 1
-                self._load_next(queue)
+                self._load_empty(queue, deque())
         self._one_finished()
         return self._done
 
@@ -140,9 +163,7 @@ class Loader:
             self.had_clean_shutdown = False
         else:
             self._epochs_left_behind.add(epoch)
-        recovery_points = directory.read_checkpoint(RECOVERY_POINT_FILE)
-        start_offsets = directory.read_checkpoint(LOG_START_OFFSET_FILE)
-        high_watermarks = directory.read_checkpoint(REPLICATION_OFFSET_FILE)
+        checkpoints = _Checkpoints(directory)
         cleaned = directory.read_cleaned()
         on_failure = directory.fail
         jobs: list[_Job] = []
@@ -151,7 +172,7 @@ class Loader:
             if parsed is None:
                 continue
             topic_partition, kind = parsed
-            left = left_logs.get(topic_partition) if kind is DirectoryKind.CURRENT else None
+            left = left_logs.get(name) if kind is DirectoryKind.CURRENT else None
             # The stamp of a log that was left proves that it is a directory.
             if left is None and not self._world.files.is_directory(f"{directory.path}/{name}"):
                 continue
@@ -166,9 +187,7 @@ class Loader:
                         directory,
                         self._config_of(topic_partition.topic),
                         epoch is not None,
-                        recovery_points.get(topic_partition, 0),
-                        start_offsets.get(topic_partition, 0),
-                        high_watermarks.get(topic_partition, 0),
+                        checkpoints,
                         0 if cleaned is None else cleaned.get(topic_partition),
                         on_failure,
                         left,
@@ -177,6 +196,8 @@ class Loader:
         return jobs
 
     def _refuse_twins(self, queues: list[deque[_Job]]) -> None:
+        if len(queues) == 1:
+            return
         seen: dict[TopicPartition, tuple[_Job, deque[_Job]]] = {}
         for queue in queues:
             for job in list(queue):
@@ -213,6 +234,8 @@ class Loader:
 
         The copy was complete then. Without a trace of the original its disk is missing, and the copy may be incomplete.
         """
+        if not self.futures:
+            return
         current = {job.topic_partition for queue in queues for job in queue}
         for future in list(self.futures):
             topic_partition, directory, name = future
@@ -225,7 +248,7 @@ class Loader:
                     directory.fail(error)
                     continue
                 config = self._config_of(topic_partition.topic)
-                queues.append(deque([_Job(topic_partition, directory, config, False, 0, 0, 0, 0, directory.fail)]))
+                queues.append(deque([_Job(topic_partition, directory, config, False, None, 0, directory.fail)]))
 
     def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
         for directory, name in self.deleted:
@@ -247,6 +270,66 @@ class Loader:
             self._keep(self._open(job))
         except Exception as error:  # noqa: BLE001 (as for a log that a worker opens)
             self._refuse(job, error)
+
+    def _load_empty(self, queue: deque[_Job], others: deque[_Job]) -> None:
+        """After a crash one worker opens the logs without records; then several workers recover the others.
+
+        An empty log takes a few short system calls. Several threads would spend more time on handing Python's global
+        lock to one another.
+        """
+        while queue:
+            jobs = [queue.popleft() for _ in range(min(len(queue), _EMPTY_AT_ONCE_MAX))]
+            opened = self._world.workers.submit(self._open_empty, jobs)
+            if not opened.done:
+                opened.when_done(partial(self._on_empty_opened, queue, others))
+                return
+            self._note_empty(others, opened)
+        for _ in range(min(len(others), self._config.num_recovery_threads_per_data_dir)):
+            self._running += 1
+            self._load_next(others)
+        self._one_finished()
+
+    def _on_empty_opened(
+        self, queue: deque[_Job], others: deque[_Job], outcome: Deferred[list[LoadedLog | _Job]]
+    ) -> None:
+        self._note_empty(others, outcome)
+        self._load_empty(queue, others)
+
+    def _note_empty(self, others: deque[_Job], outcome: Deferred[list[LoadedLog | _Job]]) -> None:
+        for opened in outcome.result():
+            if isinstance(opened, LoadedLog):
+                self._loaded.append(opened)
+            else:
+                others.append(opened)
+
+    def _open_empty(self, jobs: list[_Job]) -> list[LoadedLog | _Job]:
+        """Runs on a worker. Returns the jobs of logs that are not empty, or cannot be opened."""
+        return [self._opened_if_empty(job) or job for job in jobs]
+
+    def _opened_if_empty(self, job: _Job) -> LoadedLog | None:
+        if job.is_clean or job.directory.is_offline or job.checkpoints is None:
+            return None
+        path = f"{job.directory.path}/{job.topic_partition}"
+        try:
+            if any(job.checkpoints.of(job.topic_partition)):
+                return None
+            log = reopen_empty_log(
+                self._world,
+                self._pool,
+                topic_partition=job.topic_partition,
+                directory=path,
+                config=job.config,
+                producer_id_expiration_ms=_NEVER_MS,
+                on_failure=job.on_failure,
+            )
+            if log is None:
+                return None
+            topic_id = read_topic_id(self._world.files, path)
+        except (OSError, ValueError):
+            # `open_log` finds it again, and says what it means.
+            return None
+        log.files.note_history(is_compacted=job.cleaned_to is not None, damaged={})
+        return LoadedLog(log, job.directory, topic_id, _NOTHING_DONE)
 
     def _load_next(self, queue: deque[_Job]) -> None:
         """A worker opens several logs: most are empty or short, and the way to a worker and back costs more."""
@@ -353,7 +436,6 @@ class Loader:
         )
         if log is None:
             return None
-        log.update_high_watermark(min(max(job.high_watermark, log.log_start_offset), log.log_end_offset))
         return LoadedLog(log, job.directory, self._shared_id(left.topic_id), _NOTHING_DONE)
 
     def _shared_id(self, text: str) -> Uuid:
@@ -366,6 +448,8 @@ class Loader:
     def _open_from_files(self, job: _Job) -> LoadedLog:
         path = f"{job.directory.path}/{job.topic_partition}"
         topic_id = read_topic_id(self._world.files, path)
+        offsets = (0, 0, 0) if job.checkpoints is None else job.checkpoints.of(job.topic_partition)
+        recovery_point, log_start_offset, high_watermark = offsets
         log, report = open_log(
             self._world,
             self._pool,
@@ -373,8 +457,8 @@ class Loader:
             directory=path,
             config=job.config,
             clean_shutdown=job.is_clean,
-            recovery_point=job.recovery_point,
-            log_start_offset=job.log_start_offset,
+            recovery_point=recovery_point,
+            log_start_offset=log_start_offset,
             cleaned_to=job.cleaned_to,
             # The expiration of producers is a dynamic configuration, which may not be known yet. The periodic task
             # applies it later.
@@ -389,6 +473,5 @@ class Loader:
                 report.segments_dropped,
                 log.log_end_offset,
             )
-        high_watermark = min(max(job.high_watermark, log.log_start_offset), report.high_watermark_max(log))
-        log.update_high_watermark(high_watermark)
+        log.update_high_watermark(min(max(high_watermark, log.log_start_offset), report.high_watermark_max(log)))
         return LoadedLog(log, job.directory, topic_id, report)

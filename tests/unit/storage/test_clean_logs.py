@@ -290,7 +290,7 @@ def test_every_marker_of_a_file_system_belongs_to_its_file(tmp_path: Path) -> No
         files.write_atomically(marker, b"", durable=False)
         stamp = files.stamp_of(marker)
         write_clean_logs(files, str(tmp_path), [(log, TOPIC_ID)], marker_stamp=stamp)
-        assert list(read_clean_logs(files, str(tmp_path), marker_stamp=stamp)) == [ONE]
+        assert list(read_clean_logs(files, str(tmp_path), marker_stamp=stamp)) == [str(ONE)]
     log.close()
 
 

@@ -87,7 +87,7 @@ def test_a_second_node_on_the_same_directory_is_refused() -> None:
 def test_a_partition_in_two_directories_is_refused() -> None:
     node = Node("/d1", "/d2")
     node.start()
-    node.create("t")
+    node.append(node.create("t"), b"a")
     node.stop()
     node.files.make_directories("/d2/t-0")
     node.files.write_atomically("/d2/t-0/00000000000000000000.log", b"")

@@ -116,12 +116,17 @@ def leader_and_isr_updates(
     `removed` leaves all in-sync sets and leads nothing. `added` may lead partitions without a leader, although the
     image still shows it fenced. `stopped_uncleanly` also ceases to be eligible, because it may have lost its newest
     records. With `directories`, only replicas in these directories of the removed broker are concerned.
+
+    Thousands of partitions of a topic have the same replicas, leader and directories: one of them is decided, and the
+    others get the same change.
     """
     image = context.image
     gone = {removed, stopped_uncleanly} - {NO_LEADER}
-    records = []
+    records: list[Any] = []
+    decided: dict[tuple[Any, ...], PartitionChangeRecord | None] = {}
+    decided_topic: TopicImage | None = None
     for located in all_partitions(image):
-        partition = located.partition
+        topic, partition_id, partition = located
         if gone:
             concerned = not gone.isdisjoint(partition.isr) or (
                 stopped_uncleanly != NO_LEADER and stopped_uncleanly in partition.elr
@@ -130,19 +135,47 @@ def leader_and_isr_updates(
             concerned = partition.leader == NO_LEADER
         if not concerned or (directories is not None and partition.directory(removed) not in directories):
             continue
-        usual = leader_test(image, partition, added=added)
-
-        def can_lead(replica: int, usual: Callable[[int], bool] = usual) -> bool:
-            return replica not in gone and usual(replica)
-
-        change = change_of(located, context, can_lead)
-        change.isr = tuple(replica for replica in partition.isr if replica not in gone)
-        if stopped_uncleanly != NO_LEADER:
-            change.stopped_uncleanly = (stopped_uncleanly,)
-        record = change.build()
+        if topic is not decided_topic:
+            decided, decided_topic = {}, topic
+        # Everything but the epochs. Equal directories are mostly one object, and the image keeps it alive.
+        key = (*partition[:3], id(partition.directories), *partition[6:])
+        if key in decided:
+            example = decided[key]
+            record = None if example is None else _same_change(example, partition_id)
+        else:
+            usual = leader_test(image, partition, added=added)
+            record = decided[key] = _change_without(located, context, gone, usual, stopped_uncleanly)
         if record is not None:
             records.append(record)
     return records
+
+
+def _change_without(
+    located: Located, context: DecisionContext, gone: set[int], usual: Callable[[int], bool], stopped_uncleanly: int
+) -> PartitionChangeRecord | None:
+    """The change of one partition without the brokers in `gone`."""
+    change = change_of(located, context, lambda replica: replica not in gone and usual(replica))
+    change.isr = tuple(replica for replica in located.partition.isr if replica not in gone)
+    if stopped_uncleanly != NO_LEADER:
+        change.stopped_uncleanly = (stopped_uncleanly,)
+    return change.build()
+
+
+def _same_change(example: PartitionChangeRecord, partition_id: int) -> PartitionChangeRecord:
+    """The change of another partition of the topic. The lists are shared: records are not changed after a decision."""
+    return PartitionChangeRecord(
+        partition_id=partition_id,
+        topic_id=example.topic_id,
+        isr=example.isr,
+        leader=example.leader,
+        replicas=example.replicas,
+        removing_replicas=example.removing_replicas,
+        adding_replicas=example.adding_replicas,
+        leader_recovery_state=example.leader_recovery_state,
+        directories=example.directories,
+        eligible_leader_replicas=example.eligible_leader_replicas,
+        last_known_elr=example.last_known_elr,
+    )
 
 
 def without_replica(
