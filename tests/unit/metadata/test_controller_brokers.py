@@ -468,3 +468,22 @@ def test_a_controller_that_starts_knows_all_replicas_before_it_elects(harness: C
     assert partition(harness).leader == -1
     harness.beat(3)
     assert partition(harness).leader == 3
+
+
+def test_partitions_that_are_alike_get_the_change_that_each_would_get_alone(harness: ControllerHarness) -> None:
+    """One decision serves partitions of a topic with the same replicas, in-sync set and leader."""
+    assigned = [(1, 2), (2, 1), (1, 2), (3, 1), (1, 3), (2, 3), (1, 2), (1, 3)]
+    alone = [[replicas] for replicas in assigned]
+    for name, topic in {"together": assigned, **{f"alone{number}": one for number, one in enumerate(alone)}}.items():
+        assignments = [
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+            for index, replicas in enumerate(topic)
+        ]
+        assert harness.create(name, -1, -1, assignments=assignments).error_code == ErrorCode.NONE
+    for want_fence in (True, False):
+        harness.beat(1, want_fence=want_fence)
+        assert harness.image.brokers[1].fenced is want_fence
+        by_name = harness.image.topics.by_name
+        together = [by_name["together"].partitions[index] for index in range(len(assigned))]
+        assert together == [by_name[f"alone{index}"].partitions[0] for index in range(len(assigned))]
+        assert [partition.leader for partition in together] == [2, 2, 2, 3, 3, 2, 2, 3]
