@@ -1,7 +1,8 @@
 """The changes that metadata records make to topics and partitions.
 
 The partitions of a topic are copied once per delta, however many of them change. Creating a topic with a thousand
-partitions, or moving a thousand leaders, therefore costs one pass.
+partitions, or moving a thousand leaders, therefore costs one pass. Of a large topic only chunks are copied
+(`partition_map`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.metadata.image import PartitionImage, TopicImage, TopicsImage
+from ottla.metadata.partition_map import PartitionMap, PartitionMapBuilder, frozen_partitions
 from ottla.model.ids import Uuid
 
 if TYPE_CHECKING:
@@ -45,7 +47,10 @@ class TopicDelta:
         self.before = before
         # Partitions that this delta created or changed, with their new state.
         self.changed: dict[int, PartitionImage] = {}
-        self._partitions: dict[int, PartitionImage] = {} if before is None else dict(before.partitions)
+        partitions = {} if before is None else before.partitions
+        self._partitions: dict[int, PartitionImage] | PartitionMapBuilder[PartitionImage] = (
+            partitions.builder() if isinstance(partitions, PartitionMap) else dict(partitions)
+        )
 
     @property
     def created(self) -> bool:
@@ -62,7 +67,9 @@ class TopicDelta:
         self.changed[index] = partition
 
     def apply(self) -> TopicImage:
-        return TopicImage(self.name, self.topic_id, self._partitions)
+        partitions = self._partitions
+        frozen = frozen_partitions(partitions) if isinstance(partitions, dict) else partitions.build()
+        return TopicImage(self.name, self.topic_id, frozen)
 
 
 class TopicsDelta:

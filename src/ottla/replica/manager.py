@@ -23,6 +23,7 @@ from ottla.replica.directory_reporter import DirectoryReporter
 from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
+from ottla.replica.large_changes import LargeChanges
 from ottla.replica.lost_replicas import check_may_lead, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
@@ -79,6 +80,7 @@ class ReplicaManager:
         "fetchers",
         "image",
         "isr_keeper",
+        "large_changes",
         "logs",
         "lost",
         "node_id",
@@ -115,7 +117,8 @@ class ReplicaManager:
         # ... their log directory failed. An empty log must not silently take the place of a lost one.
         self.lost: set[TopicPartition] = set()
         # Replicas whose logs are about to be created.
-        self.openings = Openings(world.scheduler, self._open_replicas)
+        self.openings = Openings(world.scheduler, self._apply_newest)
+        self.large_changes = LargeChanges(world.scheduler, self._apply_newest, self.present, node_id=node_id)
         # Counters of partitions that have left this broker.
         self.departed = PartitionCounters()
         self.image: ClusterView | None = None
@@ -164,6 +167,7 @@ class ReplicaManager:
     def close(self) -> None:
         """Stops replication. The logs may be closed then."""
         self.openings.clear()
+        self.large_changes.clear()
         self.validations.stop()
         for part in (self.fetchers, self.isr_keeper, self.directory_reporter, self._repairs):
             if part is not None:
@@ -201,9 +205,9 @@ class ReplicaManager:
     def find(self, topic: str, index: int) -> Partition:
         """Like `look_up`, but raises the error."""
         result = self.look_up(topic, index)
-        if isinstance(result, Partition):
-            return result
-        raise KafkaError(result)
+        if not isinstance(result, Partition):
+            raise KafkaError(result)
+        return result
 
     def find_by_id(self, topic_id: Uuid, index: int) -> Partition:
         name = self.topic_name(topic_id)
@@ -267,8 +271,8 @@ class ReplicaManager:
         self._take_image(image)
         for deleted in delta.topics.deleted.values():
             self._delete_topic(deleted)
-        for topic_id, changed in delta.topics.changed.items():
-            self._apply_topic(changed.name, topic_id, changed.changed.items(), image)
+        for name, topic_id, views in self.large_changes.urgent(delta):
+            self._apply_topic(name, topic_id, views, image)
         for resource in delta.configs_changed:
             if resource.type == _TOPIC_RESOURCE:
                 self._apply_topic_config(resource.name, image)
@@ -357,8 +361,8 @@ class ReplicaManager:
             self._report_directory(topic_partition, topic_id, view)
             self._apply_leadership(partition, view)
 
-    def _open_replicas(self, name: str, topic_id: Uuid, indexes: list[int]) -> None:
-        """Creates logs that `openings` had queued, as the current image describes them."""
+    def _apply_newest(self, name: str, topic_id: Uuid, indexes: list[int]) -> None:
+        """Applies partitions that `openings` or `large_changes` had queued, as the current image describes them."""
         assert self.image is not None
         topic = self.image.topics.by_id.get(topic_id)
         if topic is not None:
@@ -408,11 +412,9 @@ class ReplicaManager:
             parking=self.parking,
             isr_keeper=self.isr_keeper,
         )
-        hosted = self.by_id.get(topic_id)
+        name, hosted = topic_partition.topic, self.by_id.get(topic_id)
         if hosted is None:
-            hosted = self.by_id[topic_id] = self.by_name[topic_partition.topic] = HostedTopic(
-                topic_partition.topic, topic_id
-            )
+            hosted = self.by_id[topic_id] = self.by_name[name] = HostedTopic(name, topic_id)
         hosted.partitions[topic_partition.partition] = partition
         self.offline.discard(topic_partition)
         if log.files.failures.damaged_segments:
