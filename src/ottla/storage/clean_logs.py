@@ -111,12 +111,9 @@ def reopen_log(
     files = world.files
     if files.stamp_of(directory) != left.directory_stamp:
         return None
-    segments = []
-    for base_offset, size, modified_ms, stamp in left.segments:
-        # Without a file (-1) the stamp of the directory says that there is still none.
-        if stamp != _NO_FILE and files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
-            return None
-        segments.append(Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms))
+    segments = _left_segments(files, pool, left, directory, now_ms)
+    if not segments:
+        return None
     segments[-1].is_tail_unread = True
     epochs = LeaderEpochs(files, directory)
     if left.epochs:
@@ -152,6 +149,17 @@ def reopen_log(
     if left.high_watermark > left.start_offset:
         log.update_high_watermark(left.high_watermark)
     return log
+
+
+def _left_segments(files: Files, pool: OpenFiles, left: LeftLog, directory: str, now_ms: int) -> list[Segment]:
+    """The segments as they were left; empty if a log file has changed."""
+    segments: list[Segment] = []
+    for base_offset, size, modified_ms, stamp in left.segments:
+        # Without a file the stamp of the directory says that there is still none.
+        if stamp != _NO_FILE and files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
+            return []
+        segments.append(Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms))
+    return segments
 
 
 def _is_plain(files: Files, log: PartitionLog) -> bool:
