@@ -102,14 +102,18 @@ class PartitionMapBuilder(Generic[V]):
 
 
 class _Items(ItemsView[int, V]):
-    _mapping: PartitionMap[V]
+    def __init__(self, partitions: PartitionMap[V]) -> None:
+        super().__init__(partitions)
+        self._chunks = partitions.chunks.values()
 
     def __iter__(self) -> Iterator[tuple[int, V]]:
-        return chain.from_iterable(chunk.items() for chunk in self._mapping.chunks.values())
+        return chain.from_iterable(chunk.items() for chunk in self._chunks)
 
 
 class _Values(ValuesView[V]):
-    _mapping: PartitionMap[V]  # type: ignore[assignment]
+    def __init__(self, partitions: PartitionMap[V]) -> None:
+        super().__init__(partitions)
+        self._chunks = partitions.chunks.values()
 
     def __iter__(self) -> Iterator[V]:
-        return chain.from_iterable(chunk.values() for chunk in self._mapping.chunks.values())
+        return chain.from_iterable(chunk.values() for chunk in self._chunks)
