@@ -23,6 +23,7 @@ from ottla.broker.metrics.metric import Kind, Metric
 from ottla.broker.metrics.table import METRICS, SUBJECTS
 from ottla.client.measures import CONSUMER_METRICS, PRODUCER_METRICS, SHARE_METRICS
 from ottla.monitor.series import SERIES
+from ottla.registry.node.metrics import METRICS as REGISTRY_METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/metrics.md"
@@ -31,7 +32,7 @@ RULES = ROOT / "docs/monitoring/prometheus-alerts.yml"
 
 INTRODUCTION = """# Metrics
 
-This page is generated from the tables in `src/ottla/broker/metrics` by `tools/generate_metrics_docs.py`.
+This page is generated from the tables of metrics in the source by `tools/generate_metrics_docs.py`.
 
 `ottla up` serves metrics on a free port, which it prints; `ottla node` serves them on `ottla.metrics.listener`, which
 `ottla up` takes too:
@@ -101,6 +102,7 @@ def page() -> str:
             for metric in metrics
         ]
         sections.append("\n".join(lines) + "\n")
+    sections.append(registry())
     sections.append(clients())
     lines = ["## Alerts", "", "| alert | severity | when | what to do |", "|---|---|---|---|"]
     for alert in ALERTS:
@@ -108,6 +110,22 @@ def page() -> str:
         lines.append(f"| {alert.name} | {alert.severity} | `{expression}` for {alert.lasts} | {alert.action} |")
     sections.append("\n".join(lines) + "\n")
     return "\n".join(sections)
+
+
+def registry() -> str:
+    lines = [
+        "## Schema Registry",
+        "",
+        "Every instance of `ottla registry` has a page at `/metrics` of its own address (`docs/registry.md`).",
+        "",
+        "| metric | kind | labels | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [
+        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
+        for metric in REGISTRY_METRICS
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def clients() -> str:
@@ -206,10 +224,16 @@ def rules() -> str:
 
 
 def unknown_names(expression: str) -> list[str]:
-    """Metrics in an expression that neither a node nor `ottla monitor` tells."""
-    told = {name for metric in METRICS for name in series_of(metric)} | SERIES
+    """Metrics in an expression that no node, no registry and no `ottla monitor` tells."""
+    told = {name for metric in METRICS for name in series_of(metric)} | SERIES | registry_series()
     named = re.findall(r"\b(?:kafka|ottla|process|python)_[a-z0-9_]+", expression)
     return [name for name in named if name not in told]
+
+
+def registry_series() -> set[str]:
+    single = {metric.name for metric in REGISTRY_METRICS if metric.kind != "histogram"}
+    histograms = [metric.name for metric in REGISTRY_METRICS if metric.kind == "histogram"]
+    return single | {f"{name}_{end}" for name in histograms for end in ("bucket", "sum", "count")}
 
 
 def series_of(metric: Metric) -> list[str]:

@@ -206,4 +206,20 @@ ALERTS: tuple[Alert, ...] = (
         "A part of {{ $labels.instance }} could not follow the metadata and may act on what is old.",
         "Read the node's log for the error, and restart the node.",
     ),
+    Alert(
+        "RegistryWithoutWriter",
+        "sum(ottla_registry_is_writer) < 1",
+        "2m",
+        "warning",
+        "No instance of the Schema Registry writes: schemas are read, and registrations are refused.",
+        "Look at the logs of the instances and at their group; one must be eligible and reach the cluster.",
+    ),
+    Alert(
+        "RegistryFails",
+        'sum by (instance) (rate(ottla_registry_requests_total{status=~"5.."}[5m])) > 0.1',
+        "5m",
+        "warning",
+        "The Schema Registry at {{ $labels.instance }} fails to answer requests.",
+        "ottla_registry_errors_total names the codes, and the log of the instance the causes.",
+    ),
 )

@@ -266,6 +266,37 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel("Status of groups (0 is OK)", (("topk(10, max by (group) (ottla_monitor_group_status))", "{{group}}"),)),
     ),
+    "Schema Registry": (
+        Panel(
+            "Requests by status",
+            ((rate("ottla_registry_requests_total", "instance, status"), "{{instance}} {{status}}"),),
+            "reqps",
+        ),
+        Panel(
+            "Time of requests, 99 of 100",
+            (
+                (
+                    "histogram_quantile(0.99, sum by (method, path, le) "
+                    "(rate(ottla_registry_request_seconds_bucket[$__rate_interval])))",
+                    "{{method}} {{path}}",
+                ),
+            ),
+            "s",
+        ),
+        Panel(
+            "Errors by code",
+            ((rate("ottla_registry_errors_total", "code"), "{{code}}"),),
+            "reqps",
+        ),
+        Panel(
+            "Schemas and the writer",
+            (
+                ("max(ottla_registry_subjects)", "subjects"),
+                ("max by (type) (ottla_registry_schemas)", "{{type}}"),
+                ("sum(ottla_registry_is_writer)", "writers"),
+            ),
+        ),
+    ),
     "Capacity, by the day": (
         Panel(
             "Disks, days until full",

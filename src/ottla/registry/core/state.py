@@ -70,6 +70,19 @@ class RegistryState:
         for subject in sorted(self._versions):
             yield from self.versions(subject, with_deleted=True)
 
+    def version_count(self) -> int:
+        """Versions that are not deleted."""
+        return sum(not version.deleted for versions in self._versions.values() for version in versions.values())
+
+    def schema_counts(self) -> dict[str, int]:
+        """How many ids there are of each language, in all contexts together."""
+        found: dict[str, int] = {}
+        for ids in self._by_id.values():
+            for holders in ids.values():
+                language = next(iter(holders.values())).content.schema_type
+                found[language] = found.get(language, 0) + 1
+        return found
+
     def contexts(self) -> list[str]:
         """The default context, and every context with a subject or a configuration."""
         named = {context_of(subject) for subject in (*self._versions, *self.configs, *self.modes)}

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from ottla.registry.core.contexts import canonical_subject
 from ottla.registry.core.errors import RegistryError
+from ottla.registry.node.metrics import ERROR_CODE
 
 __all__ = ["CONTENT_TYPE", "answer", "body_of", "error_answer", "flag", "guid_of", "page", "subject_of"]
 
@@ -27,7 +28,9 @@ def answer(value: Any, status: int = 200) -> web.Response:
 
 
 def error_answer(error: RegistryError) -> web.Response:
-    return answer({"error_code": error.code, "message": error.message}, error.status)
+    found = answer({"error_code": error.code, "message": error.message}, error.status)
+    found[ERROR_CODE] = error.code
+    return found
 
 
 async def body_of(request: web.Request) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from urllib.parse import quote
 from aiohttp import web
 from yarl import URL
 
+from ottla.registry.node.metrics import TEMPLATE, template_of
+
 __all__ = ["in_context", "plain_path"]
 
 # The word of a path behind which a subject stands.
@@ -19,6 +21,7 @@ async def in_context(request: web.Request) -> web.StreamResponse:
     match = await request.app.router.resolve(plain)
     plain._match_info = match
     match.add_app(request.app)
+    request[TEMPLATE] = "/contexts/{context}" + template_of(plain)
     return await match.handler(plain)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import ClientError as HttpClientError
@@ -23,6 +24,8 @@ from ottla.registry.node.context_paths import in_context
 from ottla.registry.node.cross_origin import CrossOrigin
 from ottla.registry.node.guard import FORWARDED, FORWARDED_PRINCIPAL, Guard, principal_of
 from ottla.registry.node.key_routes import key_routes
+from ottla.registry.node.metrics import PATH as METRICS_PATH
+from ottla.registry.node.metrics import RequestFigures, metrics_page
 from ottla.registry.node.permissions import permitted
 from ottla.registry.node.schema_routes import schema_routes
 from ottla.registry.node.security import TlsFiles
@@ -58,6 +61,7 @@ class RegistryServer:
         self._service = service
         self._guard = guard or Guard()
         self._tls = tls
+        self._figures = RequestFigures()
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
         self._outgoing: ssl.SSLContext | bool = True
@@ -80,6 +84,7 @@ class RegistryServer:
                     app.router.add_route(method, each, guarded)
                     if method == "GET":
                         app.router.add_route("HEAD", each, guarded)
+        app.router.add_get(METRICS_PATH, self._metrics)
         await self._guard.start()
         app.router.add_route("*", "/contexts/{context}/{rest:.+}", in_context)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
@@ -101,12 +106,14 @@ class RegistryServer:
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        began = time.perf_counter()
         if request.method == "OPTIONS":
             found = self._cross_origin.options(request)
         else:
             found = await self._admitted(request, handler)
             self._guard.audit(request, found.status)
         self._cross_origin.mark(request, found)
+        self._figures.add(request, found, time.perf_counter() - began)
         return found
 
     async def _admitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -119,7 +126,7 @@ class RegistryServer:
         return await self._handled(request, handler)
 
     async def _handled(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        if not self._service.is_ready:
+        if not self._service.is_ready and request.path != METRICS_PATH:
             return error_answer(RegistryError(50302, "The registry is reading its schemas. Try again."))
         try:
             return await handler(request)
@@ -133,9 +140,14 @@ class RegistryServer:
             logger.exception("%s %s failed", request.method, request.path)
             return error_answer(RegistryError(50001, "Error in the backend data store or an internal error"))
 
+    async def _metrics(self, _request: web.Request) -> web.StreamResponse:
+        """Any client that may log in reads them: they name no subject."""
+        return web.Response(text=metrics_page(self._service, self._figures), content_type="text/plain")
+
     async def _forward(self, request: web.Request, url: str) -> web.StreamResponse:
         if FORWARDED in request.headers:
             return error_answer(RegistryError(50003, f"Error while forwarding the request: the writer is {url} now."))
+        self._figures.forwarded += 1
         asking = asyncio.ensure_future(self._ask_writer(request, url))
         replaced = asyncio.ensure_future(self._service.wait_for_another_writer(url))
         try:

@@ -59,6 +59,8 @@ class RegistryService:
         self._election: Election | None = None
         self._electing: asyncio.Task[None] | None = None
         self._is_writer = False
+        # How often a writer was elected.
+        self.elections = 0
         self._writer: Identity | None = None
         self._elected = asyncio.Event()
         # Set, and replaced by a new one, when another instance is elected.
@@ -146,6 +148,8 @@ class RegistryService:
             logger.info("This instance writes the schemas")
         if not is_writer and self._is_writer:
             await asyncio.gather(self._topic.stop_writing(), self._keys_topic.stop_writing())
+        if identity is not None and identity != self._writer:
+            self.elections += 1
         self._is_writer, self._writer = is_writer, identity
         self._writer_changed.set()
         self._writer_changed = asyncio.Event()
