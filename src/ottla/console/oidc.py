@@ -22,6 +22,7 @@ from ottla.console.answers import ApiError
 from ottla.console.bodies import whole_body
 from ottla.console.failed_logins import FailedLogins
 from ottla.console.login_tickets import LoginTicket, LoginTickets
+from ottla.console.provider_lookup import ProviderLookup
 from ottla.registry.node.tokens import BearerRules, BearerTokens
 
 __all__ = ["Identity", "OidcLogin", "OidcSettings"]
@@ -52,23 +53,30 @@ class Identity(NamedTuple):
     lifetime_seconds: float | None
 
 
+class _Provider(NamedTuple):
+    """The provider's own description, and its keys."""
+
+    document: dict[str, Any]
+    tokens: BearerTokens
+
+
 class OidcLogin:
     def __init__(self, settings: OidcSettings) -> None:
         _check_address(settings.issuer)
         self.settings = settings
         self._tickets = LoginTickets()
         self._failures = FailedLogins()
-        self._provider: dict[str, Any] | None = None
-        self._tokens: BearerTokens | None = None
+        self._provider = ProviderLookup(self._discover)
         self._session: ClientSession | None = None
 
     async def close(self) -> None:
+        await self._provider.close()
         if self._session is not None:
             await self._session.close()
 
     async def begin(self, *, redirect: str, to: str) -> tuple[str, str]:
         """The address at the provider to which the browser goes, and the ticket that it brings back."""
-        provider = await self._discovered()
+        document = (await self._provider.get()).document
         ticket = self._tickets.new(redirect=redirect, to=_local(to))
         digest = hashlib.sha256(self._tickets.verifier(ticket).encode()).digest()
         query = {
@@ -81,7 +89,7 @@ class OidcLogin:
             "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
             "code_challenge_method": "S256",
         }
-        return f"{provider['authorization_endpoint']}?{urlencode(query)}", self._tickets.signed(ticket)
+        return f"{document['authorization_endpoint']}?{urlencode(query)}", self._tickets.signed(ticket)
 
     async def finish(self, signed: str | None, *, state: str, code: str, address: str | None) -> tuple[Identity, str]:
         """The user, and the page to which the browser goes.
@@ -97,11 +105,10 @@ class OidcLogin:
             return await self._identity(ticket, code), ticket.to
 
     async def _identity(self, ticket: LoginTicket, code: str) -> Identity:
-        provider = await self._discovered()
-        answer = await self._token(provider, code, ticket)
+        provider = await self._provider.get()
+        answer = await self._token(provider.document, code, ticket)
         token = answer.get("id_token")
-        assert self._tokens is not None
-        user = await self._tokens.user_of(token) if isinstance(token, str) else None
+        user = await provider.tokens.user_of(token) if isinstance(token, str) else None
         if user is None:
             raise ApiError(401, "LOGIN_FAILED", "The identity provider's token is not accepted.")
         claims = _claims(str(token))
@@ -112,28 +119,28 @@ class OidcLogin:
         access_token = str(answer.get("access_token", ""))
         return Identity(f"User:{user}", named, access_token, _lifetime(answer))
 
-    async def _discovered(self) -> dict[str, Any]:
-        if self._provider is None:
-            address = f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration"
-            found = await self._ask("GET", address)
-            if found.get("issuer") != self.settings.issuer:
-                raise ApiError(502, "UPSTREAM", "The identity provider names another issuer than --oidc-issuer.")
-            for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                _check_address(str(found.get(name)))
-            rules = BearerRules(
-                issuer=self.settings.issuer,
-                audiences=(self.settings.client_id,),
-                user_claim=self.settings.user_claim,
-            )
-            tokens = BearerTokens(found["jwks_uri"], rules)
+    async def _discover(self) -> _Provider:
+        found = await self._ask("GET", f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != self.settings.issuer:
+            raise ApiError(502, "UPSTREAM", "The identity provider names another issuer than --oidc-issuer.")
+        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             try:
-                await tokens.load()
-            except (OSError, ValueError) as error:
-                raise ApiError(502, "UPSTREAM", f"The identity provider's keys cannot be read: {error}.") from None
-            self._tokens, self._provider = tokens, found
-        return self._provider
+                _check_address(str(found.get(name)))
+            except ValueError as error:
+                raise ApiError(502, "UPSTREAM", f"The identity provider's {name} is wrong: {error}") from None
+        rules = BearerRules(
+            issuer=self.settings.issuer,
+            audiences=(self.settings.client_id,),
+            user_claim=self.settings.user_claim,
+        )
+        tokens = BearerTokens(found["jwks_uri"], rules)
+        try:
+            await tokens.load()
+        except (OSError, ValueError) as error:
+            raise ApiError(502, "UPSTREAM", f"The identity provider's keys cannot be read: {error}.") from None
+        return _Provider(found, tokens)
 
-    async def _token(self, provider: dict[str, Any], code: str, ticket: LoginTicket) -> dict[str, Any]:
+    async def _token(self, document: dict[str, Any], code: str, ticket: LoginTicket) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
@@ -143,7 +150,7 @@ class OidcLogin:
         }
         secret = self.settings.client_secret
         auth = None if secret is None else BasicAuth(self.settings.client_id, secret)
-        return await self._ask("POST", provider["token_endpoint"], form=form, auth=auth)
+        return await self._ask("POST", document["token_endpoint"], form=form, auth=auth)
 
     async def _ask(
         self, method: str, url: str, *, form: dict[str, str] | None = None, auth: BasicAuth | None = None
@@ -155,6 +162,8 @@ class OidcLogin:
                 content, status = await whole_body(answer, DOCUMENT_BYTES_MAX), answer.status
         except (HttpClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(502, "UPSTREAM", f"The identity provider does not answer: {error}.") from None
+        if status >= 500 or (status >= 300 and method == "GET"):
+            raise ApiError(502, "UPSTREAM", f"The identity provider fails (HTTP {status}).")
         if status >= 300:
             raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login (HTTP {status}).")
         try:

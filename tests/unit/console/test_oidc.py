@@ -10,7 +10,8 @@ import pytest
 
 from ottla.console.answers import ApiError
 from ottla.console.failed_logins import FAILURES_OF_USER_MAX
-from ottla.console.oidc import OidcLogin, OidcSettings
+from ottla.console.oidc import OidcLogin, OidcSettings, _Provider
+from ottla.registry.node.tokens import BearerRules, BearerTokens
 
 ISSUER = "https://login.example.com"
 
@@ -22,8 +23,9 @@ class StrictProvider(OidcLogin):
         super().__init__(OidcSettings(issuer=ISSUER, client_id="console"))
         self.posts = 0
 
-    async def _discovered(self) -> dict[str, Any]:
-        return {name: f"{ISSUER}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
+    async def _discover(self) -> Any:
+        document = {name: f"{ISSUER}/{name}" for name in ("authorization_endpoint", "token_endpoint")}
+        return _Provider(document, BearerTokens("file:/none", BearerRules(ISSUER, ("console",))))
 
     async def _ask(self, method: str, url: str, **_: Any) -> dict[str, Any]:
         self.posts += 1
