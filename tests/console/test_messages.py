@@ -143,15 +143,17 @@ def test_a_search_that_is_closed_ends(browser: Browser, orders: str) -> None:
     assert browser.get(f"/api/topics/{orders}/messages?limit=1")["items"]
 
 
-def test_the_tail_shows_what_arrives(browser: Browser, topic: str) -> None:
-    def events(answer: Any) -> Iterator[tuple[str, Any]]:
-        name = ""
-        for line in answer:
-            if line.startswith(b"event: "):
-                name = line[7:].strip().decode()
-            elif line.startswith(b"data: "):
-                yield name, json.loads(line[6:])
+def events(answer: Any) -> Iterator[tuple[str, Any]]:
+    """The events of a stream: name and value."""
+    name = ""
+    for line in answer:
+        if line.startswith(b"event: "):
+            name = line[7:].strip().decode()
+        elif line.startswith(b"data: "):
+            yield name, json.loads(line[6:])
 
+
+def test_the_tail_shows_what_arrives(browser: Browser, topic: str) -> None:
     browser.change("POST", f"/api/topics/{topic}/messages", {"value": "before"})
     with browser.stream(f"/api/topics/{topic}/tail?filter=wanted") as answer:
         found = events(answer)
@@ -161,6 +163,18 @@ def test_the_tail_shows_what_arrives(browser: Browser, topic: str) -> None:
         name, messages = next(found)
     assert name == "message"
     assert [message["value"]["value"] for message in messages] == ["wanted"]
+
+
+def test_the_tail_of_a_topic_that_is_deleted_ends_with_the_reason(browser: Browser, topic: str) -> None:
+    with browser.stream(f"/api/topics/{topic}/tail") as answer:
+        found = events(answer)
+        assert next(found) == ("ready", {})
+        browser.change("DELETE", f"/api/topics/{topic}", {})
+        # Until the console knows that the topic is gone, it may say that partitions have no leader.
+        name, error = next(one for one in found if one[0] != "trouble")
+        assert (name, error["code"]) == ("error", "UNKNOWN_TOPIC_OR_PARTITION")
+        assert topic in error["message"]
+        assert list(found) == []
 
 
 def test_a_record_is_written(browser: Browser, topic: str) -> None:

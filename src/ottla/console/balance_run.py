@@ -84,6 +84,7 @@ class BalanceRun:
         *,
         throttle: int | None,
         factor: float | None,
+        drained: Sequence[int],
         user: str,
     ) -> None:
         """Raises ApiError 409 if another run is not finished, or the journal cannot be written."""
@@ -95,7 +96,7 @@ class BalanceRun:
             raise ApiError(
                 409, "NOT_FINISHED", f"{self._path} has a plan that was not finished.", "Resume it, or remove the file."
             )
-        journal = Journal(self._path, cluster_id, steps, throttle)
+        journal = Journal(self._path, cluster_id, steps, throttle, drained=drained)
         try:
             journal.write()
         except OSError as error:
@@ -168,7 +169,7 @@ class BalanceRun:
                 if factor is None:
                     await executor.run(journal.steps)
                 else:
-                    async with LatencyGuard(client, factor=factor) as self._watch.latency:
+                    async with LatencyGuard(client, factor=factor, without=journal.drained) as self._watch.latency:
                         await executor.run(journal.steps)
             journal.remove()
         except (ProducersSuffer, KafkaError, ClientError, OSError) as error:

@@ -108,3 +108,6 @@ class Route(NamedTuple):
     path: str
     handler: Callable[[Call], Awaitable[Any]]
     need: Need = Need.READ
+    # A person who looks at a page does not wait longer for a cluster that does not answer. None for streams and for
+    # what examines the whole cluster.
+    patience_ms: int | None = 8_000

@@ -1,17 +1,24 @@
-"""Answers that go on: server-sent events, and lines of JSON."""
+"""Answers that go on: server-sent events, and lines of JSON.
+
+The status of such an answer is sent long before it can fail, so an error is the last event or line of it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
 
-from ottla.console.answers import to_json
+from ottla.console.answers import error_body, to_json
 from ottla.console.call import Call
 
-__all__ = ["end_with", "event", "opened_stream"]
+__all__ = ["error_event", "event", "failing_aloud", "opened_stream"]
+
+logger = logging.getLogger(__name__)
 
 LAST_WRITE_SECONDS = 1.0
 
@@ -26,7 +33,27 @@ def event(name: str, value: Any) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + to_json(value) + b"\n\n"
 
 
-async def end_with(call: Call, answer: web.StreamResponse, data: bytes) -> None:
+def error_event(body: dict[str, Any]) -> bytes:
+    return event("error", body)
+
+
+@asynccontextmanager
+async def failing_aloud(
+    call: Call, answer: web.StreamResponse, ending: Callable[[dict[str, Any]], bytes]
+) -> AsyncIterator[None]:
+    """Sends an error that is raised inside as the end of the stream. A browser that goes away ends it as well."""
+    try:
+        yield
+    except ConnectionResetError:
+        logger.debug("The browser has closed %s", call.request.path)
+    except Exception as error:
+        status, body = error_body(error)
+        if status == 500:
+            logger.exception("%s %s failed", call.request.method, call.request.path)
+        await _end_with(call, answer, ending(body))
+
+
+async def _end_with(call: Call, answer: web.StreamResponse, data: bytes) -> None:
     """The last that a browser gets. A browser that does not read does not keep the stream open."""
     try:
         async with asyncio.timeout(LAST_WRITE_SECONDS):

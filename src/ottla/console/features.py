@@ -19,13 +19,13 @@ def heartbeat_topics(state: ClusterState) -> list[str]:
     return [row.name for row in state.rows if is_heartbeats_topic(row.name)]
 
 
-async def features_of(admin: AdminClient, state: ClusterState) -> dict[str, bool]:
-    """The part that the cluster tells."""
+async def features_of(admin: AdminClient, state: ClusterState | None) -> dict[str, bool | None]:
+    """The part that the cluster tells. None is for what cannot be said without the state."""
     answer = (await admin.connections.any_connection()).api_versions
     has_acls = await _has_acls(admin)
     keys = set() if answer is None else {one.api_key for one in answer.api_keys}
     return {
-        "audit": AUDIT_TOPIC in state.topics,
+        "audit": await _has_topic(admin, AUDIT_TOPIC) if state is None else AUDIT_TOPIC in state.topics,
         "acls": has_acls,
         "roles": has_acls,
         "quorum": ApiKey.DESCRIBE_QUORUM in keys,
@@ -34,8 +34,16 @@ async def features_of(admin: AdminClient, state: ClusterState) -> dict[str, bool
         "transactions": ApiKey.LIST_TRANSACTIONS in keys,
         "share_groups": ApiKey.SHARE_GROUP_DESCRIBE in keys,
         "streams_groups": ApiKey.STREAMS_GROUP_DESCRIBE in keys,
-        "mirrors": bool(heartbeat_topics(state)),
+        "mirrors": None if state is None else bool(heartbeat_topics(state)),
     }
+
+
+async def _has_topic(admin: AdminClient, name: str) -> bool:
+    try:
+        await admin.connections.fresh_topic(name)
+    except KafkaError:
+        return False
+    return True
 
 
 async def _has_acls(admin: AdminClient) -> bool:

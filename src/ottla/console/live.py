@@ -28,6 +28,9 @@ __all__ = ["Live"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 1.0
+# Then viewers are told that the cluster does not answer.
+READ_SECONDS_MAX = 5.0
+FIRST_SECONDS_MAX = 30.0
 HISTORY_MAX = 600
 # A page that stays open costs less than one that a person asks for: lists are read in a small part of the time.
 COST_FACTOR = 200.0
@@ -93,14 +96,17 @@ class Live:
         due = loop.time()
         while True:
             try:
-                event = await self._read()
+                # The first read of a large cluster takes long.
+                patience = FIRST_SECONDS_MAX if self._view.state.value is None else READ_SECONDS_MAX
+                async with asyncio.timeout(patience):
+                    event = await self._read()
             except (KafkaError, ClientError, TimeoutError, OSError) as error:
                 logger.debug("The live figures cannot be read: %s", error)
                 event = {
                     "time": int(time.time() * 1000),
                     "interval_ms": 0,
                     "health": "unreachable",
-                    "error": str(error),
+                    "error": str(error) or "The cluster does not answer.",
                 }
             self._tell(event)
             due = max(due + INTERVAL_SECONDS, loop.time())

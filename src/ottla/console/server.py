@@ -11,6 +11,7 @@ import ipaddress
 import json
 import logging
 import socket
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +19,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from ottla.cli.logic.exposure import is_loopback
+from ottla.client.cluster import calls_within
+from ottla.console.accounts import Account
 from ottla.console.answers import ApiError, error_answer, invalid, json_answer
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change
@@ -159,7 +162,8 @@ class ConsoleServer:
                 _check_right(account.role, route.need)
             body = await _body(request) if is_change else {}
             call = Call(request=request, account=account, services=services, body=body)
-            found = await route.handler(call)
+            with nullcontext() if is_change else _patience(route, account):
+                found = await route.handler(call)
             if isinstance(found, Change):
                 return json_answer(await _applied(call, found))
             return found if isinstance(found, web.StreamResponse) else json_answer(found)
@@ -179,6 +183,13 @@ class ConsoleServer:
             raise ApiError(
                 403, "CSRF", "The header X-CSRF-Token is missing or wrong.", "GET /api/session tells the token."
             )
+
+
+def _patience(route: Route, account: Account) -> AbstractContextManager[None]:
+    """Calls of the cluster end sooner than those of a change."""
+    if route.patience_ms is None:
+        return nullcontext()
+    return calls_within(min(route.patience_ms, account.first_settings.api_timeout_ms))
 
 
 def _is_address(name: str) -> bool:

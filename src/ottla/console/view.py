@@ -15,10 +15,12 @@ from typing import Generic, TypeVar
 from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.partitions import LogDirectory
+from ottla.client.cluster import calls_within
 from ottla.client.errors import ClientError
-from ottla.console.cluster_state import ClusterState, topic_row
+from ottla.console.cluster_state import ClusterState
 from ottla.console.features import features_of
 from ottla.console.lag_history import LagHistory
+from ottla.console.state_reading import read_sizes, read_state
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -28,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+# Of each request. A cluster that does not answer is told soon.
+READ_TIMEOUT_MS = 8_000
 METADATA_FRESH_SECONDS = 1.0
 METADATA_USABLE_SECONDS = 30.0
 SIZES_FRESH_SECONDS = 10.0
@@ -42,6 +46,9 @@ FEATURES_USABLE_SECONDS = 3600.0
 STALE_FACTOR = 100.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
+SIZES_SECONDS_MAX = 20.0
+# How long the session of a browser waits for the state.
+STATE_SECONDS_MAX = 0.1
 # How long a page waits for figures that it can do without.
 FIGURES_SECONDS_MAX = 2.0
 
@@ -59,8 +66,16 @@ async def or_none(work: Awaitable[T], seconds: float = FIGURES_SECONDS_MAX) -> T
 class Cached(Generic[T]):
     """One value, read by at most one task at a time."""
 
-    def __init__(self, read: Callable[[], Awaitable[T]], *, fresh_seconds: float, usable_seconds: float) -> None:
+    def __init__(
+        self,
+        read: Callable[[], Awaitable[T]],
+        *,
+        fresh_seconds: float,
+        usable_seconds: float,
+        timeout_ms: int = READ_TIMEOUT_MS,
+    ) -> None:
         self._read = read
+        self._timeout_ms = timeout_ms
         self._fresh_seconds = fresh_seconds
         self._usable_seconds = usable_seconds
         self._value: T | None = None
@@ -99,7 +114,9 @@ class Cached(Generic[T]):
 
     async def _refresh(self) -> T:
         began = asyncio.get_running_loop().time()
-        value = await self._read()
+        # The caller that begins the read may be a stream, which has time; other callers wait for the same read.
+        with calls_within(self._timeout_ms):
+            value = await self._read()
         if self._reading is asyncio.current_task():
             self._value, self._read_at = value, began
             self._cost_seconds = asyncio.get_running_loop().time() - began
@@ -117,18 +134,33 @@ class ClusterView:
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
+        timeout_ms = min(READ_TIMEOUT_MS, admin.connections.settings.api_timeout_ms)
         self.state = Cached(
-            self._read_state, fresh_seconds=METADATA_FRESH_SECONDS, usable_seconds=METADATA_USABLE_SECONDS
+            self._read_state,
+            fresh_seconds=METADATA_FRESH_SECONDS,
+            usable_seconds=METADATA_USABLE_SECONDS,
+            timeout_ms=timeout_ms,
         )
-        self.sizes = Cached(self._read_sizes, fresh_seconds=SIZES_FRESH_SECONDS, usable_seconds=SIZES_USABLE_SECONDS)
+        self.sizes = Cached(
+            self._read_sizes,
+            fresh_seconds=SIZES_FRESH_SECONDS,
+            usable_seconds=SIZES_USABLE_SECONDS,
+            timeout_ms=timeout_ms,
+        )
         self.features = Cached(
-            self._read_features, fresh_seconds=FEATURES_FRESH_SECONDS, usable_seconds=FEATURES_USABLE_SECONDS
+            self._read_features,
+            fresh_seconds=FEATURES_FRESH_SECONDS,
+            usable_seconds=FEATURES_USABLE_SECONDS,
+            timeout_ms=timeout_ms,
         )
         self.lags = LagHistory()
         # Groups that somebody looks at, and until when the live figures follow them.
         self._watched: dict[str, float] = {}
         self.groups = Cached(
-            self._read_groups, fresh_seconds=GROUPS_FRESH_SECONDS, usable_seconds=GROUPS_USABLE_SECONDS
+            self._read_groups,
+            fresh_seconds=GROUPS_FRESH_SECONDS,
+            usable_seconds=GROUPS_USABLE_SECONDS,
+            timeout_ms=timeout_ms,
         )
 
     def drop(self) -> None:
@@ -170,31 +202,14 @@ class ClusterView:
         return found
 
     async def _read_state(self) -> ClusterState:
-        metadata = await self._admin.connections.refresh(None)
-        topics = dict(metadata.topics)
-        rows = tuple(topic_row(info) for info in topics.values())
-        led = tuple(
-            TopicPartition(name, number)
-            for name, info in topics.items()
-            for number, one in info.partitions.items()
-            if one.leader >= 0
-        )
-        return ClusterState(
-            metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led
-        )
+        return await read_state(self._admin)
 
     async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
-        state = await self.state.get()
+        return await read_sizes(self._admin, await self.state.get(), seconds=SIZES_SECONDS_MAX)
 
-        async def ask(broker: int) -> list[LogDirectory] | KafkaError | None:
-            answer = await or_none(self._admin.partitions.log_directories([broker]), 10.0)
-            return None if answer is None else answer[broker]
-
-        answers = await asyncio.gather(*map(ask, state.brokers))
-        return {broker: found for broker, found in zip(state.brokers, answers, strict=True) if found is not None}
-
-    async def _read_features(self) -> dict[str, bool]:
-        return await features_of(self._admin, await self.state.get())
+    async def _read_features(self) -> dict[str, bool | None]:
+        # Only one feature needs the whole state, which takes long to read in a large cluster.
+        return await features_of(self._admin, await or_none(self.state.get(), STATE_SECONDS_MAX) or self.state.value)
 
     async def _read_groups(self) -> list[ListedGroup]:
         return await self._admin.groups.find()

@@ -112,4 +112,4 @@ def _milliseconds(text: object) -> int | None:
         return None
 
 
-AUDIT_ROUTES = (Route("GET", "/api/audit", _audit),)
+AUDIT_ROUTES = (Route("GET", "/api/audit", _audit, patience_ms=None),)

@@ -38,7 +38,9 @@ async def _balance(call: Call) -> Change:
     client, user = call.account.settings, call.account.user
 
     async def apply() -> dict[str, Any]:
-        await call.services.balance.start(client, steps.steps, throttle=throttle, factor=factor, user=user)
+        await call.services.balance.start(
+            client, steps.steps, throttle=throttle, factor=factor, drained=drained, user=user
+        )
         return {"moving": sum(len(step.movements) for step in steps.steps), "steps": len(steps.steps)}
 
     command = command_line(

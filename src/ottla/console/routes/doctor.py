@@ -55,4 +55,4 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-DOCTOR_ROUTES = (Route("GET", "/api/doctor", _doctor),)
+DOCTOR_ROUTES = (Route("GET", "/api/doctor", _doctor, patience_ms=None),)

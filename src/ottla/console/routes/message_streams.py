@@ -7,23 +7,22 @@ memory: while the browser does not read, nothing is read from the cluster.
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections.abc import Iterable
+from typing import Any
 
 from aiohttp import web
 
 from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError
+from ottla.client.metadata import TopicInfo
 from ottla.console.answers import error_body, to_json
 from ottla.console.call import Call, Need, Route
-from ottla.console.event_streams import end_with, event, opened_stream
+from ottla.console.event_streams import error_event, event, failing_aloud, opened_stream
 from ottla.console.record_scan import Scan, ScanRequest, opened_consumer, range_of, scan_request
-from ottla.console.sessions import SessionEnded
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["MESSAGE_STREAM_ROUTES"]
-
-logger = logging.getLogger(__name__)
 
 SEARCH_LIMIT_MAX = 10_000
 SEARCH_SECONDS_MAX = 3600.0
@@ -32,6 +31,10 @@ TAIL_RECORDS_PER_SECOND = 200
 # A browser that has fallen this far behind continues at the end.
 TAIL_LAG_MAX = 2_000
 ALIVE_SECONDS = 10.0
+# While nothing arrives, the tail finds out whether the cluster is the cause.
+CHECK_SECONDS = 2.0
+CHECK_SECONDS_MAX = 5.0
+CHECK_COST_FACTOR = 200.0
 
 
 async def _search(call: Call) -> web.StreamResponse:
@@ -39,17 +42,17 @@ async def _search(call: Call) -> web.StreamResponse:
     async with call.services.scans.turn(call.owner):
         scan = Scan(request, await range_of(call, request))
         answer = await opened_stream(call, "application/x-ndjson")
-        try:
-            async with (
-                call.streaming(),
-                opened_consumer(call, is_committed=request.is_committed) as consumer,
-            ):
-                await _run_search(call, scan, consumer, answer)
-        except (KafkaError, ClientError, SessionEnded) as error:
-            await end_with(call, answer, to_json({"error": error_body(error)[1]}) + b"\n")
-        except ConnectionResetError:
-            logger.debug("A search of %s was cancelled", request.topic)
+        async with (
+            failing_aloud(call, answer, _error_line),
+            call.streaming(),
+            opened_consumer(call, is_committed=request.is_committed) as consumer,
+        ):
+            await _run_search(call, scan, consumer, answer)
         return answer
+
+
+def _error_line(body: dict[str, Any]) -> bytes:
+    return to_json({"error": body}) + b"\n"
 
 
 async def _run_search(call: Call, scan: Scan, consumer: Consumer, answer: web.StreamResponse) -> None:
@@ -92,19 +95,15 @@ async def _tail(call: Call) -> web.StreamResponse:
     request = await scan_request(call)
     async with call.services.scans.turn(call.owner):
         answer = await opened_stream(call, "text/event-stream")
-        try:
-            async with (
-                call.streaming(),
-                opened_consumer(call, is_committed=request.is_committed) as consumer,
-            ):
-                await consumer.assign(request.partitions)
-                await consumer.seek_to_end()
-                await answer.write(b"event: ready\ndata: {}\n\n")
-                await _Tail(call, request, consumer, answer).run()
-        except (KafkaError, ClientError, SessionEnded) as error:
-            await end_with(call, answer, event("error", error_body(error)[1]))
-        except ConnectionResetError:
-            logger.debug("A tail of %s was closed", request.topic)
+        async with (
+            failing_aloud(call, answer, error_event),
+            call.streaming(),
+            opened_consumer(call, is_committed=request.is_committed) as consumer,
+        ):
+            await consumer.assign(request.partitions)
+            await consumer.seek_to_end()
+            await answer.write(b"event: ready\ndata: {}\n\n")
+            await _Tail(call, request, consumer, answer).run()
         return answer
 
 
@@ -114,6 +113,8 @@ class _Tail:
         self._request = request
         self._consumer = consumer
         self._answer = answer
+        self._checked_at = asyncio.get_running_loop().time()
+        self._is_troubled = False
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -137,12 +138,35 @@ class _Tail:
                 await self._answer.write(event("message", messages))
             if dropped:
                 await self._answer.write(event("dropped", {"count": dropped}))
+            if not records:
+                await self._check(now)
             if messages or dropped:
                 written_at = loop.time()
             elif now - written_at > ALIVE_SECONDS:
                 # A line that means nothing finds out whether the browser is still there.
                 await self._answer.write(b": alive\n\n")
                 written_at = now
+
+    async def _check(self, now: float) -> None:
+        """Tells why nothing arrives, if the cluster is the cause. Raises KafkaError for a topic that is gone."""
+        if now - self._checked_at < CHECK_SECONDS:
+            return
+        self._checked_at = now
+        topic = self._request.topic
+        try:
+            async with asyncio.timeout(CHECK_SECONDS_MAX):
+                state = await self._call.view.state.get(cost_factor=CHECK_COST_FACTOR)
+            if topic in state.topics:
+                _check_leaders(state.topics[topic], self._request.partitions)
+        except (KafkaError, ClientError, TimeoutError, OSError) as error:
+            self._is_troubled = True
+            await self._answer.write(event("trouble", error_body(error)[1]))
+            return
+        if topic not in state.topics:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic {topic!r} does not exist any more.")
+        if self._is_troubled:
+            self._is_troubled = False
+            await self._answer.write(b"event: recovered\ndata: {}\n\n")
 
     async def _skip(self) -> int:
         """Continues at the end where too many records wait; returns how many are left out."""
@@ -156,7 +180,16 @@ class _Tail:
         return sum(behind.values())
 
 
+def _check_leaders(topic: TopicInfo, partitions: Iterable[TopicPartition]) -> None:
+    """Raises KafkaError if nobody leads one of the partitions."""
+    wanted = [topic.partitions.get(one.partition) for one in partitions]
+    missing = sum(1 for one in wanted if one is None or one.leader < 0)
+    if missing:
+        told = f"{missing} of {len(wanted)} partitions have no leader: their records cannot be read."
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, told)
+
+
 MESSAGE_STREAM_ROUTES = (
-    Route("GET", "/api/topics/{name}/search", _search, Need.MESSAGES),
-    Route("GET", "/api/topics/{name}/tail", _tail, Need.MESSAGES),
+    Route("GET", "/api/topics/{name}/search", _search, Need.MESSAGES, patience_ms=None),
+    Route("GET", "/api/topics/{name}/tail", _tail, Need.MESSAGES, patience_ms=None),
 )

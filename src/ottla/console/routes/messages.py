@@ -201,7 +201,7 @@ async def _check_filter(call: Call) -> dict[str, Any]:
 
 MESSAGE_ROUTES = (
     Route("GET", "/api/topics/{name}/messages", _messages, Need.MESSAGES),
-    Route("GET", "/api/topics/{name}/download", _download, Need.MESSAGES),
+    Route("GET", "/api/topics/{name}/download", _download, Need.MESSAGES, patience_ms=None),
     Route("POST", "/api/topics/{name}/messages", _produce, Need.WRITE),
     Route("POST", "/api/filter", _check_filter),
 )

@@ -68,7 +68,8 @@ async def _told(call: Call, session_id: str, account: Account | None) -> dict[st
     }
     if account is None:
         return told
-    role, state = account.role, await or_none(account.view.state.get())
+    # The id, and not the whole state, which takes long to read in a large cluster.
+    role, metadata = account.role, await or_none(account.admin.connections.refresh([]))
     features = await or_none(account.view.features.get())
     return {
         **told,
@@ -78,7 +79,7 @@ async def _told(call: Call, session_id: str, account: Account | None) -> dict[st
         "rights": {"read": role.can_read, "messages": role.can_read_messages, "write": role.can_write},
         "masked": bool(role.masks),
         "acts_as_user": account.acts_as_user,
-        "cluster_id": None if state is None else state.cluster_id,
+        "cluster_id": None if metadata is None else metadata.cluster_id,
         "features": {**told["features"], **(features or {})},
     }
 
