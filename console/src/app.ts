@@ -11,12 +11,12 @@ import { isClusterKnown, session, setSession } from "./core/session.js";
 import { isDark, onThemeChange, toggleTheme } from "./core/theme.js";
 import type { Session } from "./core/types.js";
 import { SECTIONS } from "./navigation.js";
-import { iconButton } from "./parts/bits.js";
+import { iconButton, pageHead } from "./parts/bits.js";
 import { icon } from "./parts/icons.js";
 import "./parts/login.js";
 import "./parts/palette.js";
 import type { Palette } from "./parts/palette.js";
-import { empty, failure, skeleton } from "./parts/states.js";
+import { failure, skeleton } from "./parts/states.js";
 import { ROUTES } from "./routes.js";
 
 const LEARN_AFTER_MS = 30_000;
@@ -91,7 +91,8 @@ export class Console extends Part {
     document.title = found ? `${found.route.title(found.place)} · Ottla` : "Ottla";
     const page = found
       ? keyed(`${found.place.path} ${isClusterKnown()}`, found.route.show(found.place))
-      : empty({ icon: "search", title: "There is no such page", action: html`<a class="button" href="/">Overview</a>` });
+      : html`${pageHead({ title: "There is no such page", lead: "The address may be wrong, or from another version of the console." })}
+          <p><a href="/">To the overview</a></p>`;
     return html`<a class="skip" href="#main" @click=${this.skip}>Skip to the page</a>
       <div class="frame ${this.isMenuOpen ? "menu-open" : ""}">
         ${this.sidebar()}

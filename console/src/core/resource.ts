@@ -1,6 +1,6 @@
 /** An answer of the API that a component shows: loading, failed or there. */
 
-import { html, type ReactiveController, type ReactiveControllerHost, type TemplateResult } from "lit";
+import { html, nothing, type ReactiveController, type ReactiveControllerHost, type TemplateResult } from "lit";
 import { failure, skeleton } from "../parts/states.js";
 import { ApiError } from "./api.js";
 
@@ -52,10 +52,11 @@ export class Resource<Value> implements ReactiveController {
     if (!aborter.signal.aborted) this.host.requestUpdate();
   }
 
-  render(show: (value: Value) => TemplateResult): TemplateResult {
+  /** The head is shown above the placeholder or the error, so that a page has its title and the way back at once. */
+  render(show: (value: Value) => TemplateResult, head: unknown = nothing): TemplateResult {
     if (this.value !== undefined) {
       return html`${this.error ? failure(this.error, () => void this.reload()) : ""}${show(this.value)}`;
     }
-    return this.error ? failure(this.error, () => void this.reload()) : skeleton();
+    return html`${head}${this.error ? failure(this.error, () => void this.reload()) : skeleton()}`;
   }
 }

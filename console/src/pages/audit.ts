@@ -62,7 +62,7 @@ export class AuditPage extends Part {
   }
 
   private input(name: string, label: string, placeholder: string): TemplateResult {
-    return html`<input type="text" name=${name} aria-label=${label} placeholder="${label}, ${placeholder}" .value=${this.wanted[name] ?? ""} @input=${this.onInput} />`;
+    return html`<input type="text" name=${name} aria-label=${label} placeholder="${label}, such as ${placeholder}" .value=${this.wanted[name] ?? ""} @input=${this.onInput} />`;
   }
 
   private onInput(event: Event): void {
@@ -98,7 +98,11 @@ function wantedFromAddress(): Record<string, string> {
 }
 
 function missing(): TemplateResult {
-  return notAvailable("audit", "This cluster keeps no audit", html`Brokers write it when the setting is on: ${copyable("ottla audit --help")}`);
+  return notAvailable(
+    "audit",
+    "This cluster keeps no audit",
+    html`It is a setting of every node: ${copyable("ottla.audit.topic=true")}`,
+  );
 }
 
 const COLUMNS: Column<AuditEntry>[] = [

@@ -55,7 +55,7 @@ export const BALANCING: Change = {
   done: "Balancing has begun.",
   fields: [
     { name: "drain", label: "Brokers to empty", placeholder: "none", help: "All replicas leave these brokers, for instance before one is taken away." },
-    { name: "throttle", label: "At most, in MiB per second", kind: "number", placeholder: "no limit", help: "Of each broker." },
+    { name: "throttle", label: "At most, in MiB per second", kind: "number", step: "any", placeholder: "no limit", help: "Of each broker." },
     GUARD,
   ],
   body: (values) => ({
@@ -71,11 +71,12 @@ export const RESUMPTION: Change = {
   method: "POST",
   path: "/balance/resume",
   verb: "Resume",
+  done: "Balancing goes on.",
   fields: [GUARD],
   body: (values) => ({ latency_factor: factorOf(values) }),
 };
 
-export const STOP: Change = { title: "Stop balancing", method: "DELETE", path: "/balance", verb: "Stop", danger: true };
+export const STOP: Change = { title: "Stop balancing", method: "DELETE", path: "/balance", verb: "Stop", danger: true, done: "Balancing is stopped." };
 
 export const ELECTION: Change = {
   title: "Elect preferred leaders",

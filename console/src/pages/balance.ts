@@ -54,15 +54,20 @@ export class BalancePage extends Part {
   }
 
   private showRun(run: BalanceRun): TemplateResult {
-    if (run.state === "idle" || run.state === "done") return html``;
-    const actions = run.state === "running" ? button("Stop…", () => void this.change(STOP), { icon: "stop" }) : button("Resume…", () => void this.change(RESUMPTION), { icon: "play" });
+    if (run.state === "idle") return html``;
+    const actions = {
+      running: () => button("Stop…", () => void this.change(STOP), { icon: "stop" }),
+      interrupted: () => button("Resume…", () => void this.change(RESUMPTION), { icon: "play" }),
+      done: () => nothing,
+    }[run.state];
+    const tone = { running: "info", interrupted: "warn", done: "good" } as const;
     return card(
-      html`Balancing ${badge(run.state, run.state === "running" ? "info" : "warn")}`,
+      html`Balancing ${badge(run.state, tone[run.state])}`,
       html`${meter(run.partitions ? (run.partitions_done ?? 0) / run.partitions : 0)}
         ${run.message ? html`<p class="notice warn block">${icon("warning")}<span>${run.message}</span></p>` : nothing}`,
       {
         lead: `Step ${run.step ?? 0} of ${run.steps ?? 0}, ${count(run.partitions_done ?? 0)} of ${plural(run.partitions ?? 0, "partition")} moved${run.user ? `, started by ${run.user.replace(/^User:/, "")}` : ""}`,
-        actions: mayWrite() ? actions : nothing,
+        actions: mayWrite() ? actions() : nothing,
       },
     );
   }
@@ -83,17 +88,17 @@ export class BalancePage extends Part {
           </li>`,
         )}
       </ul>`,
-      { lead: html`The dark part are the ${term("leader", "leaders")}: they take all writes.` },
+      { lead: html`The strong colour is for ${term("leader", "leaders")}: they take all writes.` },
     );
   }
 
   private columns(): Column<Reassignment>[] {
     return [
       { key: "topic", label: "Partition", cell: (row) => html`<a href="/topics/${encodeURIComponent(row.topic)}">${row.topic}-${row.partition}</a>` },
-      { key: "replicas", label: "Replicas", width: "160", cell: (row) => row.replicas.join(", ") },
-      { key: "adding", label: "Joins", width: "120", cell: (row) => row.adding.map((id) => badge(id, "good")) },
-      { key: "removing", label: "Leaves", width: "120", cell: (row) => row.removing.map((id) => badge(id, "warn")) },
-      { key: "action", label: "", width: "80", cell: (row) => (mayWrite() ? iconButton("close", "Cancel the move", () => void this.cancel(row)) : nothing) },
+      { key: "replicas", label: "Replicas", width: "160", hide: "narrow", cell: (row) => row.replicas.join(", ") },
+      { key: "adding", label: "Joins", width: "80", cell: (row) => row.adding.map((id) => badge(id, "good")) },
+      { key: "removing", label: "Leaves", width: "80", cell: (row) => row.removing.map((id) => badge(id, "warn")) },
+      { key: "action", label: "", width: "64", cell: (row) => (mayWrite() ? iconButton("close", "Cancel the move", () => void this.cancel(row)) : nothing) },
     ];
   }
 

@@ -43,7 +43,7 @@ export class BrokerPage extends Part {
           ${figure("Size", bytes(broker.bytes), { note: "of all its logs" })}
         </div>
         ${tabBar(TABS, tab)} ${tab === "disks" ? this.disks(broker) : this.settings(broker)}`;
-    });
+    }, pageHead({ back: { href: "/brokers", label: "Brokers" }, title: `Broker ${this.broker}` }));
   }
 
   private disks(broker: BrokerDetail): TemplateResult {

@@ -87,13 +87,13 @@ const COLUMNS: Column<Broker>[] = [
 ];
 
 const QUORUM_COLUMNS: Column<Row>[] = [
-  { key: "id", label: "Node", width: "90", cell: (replica) => html`<b>${replica.id}</b>` },
+  { key: "id", label: "Node", width: "72", cell: (replica) => html`<b>${replica.id}</b>` },
   {
     key: "role",
     label: "Role",
     cell: (replica) => badge(replica.role, replica.role === "leader" ? "good" : replica.role === "voter" ? "info" : "plain"),
   },
-  { key: "log_end_offset", label: "Log end", number: true, width: "120", cell: (replica) => count(replica.log_end_offset) },
+  { key: "log_end_offset", label: "Log end", number: true, width: "120", hide: "narrow", cell: (replica) => count(replica.log_end_offset) },
   { key: "lag", label: "Behind by", number: true, width: "110", cell: (replica) => count(replica.lag) },
   {
     key: "last_caught_up",

@@ -8,7 +8,7 @@ import { Resource } from "../core/resource.js";
 import { navigate } from "../core/router.js";
 import { mayWrite } from "../core/session.js";
 import type { ConnectorDetail } from "../core/types.js";
-import { button, card, facts, pageHead } from "../parts/bits.js";
+import { badge, button, card, facts, pageHead } from "../parts/bits.js";
 import { propose } from "../parts/change.js";
 import { parsePairs } from "../parts/fields.js";
 import { act, connectorState, type ConnectorAction } from "./connectors.js";
@@ -27,6 +27,7 @@ export class ConnectorPage extends Part {
           ${card("Progress", this.progress(connector), { lead: "Where each source or partition has been copied to." })}
         </div>
         ${card("Configuration", facts(Object.entries(connector.config).map(([name, value]) => [html`<code>${name}</code>`, html`<code class="break">${value}</code>`])))}`,
+      pageHead({ back: { href: "/connectors", label: "Connectors" }, title: this.name }),
     );
   }
 
@@ -35,7 +36,7 @@ export class ConnectorPage extends Part {
     return pageHead({
       back: { href: "/connectors", label: "Connectors" },
       title: connector.name,
-      badges: connectorState(connector.state),
+      badges: html`${connectorState(connector.state)} ${failedTasks(connector)}`,
       lead: html`${connector.type}, <span class="mono">${connector.class}</span>`,
       actions: mayWrite()
         ? html`${isRunning
@@ -103,4 +104,10 @@ export class ConnectorPage extends Part {
     });
     if (outcome) navigate("/connectors");
   }
+}
+
+/** A connector runs although its tasks have failed: both have to be seen. */
+function failedTasks({ task_list: tasks }: ConnectorDetail): unknown {
+  const failed = tasks.filter((task) => task.state === "FAILED").length;
+  return failed ? badge(`${failed} of ${tasks.length} tasks failed`, "bad") : nothing;
 }

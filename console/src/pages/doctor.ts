@@ -54,6 +54,7 @@ export class DoctorPage extends Part {
       path: path.replace(/^\/api/, ""),
       body: () => body,
       verb: "Fix it",
+      done: "Done. The cluster is examined again.",
     });
     if (outcome) await this.findings.reload();
   }
@@ -62,7 +63,8 @@ export class DoctorPage extends Part {
 /** The advice as a sentence, without the command that is shown below it. */
 function adviceOf({ detail, command }: Finding): string {
   const words = command && detail.endsWith(command) ? detail.slice(0, -command.length).trim() : detail;
-  return words.charAt(0).toUpperCase() + words.slice(1);
+  const sentence = words.charAt(0).toUpperCase() + words.slice(1);
+  return /[.:!?]$/.test(sentence) ? sentence : `${sentence}.`;
 }
 
 function bySeverity(left: Finding, right: Finding): number {

@@ -63,7 +63,7 @@ export class GroupPage extends Part {
               .source=${members}
               .whenEmpty=${{ icon: "group", title: "The group has no members", text: "No consumer of this group is running. Its offsets are kept." }}
             ></o-table>`}`;
-    });
+    }, pageHead({ back: { href: "/groups", label: "Groups" }, title: this.group }));
   }
 
   private head(group: GroupDetail): TemplateResult {

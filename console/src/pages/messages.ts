@@ -2,7 +2,7 @@
 
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property, state } from "lit/decorators.js";
-import { ApiError, ask, at, get, withQuery } from "../core/api.js";
+import { ApiError, ask, at, errorOf, get, withQuery } from "../core/api.js";
 import { count, plural, time } from "../core/format.js";
 import { Part } from "../core/part.js";
 import { Ring } from "../core/ring.js";
@@ -41,6 +41,11 @@ export class MessageBrowser extends Part {
   @state() private query: MessageQuery = fromAddress();
   @state() private activity: Activity = "idle";
   @state() private error: ApiError | null = null;
+  /** The error ended a tail, which can go on. */
+  @state() private isTailOver = false;
+  /** Why a tail shows nothing new at the moment. */
+  @state() private trouble = "";
+  @state() private interruptions = 0;
   @state() private filterError = "";
   @state() private status = "";
   @state() private progress: { scanned: number; total: number; matched: number } | null = null;
@@ -66,7 +71,7 @@ export class MessageBrowser extends Part {
     return html`
       <form class="query" @submit=${this.onSubmit}>${this.startFields()}${this.filterFields()}</form>
       <div class="query-status" role="status">${this.statusLine()}</div>
-      ${this.error ? failure(this.error, () => void this.read()) : nothing}
+      ${this.error ? this.showError(this.error) : nothing}
       <o-table
         class="fill messages"
         label="Records of ${this.topic}"
@@ -76,6 +81,10 @@ export class MessageBrowser extends Part {
         .whenEmpty=${this.whenEmpty()}
       ></o-table>
     `;
+  }
+
+  private showError(error: ApiError): TemplateResult {
+    return this.isTailOver ? failure(error, () => this.tail({ goesOn: true }), "Go on live") : failure(error, () => void this.read());
   }
 
   private startFields(): TemplateResult {
@@ -148,7 +157,9 @@ export class MessageBrowser extends Part {
     }
     if (this.activity === "tailing") {
       const dropped = this.dropped ? `, ${plural(this.dropped, "record")} skipped because they came too fast` : "";
-      return html`<i class="tail-dot"></i><span>Live, the newest ${count(this.records.length)}${dropped}</span>`;
+      const gaps = this.interruptions ? `, ${plural(this.interruptions, "interruption")}: what was written meanwhile is missing here` : "";
+      if (this.trouble) return html`<span class="warn-text">${icon("warning")}${this.trouble}</span>`;
+      return html`<i class="tail-dot"></i><span>Live, the newest ${count(this.records.length)}${dropped}${gaps}</span>`;
     }
     return html`<span>${this.activity === "reading" ? "Reading…" : this.status}</span>
       ${this.next && this.activity === "idle" ? button("Next records", () => void this.read(true), { icon: "right", tone: "quiet" }) : nothing}`;
@@ -157,6 +168,7 @@ export class MessageBrowser extends Part {
   private whenEmpty() {
     if (this.activity === "tailing") return { icon: "play" as const, title: "Waiting for new records", text: "Records appear here as they are written." };
     if (this.activity !== "idle") return { icon: "search" as const, title: "Reading…" };
+    if (this.error) return { title: "No records were read" };
     return {
       title: "No records found",
       text: this.query.filter
@@ -200,12 +212,16 @@ export class MessageBrowser extends Part {
     this.activity = "idle";
   }
 
-  private begin(activity: Activity): AbortSignal {
+  private begin(activity: Activity, { keepsRecords = false } = {}): AbortSignal {
     this.stop();
     this.activity = activity;
     this.error = null;
-    this.records.clear();
-    this.showRecords();
+    this.isTailOver = false;
+    this.trouble = "";
+    if (!keepsRecords) {
+      this.records.clear();
+      this.showRecords();
+    }
     this.work = new AbortController();
     return this.work.signal;
   }
@@ -264,27 +280,60 @@ export class MessageBrowser extends Part {
     this.error = error instanceof ApiError ? error : new ApiError(0, "ERROR", String(error));
   }
 
-  private tail(): void {
-    this.begin("tailing");
-    this.dropped = 0;
+  /** A tail that goes on keeps its records, and continues with what is written from now on. */
+  private tail({ goesOn = false } = {}): void {
+    this.begin("tailing", { keepsRecords: goesOn });
+    if (!goesOn) this.dropped = this.interruptions = 0;
     this.next = null;
-    const stream = (this.stream = new EventSource(withQuery(`/api${at`/topics/${this.topic}/tail`}`, forTail(this.query))));
+    const stream = (this.stream = new EventSource(this.tailAddress()));
+    let isInterrupted = goesOn;
+    stream.addEventListener("ready", () => {
+      if (isInterrupted) this.interruptions++;
+      isInterrupted = false;
+      this.trouble = "";
+    });
+    stream.addEventListener("trouble", (event) => (this.trouble = JSON.parse(event.data).message));
+    stream.addEventListener("recovered", () => (this.trouble = ""));
     stream.addEventListener("message", (event) => {
+      this.trouble = "";
       this.records.push(...(JSON.parse(event.data) as Message[]));
       this.showRecords({ newestFirst: true });
     });
     stream.addEventListener("dropped", (event) => (this.dropped += JSON.parse(event.data).count));
-    stream.addEventListener("error", (event) => this.onTailError(event, stream));
+    stream.addEventListener("error", (event) => {
+      isInterrupted = true;
+      void this.onTailError(event, stream);
+    });
+  }
+
+  private tailAddress(): string {
+    return withQuery(`/api${at`/topics/${this.topic}/tail`}`, forTail(this.query));
   }
 
   /** An error that the server tells, or a stream that it refused. A stream that broke is opened again by the browser. */
-  private onTailError(event: Event, stream: EventSource): void {
+  private async onTailError(event: Event, stream: EventSource): Promise<void> {
     const told = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string; message: string; hint: string | null }) : null;
-    if (!told && stream.readyState !== EventSource.CLOSED) return;
+    if (!told && stream.readyState !== EventSource.CLOSED) {
+      this.trouble = "The connection to the console is interrupted, and is opened again…";
+      return;
+    }
     this.stop();
-    this.error = told
-      ? new ApiError(0, told.code, told.message, told.hint)
-      : new ApiError(0, "NOT_LIVE", "The server does not show new records now.", "Try again in a moment, or read a part of the topic.");
+    this.isTailOver = true;
+    this.error = told ? new ApiError(0, told.code, told.message, told.hint) : await this.refusal();
+  }
+
+  /** Why the server refuses the tail: an EventSource does not tell. */
+  private async refusal(): Promise<ApiError> {
+    const work = new AbortController();
+    try {
+      const response = await fetch(this.tailAddress(), { signal: work.signal, credentials: "same-origin" });
+      if (!response.ok) return await errorOf(response);
+    } catch {
+      // The console cannot be reached.
+    } finally {
+      work.abort();
+    }
+    return new ApiError(0, "NOT_LIVE", "The tail was interrupted.", "It can go on with the records that are written from now on.");
   }
 
   private show(message: Message): void {

@@ -46,6 +46,7 @@ export class SchemaPage extends Part {
             ${lines ? card("What it changed", diffView(lines)) : nothing}
           </div>`,
         )}`,
+      pageHead({ back: { href: "/schemas", label: "Schemas" }, title: this.subject }),
     );
   }
 

@@ -37,7 +37,7 @@ export class TopicPage extends Part {
       const tabs = this.tabs(topic);
       const tab = chosenTab(tabs);
       return html`${this.head(topic)} ${tabBar(tabs, tab)} ${this.body(topic, tab)}`;
-    });
+    }, pageHead({ back: { href: "/topics", label: "Topics" }, title: this.name }));
   }
 
   private tabs(topic: TopicDetail): Tab[] {

@@ -108,7 +108,7 @@ const COLUMNS: Column<Topic>[] = [
     key: "under_replicated",
     label: "Health",
     sortable: true,
-    width: "150",
+    width: "144",
     cell: (topic) =>
       topic.offline
         ? badge(`${topic.offline} offline`, "bad")
@@ -119,5 +119,5 @@ const COLUMNS: Column<Topic>[] = [
   { key: "partitions", label: "Partitions", sortable: true, number: true, width: "110", hide: "narrow", cell: (topic) => count(topic.partitions) },
   { key: "replication_factor", label: "Replicas", sortable: true, number: true, width: "110", hide: "middle" },
   { key: "records", label: "Records", number: true, width: "110", hide: "narrow", cell: (topic) => brief(topic.records) },
-  { key: "bytes", label: "Size", sortable: true, number: true, width: "110", cell: (topic) => bytes(topic.bytes) },
+  { key: "bytes", label: "Size", sortable: true, number: true, width: "96", cell: (topic) => bytes(topic.bytes) },
 ];

@@ -59,7 +59,7 @@ export class TransactionsPage extends Part {
   private columns(): Column<Transaction>[] {
     return [
       { key: "transactional_id", label: "Transactional id", sortable: true },
-      { key: "state", label: "State", width: "170", cell: (row) => badge(row.state, row.state === "Ongoing" ? "info" : "plain") },
+      { key: "state", label: "State", width: "136", cell: (row) => badge(row.state, row.state === "Ongoing" ? "info" : "plain") },
       { key: "producer_id", label: "Producer", number: true, width: "110", hide: "narrow" },
       { key: "partitions", label: "Partitions", number: true, width: "110", hide: "middle", cell: (row) => count(row.partitions) },
       { key: "started", label: "Started", number: true, width: "150", hide: "narrow", cell: (row) => (row.started && row.started > 0 ? ago(row.started) : "–") },
@@ -67,7 +67,7 @@ export class TransactionsPage extends Part {
       {
         key: "action",
         label: "",
-        width: "120",
+        width: "80",
         cell: (row) => (mayWrite() && row.state === "Ongoing" ? button("End…", () => void this.terminate(row), { tone: "quiet" }) : nothing),
       },
     ];

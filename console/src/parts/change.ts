@@ -111,11 +111,11 @@ export class ChangeDialog extends Part {
     const { plan, command, warnings } = this.trial;
     return html`<section class="plan" aria-live="polite">
       <h3>What will happen</h3>
+      ${this.proposed.picture?.(this.trial) ?? nothing}
       <ul>
         ${plan.map((step) => html`<li>${step}</li>`)}
       </ul>
       ${(warnings ?? []).map((warning) => html`<div class="notice warn">${icon("warning")}<div>${warning}</div></div>`)}
-      ${this.proposed.picture?.(this.trial) ?? nothing}
       ${command
         ? html`<h3>The same in a terminal</h3>
             ${copyable(command)}`
@@ -167,7 +167,7 @@ export class ChangeDialog extends Part {
     this.error = null;
     try {
       const outcome = await this.call(false);
-      toast(this.proposed.done ?? "Done.");
+      toast(this.proposed.done ?? `Done: ${this.proposed.title}.`);
       this.finish(outcome);
     } catch (error) {
       this.error = asApiError(error);

@@ -9,6 +9,7 @@ import { colour, onThemeChange } from "../core/theme.js";
 /** Distances of the lines: whole numbers, because figures are counts; powers of two for bytes. */
 const WHOLE_STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
+const SPAN_SECONDS_MIN = 30;
 
 export interface Series {
   label: string;
@@ -75,7 +76,11 @@ export class Chart extends Part {
         padding: [8, 8, 0, 0],
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
-        scales: { y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
+        scales: {
+          // A chart that has just begun is not stretched over a second.
+          x: { range: (_plot, low, high) => [Math.min(low ?? now(), (high ?? now()) - SPAN_SECONDS_MIN), high ?? now()] },
+          y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.1] },
+        },
         axes: [
           { ...axis, font, size: 26, space: 90, grid: { show: false }, values: (_plot, ticks) => ticks.map(clock) },
           { ...axis, font, size: 58, space: 36, incrs: this.isInBytes ? BYTE_STEPS : WHOLE_STEPS, values: (_plot, ticks) => ticks.map((tick) => this.format(tick)) },
@@ -100,6 +105,10 @@ export class Chart extends Part {
     if (!this.plot) this.redraw();
     else if (this.clientWidth) this.plot.setSize({ width: this.clientWidth, height: this.height });
   }
+}
+
+function now(): number {
+  return Date.now() / 1000;
 }
 
 function clock(seconds: number): string {

@@ -11,6 +11,8 @@ export interface FormField {
   placeholder?: string;
   required?: boolean;
   value?: string;
+  /** Numbers are whole if it is not given. */
+  step?: string;
   /** The field is shown only while this holds. */
   when?: (values: Values) => boolean;
 }
@@ -85,7 +87,7 @@ function control(field: FormField, id: string, value: string, set: (name: string
     type=${field.kind ?? "text"}
     autocomplete=${field.kind === "password" ? "new-password" : "off"}
     spellcheck="false"
-    step=${field.kind === "datetime-local" ? "1" : nothing}
+    step=${field.step ?? (field.kind === "datetime-local" ? "1" : nothing)}
     placeholder=${field.placeholder ?? ""}
     .value=${value}
     @input=${changed}

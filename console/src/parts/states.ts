@@ -10,7 +10,7 @@ export function skeleton(lines = 4): TemplateResult {
   </div>`;
 }
 
-export function failure(error: ApiError, retry?: () => void): TemplateResult {
+export function failure(error: ApiError, retry?: () => void, verb = "Try again"): TemplateResult {
   return html`<div class="notice bad" role="alert">
     ${icon("warning")}
     <div>
@@ -18,7 +18,7 @@ export function failure(error: ApiError, retry?: () => void): TemplateResult {
       ${error.hint ? html`<p>${error.hint}</p>` : nothing}
       <p class="faint small">${error.code}</p>
     </div>
-    ${retry ? html`<button class="button" @click=${retry}>Try again</button>` : nothing}
+    ${retry ? html`<button class="button" @click=${retry}>${verb}</button>` : nothing}
   </div>`;
 }
 

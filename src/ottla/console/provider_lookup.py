@@ -66,7 +66,9 @@ class ProviderLookup(Generic[T]):
         error = task.exception()
         if error is None:
             self._value = task.result()
-        elif isinstance(error, ApiError):
+        else:
             pause = min(PAUSE_SECONDS_FIRST * 2**self._failures, PAUSE_SECONDS_MAX)
             self._failures += 1
-            self._failure, self._pause_ends = error, self._clock() + pause
+            unexpected = ApiError(502, "UPSTREAM", "The identity provider's answer cannot be used.")
+            self._failure = error if isinstance(error, ApiError) else unexpected
+            self._pause_ends = self._clock() + pause

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 import ottla.testing
 from tests.console.browser.walk import PAGES, go
+from tests.support.consoles import ConsoleProcess
 
 SCRIPT = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
 OpenPage = Callable[..., Any]
@@ -107,21 +108,44 @@ def test_a_search_tells_what_it_found(open_page: OpenPage) -> None:
     assert page.locator("o-messages tr.opens").count() == 1
 
 
+def write_until_seen(page: Any, producer: Producer, topic: str, word: str) -> None:
+    """A tail begins at the end of the topic, some time after the click. Records are written until one is seen."""
+    for number in range(600):
+        producer.produce(topic, value=f"{word}-{number}")
+        assert producer.flush(60) == 0
+        page.wait_for_timeout(100)
+        if f"{word}-" in page.inner_text("o-messages tbody"):
+            return
+    raise AssertionError(page.inner_text("main"))
+
+
 def test_a_tail_shows_records_as_they_are_written(open_page: OpenPage, cluster: ottla.testing.Cluster) -> None:
     page = open_page("/topics/shop.tail?tab=messages")
     with page.expect_response(lambda answer: "/tail" in answer.url):
         page.click("o-messages button:has-text('Live')")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    # The tail begins at the end of the topic, some time after the click. Records are written until one is seen.
-    for number in range(600):
-        producer.produce("shop.tail", value=f"live-{number}")
-        assert producer.flush(60) == 0
-        page.wait_for_timeout(100)
-        if "live-" in page.inner_text("o-messages tbody"):
-            break
-    assert "live-" in page.inner_text("o-messages tbody")
+    write_until_seen(page, Producer({"bootstrap.servers": cluster.bootstrap}), "shop.tail", "live")
     page.click("o-messages button:has-text('Stop')")
     page.wait_for_selector("o-messages button:has-text('Live')")
+
+
+def test_a_tail_that_fails_says_why_and_goes_on(
+    open_page: OpenPage, console: ConsoleProcess, cluster: ottla.testing.Cluster
+) -> None:
+    browser, producer = console.browser(), Producer({"bootstrap.servers": cluster.bootstrap})
+    browser.change("POST", "/api/topics", {"name": "shop.gone", "partitions": 1, "replication_factor": 1})
+    page = open_page("/topics/shop.gone?tab=messages")
+    page.click("o-messages button:has-text('Live')")
+    write_until_seen(page, producer, "shop.gone", "first")
+    browser.change("DELETE", "/api/topics/shop.gone", {})
+    page.wait_for_selector("o-messages .notice[role=alert]:has-text('does not exist any more')")
+    assert page.is_visible("o-messages button:has-text('Live')")
+    browser.change("POST", "/api/topics", {"name": "shop.gone", "partitions": 1, "replication_factor": 1})
+    page.click("o-messages .notice[role=alert] button:has-text('Go on live')")
+    page.wait_for_selector("o-messages .notice[role=alert]", state="detached")
+    write_until_seen(page, producer, "shop.gone", "second")
+    # The records from before stay, and the gap is told.
+    assert "first-" in page.inner_text("o-messages tbody")
+    page.wait_for_selector(".query-status:has-text('1 interruption')")
 
 
 def test_live_figures_arrive(open_page: OpenPage) -> None:

@@ -144,7 +144,7 @@ def test_the_audit_is_searched(open_page: OpenPage) -> None:
         page.fill("input[name=operation]", "create")
         page.click("form.query button.primary")
         page.wait_for_function("() => !document.querySelector('.query-status').textContent.includes('Reading')")
-        if "0 entries" not in page.inner_text(".query-status"):
+        if page.inner_text(".query-status") != "0 entries":
             break
     page.wait_for_selector("tbody tr:has-text('CreateTopics')")
     page.check("input[name=denied]")

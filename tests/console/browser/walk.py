@@ -32,8 +32,7 @@ PAGES = {
     "/audit": "Audit",
 }
 
-CALM_POLL_MS = 200
-CALM_POLLS = 60
+CALM_POLL_MS = 50
 
 _NEXT_BUTTON = """seen => {
     const name = button => (button.getAttribute("aria-label") || button.textContent).trim();
@@ -62,12 +61,12 @@ def go(page: Any, path: str, title: str) -> None:
 
 def settle(page: Any) -> None:
     """Waits until the page shows what it is for. Where it says that it failed, "Try again" is pressed."""
-    for _ in range(CALM_POLLS):
-        if page.evaluate(_IS_CALM):
-            break
-        page.wait_for_timeout(CALM_POLL_MS)
-    else:
-        raise AssertionError(f"{page.url} does not become calm: {page.inner_html('main')[:3000]}")
+    from playwright.sync_api import TimeoutError
+
+    try:
+        page.wait_for_function(_IS_CALM, polling=CALM_POLL_MS)
+    except TimeoutError as error:
+        raise AssertionError(f"{page.url} does not become calm: {page.inner_html('main')[:3000]}") from error
     text = page.inner_text("body")
     for trace in ("Traceback", "[object Object]", "undefined"):
         assert trace not in text, text

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ottla.cli.logic.reassignment import propose
+from ottla.cli.output import size
 from ottla.client.admin.partitions import ElectionType
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
 from ottla.console.call import Call, Need, Route
@@ -82,7 +83,7 @@ async def change_of_moves(
         plan=plan,
         command=command,
         apply=apply or begin,
-        warnings=[*([f"About {copied} bytes are copied between brokers."] if copied else []), *warnings],
+        warnings=[*([f"About {size(copied)} are copied between brokers."] if copied else []), *warnings],
         preview={
             "before": _picture(state, current, {}, sizes),
             "after": _picture(state, moved, moved, sizes),
