@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.sim.scale import SLICE_US, measure
+from ottla.sim.scale import FINE_SLICE_US, measure
 
 
 def test_every_phase_ends_and_costs_something() -> None:
@@ -12,7 +12,7 @@ def test_every_phase_ends_and_costs_something() -> None:
     failover = next(phase for name, phase in phases.items() if name.startswith("the controller is killed"))
     assert 0 < failover.virtual_seconds < 5
     assert all(phase.events > 0 for phase in phases.values())
-    assert all(phase.virtual_seconds >= SLICE_US / 1e6 for phase in phases.values())
+    assert all(phase.virtual_seconds >= FINE_SLICE_US / 1e6 for phase in phases.values())
 
 
 def test_a_run_depends_on_nothing_but_its_size() -> None:

@@ -41,6 +41,7 @@ IDLE_SECONDS = 5.0
 SMALL_TOPICS = 5
 # The resolution of the measured times.
 SLICE_US = 1_000
+FINE_SLICE_US = 50
 SECONDS_MAX = 120.0
 # A node that was killed for a measurement stays away until it is over.
 AWAY_SECONDS = (600.0, 601.0)
@@ -129,9 +130,9 @@ class ScaleRun:
         found: list[Phase] = []
         for _ in range(SMALL_TOPICS):
             workload, name = self._new_topic()
-            self._wait(lambda name=name: any(self._knows(name)))  # type: ignore[misc]
-            with self._phase("metadata: first node to last"):
-                self._wait(lambda name=name: all(self._knows(name)))  # type: ignore[misc]
+            self._wait(lambda name=name: any(self._knows(name)), every_us=FINE_SLICE_US)  # type: ignore[misc]
+            with self._phase("a new topic: from the first node that knows it to the last"):
+                self._wait(lambda name=name: all(self._knows(name)), every_us=FINE_SLICE_US)  # type: ignore[misc]
             found.append(self.phases.pop())
             self._wait(lambda workload=workload: workload.is_done)  # type: ignore[misc]
         self.phases.append(
@@ -266,10 +267,10 @@ def measure(nodes: int) -> list[Phase]:
 def main(arguments: Sequence[str]) -> None:
     for nodes in map(int, arguments or ["5", "50", "200"]):
         print(f"{nodes} nodes")
-        print(f"{'virtual s':>12}{'events':>12}{'requests':>12}{'per node':>10}{'real s':>9}")
+        print(f"{'virtual ms':>12}{'events':>12}{'requests':>12}{'per node':>10}{'real s':>9}")
         for phase in measure(nodes):
             print(
-                f"{phase.virtual_seconds:>12.3f}{phase.events:>12,}{phase.requests:>12,}"
+                f"{phase.virtual_seconds * 1000:>12.2f}{phase.events:>12,}{phase.requests:>12,}"
                 f"{phase.requests / nodes:>10.1f}{phase.real_seconds:>9.1f}  {phase.name}",
                 flush=True,
             )
