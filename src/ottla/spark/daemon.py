@@ -16,7 +16,7 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 __all__ = ["main"]
@@ -40,17 +40,32 @@ def main() -> None:
     preload(_PRELOADED if module == "pyspark.worker" else (module, "ottla.spark.datasource"))
     from pyspark import daemon
 
-    serve = daemon.worker
+    daemon.worker = frozen_after_first(daemon.worker)
+    daemon.manager()
+
+
+def frozen_after_first(serve: Callable[..., int]) -> Callable[..., int]:
+    """Spark's function that serves one task, for a process that serves many.
+
+    Spark collects garbage after every task: ten milliseconds of CPU time for everything that the first task imported,
+    in each of the four workers of a micro-batch. What is there after the first task stays, and is not looked at again.
+    """
+    is_frozen = False
 
     def worker(*arguments: Any, **options: Any) -> int:
+        nonlocal is_frozen
         try:
-            return int(serve(*arguments, **options))
+            code = int(serve(*arguments, **options))
         except BrokenPipeError:
             # Spark closed the connection while the worker ended, because the query was stopped.
             return 1
+        if not is_frozen:
+            is_frozen = True
+            gc.collect()
+            gc.freeze()
+        return code
 
-    daemon.worker = worker
-    daemon.manager()
+    return worker
 
 
 def preload(names: Iterable[str]) -> None:
