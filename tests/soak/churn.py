@@ -123,7 +123,7 @@ class Groups(Job):
         number = self._number // self.PER_GROUP
         settings = {"group.id": f"crowd-{number}", "group.protocol": ("classic", "consumer")[number % 2]}
         if number % 2 == 0:
-            settings |= {"partition.assignment.strategy": "cooperative-sticky"}
+            settings |= {"partition.assignment.strategy": "cooperative-sticky", "session.timeout.ms": "6000"}
         settings |= {"auto.offset.reset": "latest", "client.id": f"member-{self._number}"}
         member = Consumer({"bootstrap.servers": self._bootstrap, **settings, **QUIET})
         member.subscribe([self._topic])

@@ -94,6 +94,9 @@ def _settings(tenth_s: float) -> dict[str, str]:
         "offsets.topic.num.partitions": "6",
         "transaction.state.log.num.partitions": "6",
         "group.initial.rebalance.delay.ms": "0",
+        # A member whose leave is lost in a restart holds its partitions for a session.
+        "group.consumer.session.timeout.ms": "6000",
+        "group.consumer.min.session.timeout.ms": "6000",
         "group.consumer.heartbeat.interval.ms": "1000",
         "group.consumer.min.heartbeat.interval.ms": "1000",
         "log.retention.check.interval.ms": "1000",
