@@ -1,0 +1,270 @@
+"""`python -m bench.disks [cold] [recovery] [compaction] [--gigabytes 4]`: work that waits for the disk, beside Kafka.
+
+cold: the latency of a producer alone, while four consumers read a whole topic from disk, and while they read it from
+memory. recovery: kill -9 after the last record, page cache dropped; from the start to an acknowledged record in every
+partition. compaction: a topic becomes compacted; from the change of its configuration until its size has settled.
+
+One broker after the other, each alone on the machine, with its files where `TMPDIR` says: that should be a disk. The
+page cache is dropped through `/proc/sys/vm/drop_caches`, which needs the rights for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.cimpl import NewTopic
+
+from bench.measure import cpu_seconds
+from tests.support.brokers import ApacheKafka, Broker, OttlaFromFile
+
+__all__ = ["main"]
+
+PARTITIONS = 4
+RECORD_BYTES = 100_000
+READERS = 4
+PULSE_RATE = 200
+PULSE_S = 10.0
+WAIT_S = 300.0
+# Records of the compacted topic: a gigabyte has two and a half records for each of a million keys.
+VALUE_BYTES = 380
+KEYS_PER_GB = 1_000_000
+RECORDS_PER_GB = 2_500_000
+SETTLED_S = 6.0
+
+SETTINGS = {
+    "log.cleaner.backoff.ms": "1000",
+    "log.segment.delete.delay.ms": "1000",
+    "log.retention.check.interval.ms": "1000",
+    # The whole topic is dirty when it becomes compacted.
+    "log.cleaner.min.cleanable.ratio": "0.01",
+}
+
+Metrics = dict[str, float]
+Part = Callable[[Broker, float], Metrics]
+
+
+def cold(broker: Broker, gigabytes: float) -> Metrics:
+    with broker:
+        create(broker.bootstrap, "old", PARTITIONS)
+        create(broker.bootstrap, "new", 1)
+        fill(broker.bootstrap, "old", gigabytes)
+        found = {"produce p50 ms": 0.0, "produce p99 ms": 0.0}
+        pulse(broker.bootstrap, PULSE_S / 2)
+        found["produce p50 ms"], found["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
+        for kind in ("cold", "warm"):
+            if kind == "cold":
+                drop_page_cache()
+            cpu_s, began = cpu_seconds(broker.pid), time.monotonic()
+            readers = [start_reader(broker.bootstrap, "old") for _ in range(READERS)]
+            found[f"{kind} p50 ms"], found[f"{kind} p99 ms"] = pulse(
+                broker.bootstrap, WAIT_S, lambda readers=readers: all(reader.poll() is not None for reader in readers)
+            )
+            found[f"{kind} read s"] = time.monotonic() - began
+            found[f"{kind} broker CPU s"] = cpu_seconds(broker.pid) - cpu_s
+            assert all(reader.returncode == 0 for reader in readers), "a reader failed"
+    found["cold p99 / alone"] = found["cold p99 ms"] / found["produce p99 ms"]
+    found["cold p99 / warm"] = found["cold p99 ms"] / found["warm p99 ms"]
+    return found
+
+
+def recovery(broker: Broker, gigabytes: float) -> Metrics:
+    broker.start()
+    create(broker.bootstrap, "old", PARTITIONS)
+    fill(broker.bootstrap, "old", gigabytes)
+    broker.kill()
+    drop_page_cache()
+    began = time.monotonic()
+    broker.start()
+    try:
+        started_s = time.monotonic() - began
+        producer = Producer({"bootstrap.servers": broker.bootstrap, "retry.backoff.ms": 20, "log_level": 0})
+        for partition in range(PARTITIONS):
+            producer.produce("old", b"x", partition=partition)
+        assert producer.flush(WAIT_S) == 0
+        return {
+            "start s": started_s,
+            "first record in every partition s": time.monotonic() - began,
+            "CPU s": cpu_seconds(broker.pid),
+            "largest RSS MB": largest_resident_bytes(broker.pid) / 1e6,
+        }
+    finally:
+        broker.stop()
+
+
+def compaction(broker: Broker, gigabytes: float) -> Metrics:
+    with broker:
+        create(broker.bootstrap, "keys", 1, {"segment.bytes": str(64 << 20)})
+        fill_keys(broker.bootstrap, "keys", gigabytes)
+        os.sync()
+        directory = broker.log_directory / "keys-0"
+        before_bytes = log_bytes(directory)
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")
+        cpu_s = cpu_seconds(broker.pid)
+        began = changed = time.monotonic()
+        alter(broker.bootstrap, "keys", {"cleanup.policy": "compact"})
+        size = before_bytes
+        # The newest segment is never compacted, and the first pass may leave the one before it.
+        while size > 0.75 * before_bytes or time.monotonic() < changed + SETTLED_S:
+            assert time.monotonic() < began + WAIT_S, f"{size} of {before_bytes} bytes after {WAIT_S:.0f} s"
+            time.sleep(0.2)
+            if (now := log_bytes(directory)) != size:
+                size, changed = now, time.monotonic()
+        return {
+            "compaction s": changed - began,
+            "CPU s": cpu_seconds(broker.pid) - cpu_s,
+            "largest RSS MB": largest_resident_bytes(broker.pid) / 1e6,
+            "MB before": before_bytes / 1e6,
+            "MB after": size / 1e6,
+        }
+
+
+PARTS: Mapping[str, Part] = {"cold": cold, "recovery": recovery, "compaction": compaction}
+
+
+# Files and processes.
+
+
+def drop_page_cache() -> None:
+    os.sync()
+    Path("/proc/sys/vm/drop_caches").write_text("1")
+
+
+def largest_resident_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
+
+
+def log_bytes(directory: Path) -> int:
+    """Segments in use; those of a compaction that is not complete, and deleted ones, have other suffixes."""
+    total = 0
+    for file in directory.glob("*.log"):
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+# Clients.
+
+
+def create(bootstrap: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config=dict(configs or {}))])[topic].result(60)
+
+
+def alter(bootstrap: str, topic: str, configs: Mapping[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in configs.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([resource])[resource].result(60)
+
+
+def fill(bootstrap: str, topic: str, gigabytes: float) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.kbytes": 200_000, "linger.ms": 5})
+    value = os.urandom(RECORD_BYTES)
+    for number in range(int(gigabytes * 1e9 / RECORD_BYTES)):
+        send(producer, topic, value, None, number % PARTITIONS)
+    assert producer.flush(WAIT_S) == 0
+
+
+def fill_keys(bootstrap: str, topic: str, gigabytes: float) -> None:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "queue.buffering.max.messages": 1_000_000,
+            "linger.ms": 20,
+            "batch.size": 1 << 18,
+        }
+    )
+    keys = int(KEYS_PER_GB * gigabytes)
+    value = os.urandom(VALUE_BYTES)
+    for number in range(int(RECORDS_PER_GB * gigabytes)):
+        send(producer, topic, value, b"key-%012d" % (number * 7919 % keys), 0)
+    assert producer.flush(WAIT_S) == 0
+
+
+def send(producer: Producer, topic: str, value: bytes, key: bytes | None, partition: int) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, partition=partition)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
+
+
+def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: False) -> tuple[float, float]:
+    """p50 and p99 of acknowledged records of 1 KiB at a steady rate, in milliseconds."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
+    found: list[float] = []
+    value = os.urandom(1024)
+    due = began = time.monotonic()
+    while time.monotonic() < began + seconds and not is_over():
+        due += 1 / PULSE_RATE
+        while (left := due - time.monotonic()) > 0:
+            producer.poll(left)
+        # Measured from the moment at which the record was due, also if the machine was late.
+        producer.produce("new", value, on_delivery=lambda *_, sent=due: found.append(time.monotonic() - sent))
+        producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+    found.sort()
+    return statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000
+
+
+def start_reader(bootstrap: str, topic: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", "bench.disks", "--read", bootstrap, topic])
+
+
+def read_whole(bootstrap: str, topic: str) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "fetch.message.max.bytes": 1 << 22})
+    places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
+    wanted = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
+    consumer.assign(places)
+    end = time.monotonic() + WAIT_S
+    while wanted > 0:
+        assert time.monotonic() < end, f"{wanted} records are missing"
+        wanted -= sum(1 for message in consumer.consume(100, timeout=1.0) if message.error() is None)
+    consumer.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.disks", description=__doc__.partition("\n")[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
+    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--only", choices=("kafka", "ottla"), help="one of the two brokers")
+    parser.add_argument("--read", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        read_whole(*options.read)
+        return
+    kinds: dict[str, type[ApacheKafka] | type[OttlaFromFile]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
+    for part in options.parts or PARTS:
+        found: dict[str, Metrics] = {}
+        for name, kind in kinds.items():
+            if options.only not in (None, name):
+                continue
+            directory = Path(tempfile.mkdtemp(prefix="ottla-disks-"))
+            try:
+                found[name] = PARTS[part](kind(directory, SETTINGS), options.gigabytes)
+            finally:
+                shutil.rmtree(directory, ignore_errors=True)
+        print(f"{part}, {options.gigabytes:g} GB\n{'':<36}" + "".join(f"{name:>10}" for name in found), flush=True)
+        for metric in next(iter(found.values())):
+            cells = "".join(f"{metrics[metric]:>10.2f}" for metrics in found.values())
+            print(f"{metric:<36}{cells}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
