@@ -10,6 +10,7 @@ import pytest
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigResource, ResourceType
+from ottla.client.consumer import Consumer
 from ottla.client.producer import Producer
 from ottla.mirror.mirror import Mirror
 from ottla.mirror.settings import read_settings
@@ -21,6 +22,7 @@ from tests.mirror.flows import (
     create,
     has_no_lag,
     mirroring,
+    numbers_of,
     produce,
     produce_transactions,
     properties_of,
@@ -163,6 +165,41 @@ async def two_clusters_copy_from_each_other_under_the_same_names(source: Cluster
         ours = await read_all(target.bootstrap, "t", 40)
     for records in (ours, theirs):
         assert sorted(str(record[3]) for record in records) == sorted(str(b"v%d" % number) for number in range(40))
+
+
+def test_a_flow_that_has_caught_up_does_not_wait_for_the_interval(source: Cluster, target: Cluster) -> None:
+    run(a_flow_that_has_caught_up_does_not_wait_for_the_interval(source, target))
+
+
+async def a_flow_that_has_caught_up_does_not_wait_for_the_interval(source: Cluster, target: Cluster) -> None:
+    await create(source, "t", partitions=2)
+    interval_ms = 30_000
+    async with mirroring(source, target, ottla_commit_interval_ms=str(interval_ms)):
+        began = asyncio.get_running_loop().time()
+        for number in range(3):
+            # Each record is a batch, and is readable before the next one is written.
+            await produce(source.bootstrap, "t", range(number, number + 1))
+            ours = await read_all(target.bootstrap, "a.t", number + 1)
+            assert numbers_of(ours) == list(range(number + 1))
+        assert asyncio.get_running_loop().time() - began < interval_ms / 1000
+
+
+def test_small_batches_are_joined(source: Cluster, target: Cluster) -> None:
+    run(small_batches_are_joined(source, target))
+
+
+async def small_batches_are_joined(source: Cluster, target: Cluster) -> None:
+    await create(source, "t", partitions=1)
+    async with Producer({"bootstrap.servers": source.bootstrap, "linger.ms": 0}) as producer:
+        for number in range(40):
+            await producer.send_and_wait("t", b"v%d" % number, headers=[("h", b"%d" % number)])
+    async with mirroring(source, target):
+        theirs, ours = [await read_all(c.bootstrap, t, 40) for c, t in ((source, "t"), (target, "a.t"))]
+    assert without_offsets(ours) == without_offsets(theirs)
+    async with Consumer({"bootstrap.servers": target.bootstrap}) as consumer:
+        await consumer.assign([TopicPartition("a.t", 0)])
+        await consumer.seek_to_beginning()
+        assert (await consumer.raw_batches(10_000))[0].header.record_count == 40
 
 
 def test_new_partitions_and_topics_are_followed(source: Cluster, target: Cluster) -> None:

@@ -87,6 +87,12 @@ def test_an_empty_exclude_excludes_nothing() -> None:
     assert flow.groups.matches("connect-x")
 
 
+def test_positions_of_mirrors_are_no_groups_to_follow() -> None:
+    (flow,) = read_settings({**TWO, "a->b.enabled": "true", "groups.exclude": ""}).flows
+    assert not any(map(flow.groups.matches, [flow.group_id, "mirror-b-a", f"{flow.group_id}-return"]))
+    assert all(map(flow.groups.matches, ["mirror", "mirror-a", "mirror-a-c", "my-mirror-a-b"]))
+
+
 def test_the_login_of_a_role_is_that_of_the_cluster() -> None:
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = {

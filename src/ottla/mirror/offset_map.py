@@ -40,6 +40,8 @@ _THINNED_VALUE = struct.Struct(">i?")
 _ORIGIN_KEY = struct.Struct(">i")
 _ORIGIN_START = struct.Struct(">q")
 _READ_WAIT_MS = 1_000
+# A consumer reads ahead. Every transaction of a flow adds some runs, which nobody waits for.
+_FETCH_PAUSE_MS = 200
 
 
 def map_topic(source: str) -> str:
@@ -253,7 +255,12 @@ class MapReader:
         if self._consumer is None:
             self._consumer = Consumer(
                 self._target,
-                ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, read_committed=True),
+                ConsumerSettings(
+                    auto_offset_reset="earliest",
+                    auto_commit=False,
+                    read_committed=True,
+                    fetch_pause_ms=_FETCH_PAUSE_MS,
+                ),
             )
             await self._consumer.assign([self._place])
         # The last stable offset: everything below it is decided.

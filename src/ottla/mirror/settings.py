@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -257,7 +257,7 @@ def _flow(
         target_client=clusters[target],
         policy=policy,
         topics=_filter("topics", values),
-        groups=_filter("groups", values),
+        groups=_filter("groups", values, also_excluded=_position_groups(clusters)),
         configs=NameFilter(".*", values["config.properties.blacklist"] or values["config.properties.exclude"]),
         offset_mode=OffsetMode(mode),
         tasks=_number("tasks.max", values, at_least=1),
@@ -286,9 +286,19 @@ def _policy(values: Mapping[str, str]) -> ReplicationPolicy:
     return made(values["replication.policy.separator"], own_separator)
 
 
-def _filter(kind: str, values: Mapping[str, str]) -> NameFilter:
+def _position_groups(clusters: Iterable[str]) -> str:
+    """A pattern of the groups in which mirrors keep their positions (`FlowSettings.group_id`), with or without a role.
+
+    Their offsets are those of another cluster. So they do not follow their topics to the next one.
+    """
+    alias = "|".join(map(re.escape, clusters))
+    return f"mirror-(?:{alias})-(?:{alias})(?:-[a-z]+)?"
+
+
+def _filter(kind: str, values: Mapping[str, str], *, also_excluded: str = "") -> NameFilter:
+    excluded = values[f"{kind}.blacklist"] or values[f"{kind}.exclude"]
     try:
-        return NameFilter(values[kind], values[f"{kind}.blacklist"] or values[f"{kind}.exclude"])
+        return NameFilter(values[kind], ",".join(one for one in (excluded, also_excluded) if one))
     except re.error as error:
         raise MirrorError(f"{kind} is a list of names and patterns, but one is no pattern: {error}.") from None
 

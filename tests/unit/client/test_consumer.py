@@ -249,6 +249,24 @@ def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.Monk
     run(work, auto_offset_reset="earliest")
 
 
+def test_a_pause_after_few_bytes_lets_records_come_together() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        consumer.seek(ONE, 0)
+        broker.append(ONE, 1)
+        # The first record is there at once.
+        assert await values(consumer, 1) == [(0, 0)]
+        fetches = len(broker.fetches)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(broker.fetches) == fetches, "the next request waits"
+        broker.append(ONE, 2)
+        assert await values(consumer, 2) == [(0, 1), (0, 2)]
+        assert len(broker.fetches) == fetches + 1
+
+    run(work, fetch_pause_ms=300)
+
+
 def test_where_nothing_can_be_read_it_is_told() -> None:
     async def work(consumer: Consumer, broker: Broker) -> None:
         broker.leaderless = {ONE, OTHER}

@@ -33,6 +33,8 @@ __all__ = ["Fetcher"]
 
 # The last version with topic names, for topics without a known topic id.
 _NAMES_VERSION_MAX = 12
+# A response with fewer bytes is followed by the pause of the settings.
+_FEW_BYTES = 64 * 1024
 # The time-out of closing a session; the broker would evict it later.
 _GOODBYE_TIMEOUT_MS = 500
 _MOVED = {
@@ -225,14 +227,18 @@ class Fetcher:
         by_partition = {state.partition: (state, turn) for state, turn in asked}
         names = self._cluster.metadata.names
         pause = False
+        received = 0
         for topic in response.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
+                received += len(data.records or b"")
                 found = by_partition.get(TopicPartition(name, data.partition_index))
                 if found is not None and self._is_current(*found):
                     pause |= self._on_partition(node_id, found[0], data)
         if pause:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
+        elif self._settings.fetch_pause_ms and 0 < received < _FEW_BYTES:
+            await asyncio.sleep(self._settings.fetch_pause_ms / 1000)
 
     def _is_current(self, state: PartitionState, turn: int) -> bool:
         """True if the partition is still assigned and no seek has happened since the request."""

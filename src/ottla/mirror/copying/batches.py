@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from ottla.client.consumer.decode import ConsumedBatch, ConsumedRecord
@@ -43,15 +44,17 @@ class CopiedRecords(NamedTuple):
 
 
 def records_to_copy(
-    batch: ConsumedBatch, *, from_offset: int, cut_cycle: tuple[str, str] | None
+    batches: Sequence[ConsumedBatch], *, from_offset: int, cut_cycle: tuple[str, str] | None
 ) -> CopiedRecords | None:
-    """The records of a batch from an offset on; None if there are none.
+    """The records of neighbouring batches of one codec, from an offset on; None if there are none.
 
     `cut_cycle` is (source, target): records that have been at the target are left out, and the others get a header.
     """
+    batch = batches[0]
     header = batch.header
     if (
-        header.magic == MAGIC
+        len(batches) == 1
+        and header.magic == MAGIC
         and cut_cycle is None
         and header.base_offset >= from_offset
         and header.record_count == header.last_offset_delta + 1
@@ -63,7 +66,7 @@ def records_to_copy(
         )
         return CopiedRecords(records, [(header.base_offset, header.record_count)])
     codec = header.codec if header.magic == MAGIC else Codec.NONE
-    kept: Iterable[ConsumedRecord] = batch.records(from_offset=from_offset)
+    kept: Iterable[ConsumedRecord] = chain.from_iterable(one.records(from_offset=from_offset) for one in batches)
     if cut_cycle is not None:
         source, target = cut_cycle
         kept = [with_way(record, source) for record in kept if target not in way_of(record)]

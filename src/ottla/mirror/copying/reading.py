@@ -69,6 +69,11 @@ class PairReader:
         self.advance(place, offset)
         self._consumer.seek(place, self.next[place])
 
+    @property
+    def has_caught_up(self) -> bool:
+        """True if the partitions that have moved are read to their ends, as of the last fetch."""
+        return not any(self._consumer.lag(place) for place in self.moved if place in self.pairs)
+
     async def refresh_when_due(self, rules: PairRules) -> None:
         loop = asyncio.get_running_loop()
         if loop.time() < self._due_at:

@@ -22,6 +22,7 @@ from ottla.client.consumer.decode import ConsumedBatch
 from ottla.client.errors import LogTruncated
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.batches import MIRRORED_PRODUCER_BIT, CopiedRecords, records_to_copy
+from ottla.mirror.copying.merging import SmallBatches
 from ottla.mirror.copying.ownership import Ownership
 from ottla.mirror.copying.pairs import Pair
 from ottla.mirror.copying.reading import FETCH_WAIT_MS, PairReader
@@ -30,6 +31,7 @@ from ottla.mirror.offset_map import MapReader, Origin, Run, map_topic
 from ottla.mirror.settings import FlowSettings, MirrorError
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.records.errors import CorruptRecords
 from ottla.records.header import BatchHeader
 
 __all__ = ["Leftover", "OnCopied", "TranslatedCopier"]
@@ -41,6 +43,10 @@ _IDLE_MS = 1_000
 _REQUEST_BYTES_MAX = 64 * 1024 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
 _TRANSACTION_TIMEOUT_MS = 60_000
+# Between two transactions of a flow that has caught up. A transaction has five requests, and a run of the map for each
+# of its partitions: with many partitions the pause is longer.
+_PAUSE_MS = 10
+_PAUSE_MS_OF_RUN = 2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 # Committed offsets expire (offsets.retention.minutes), also the positions of partitions in which nothing happens.
 _RENEWAL_SECONDS = 3600.0
@@ -107,6 +113,7 @@ class TranslatedCopier:
                 read_committed=True,
                 allow_auto_create=False,
                 fetch_max_wait_ms=FETCH_WAIT_MS,
+                fetch_pause_ms=_PAUSE_MS,
             ),
         )
         self._producer = Producer(
@@ -126,6 +133,9 @@ class TranslatedCopier:
         self._is_open = False
         self._begun_at = 0.0
         self._commit_at = 0.0
+        # Before this time a transaction is not committed merely because there is nothing more to read.
+        self._paced_at = 0.0
+        self._small = SmallBatches(self._target)
         self._renewal_at = 0.0
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
@@ -172,8 +182,11 @@ class TranslatedCopier:
         if not self._is_open and reader.moved:
             self._begin()
         wait_ms = max(1, min(_IDLE_MS, int((self._commit_at - loop.time()) * 1000))) if self._is_open else _IDLE_MS
-        for batch in await self._read(wait_ms):
-            await self._copy(batch)
+        for batches in await self._small.joined(await self._read(wait_ms), reader.pairs):
+            await self._copy(batches)
+        if self._is_open and reader.has_caught_up:
+            # Nothing is left to wait for.
+            self._commit_at = min(self._commit_at, self._paced_at)
         if self._is_open and loop.time() >= self._commit_at:
             await self._commit()
 
@@ -222,29 +235,40 @@ class TranslatedCopier:
             f"before it. The copy has records that the source has not; delete the copy, and it is made again."
         )
 
-    async def _copy(self, batch: ConsumedBatch) -> None:
-        place, reader = batch.partition, self._reader
+    async def _copy(self, batches: list[ConsumedBatch]) -> None:
+        """Copies neighbouring batches as one."""
+        place, reader = batches[0].partition, self._reader
         loop = asyncio.get_running_loop()
-        if self._is_open and loop.time() + self._throttle.delay(len(batch.view)) >= self._commit_at:
+        size = sum(len(batch.view) for batch in batches)
+        if self._is_open and loop.time() + self._throttle.delay(size) >= self._commit_at:
             # Before the position moves: it is committed with the records before it.
             await self._commit()
-        await self._throttle.pass_on(len(batch.view))
-        copied = self._records(batch, reader.next[place]) if len(batch.view) else None
-        reader.advance(place, batch.header.next_offset)
+        await self._throttle.pass_on(size)
+        try:
+            copied = self._records(batches, reader.next[place])
+        except CorruptRecords:
+            if len(batches) == 1:
+                raise
+            # A batch that cannot be opened is copied as it is.
+            for batch in batches:
+                await self._copy([batch])
+            return
+        reader.advance(place, batches[-1].header.next_offset)
         if not self._is_open:
             self._begin()
         if copied is not None:
             done = await self._producer.send_encoded(reader.pairs[place].target, copied.records)
             self._sent.append(_Sent(place, copied.ranges, done))
 
-    def _records(self, batch: ConsumedBatch, from_offset: int) -> CopiedRecords | None:
-        flow, place = self._flow, batch.partition
-        kept = self._leftovers.get(place)
-        if kept is not None and not kept.has(batch.header):
+    def _records(self, batches: list[ConsumedBatch], from_offset: int) -> CopiedRecords | None:
+        flow, place = self._flow, batches[0].partition
+        leftover = self._leftovers.get(place)
+        kept = [batch for batch in batches if len(batch.view) and (leftover is None or leftover.has(batch.header))]
+        if not kept:
             return None
         cuts = flow.cuts_cycles or from_offset < self._ownership.cut_until(place)
         cycle = (flow.source, flow.target) if cuts else None
-        return records_to_copy(batch, from_offset=from_offset, cut_cycle=cycle)
+        return records_to_copy(kept, from_offset=from_offset, cut_cycle=cycle)
 
     def _begin(self) -> None:
         self._producer.begin_transaction()
@@ -255,6 +279,7 @@ class TranslatedCopier:
     async def _commit(self) -> None:
         if not self._is_open:
             return
+        begun_at = asyncio.get_running_loop().time()
         reader, topic = self._reader, map_topic(self._flow.source)
         sent, self._sent = self._sent, []
         base_offsets = [offset for offset, _ in await asyncio.gather(*[one.done for one in sent])]
@@ -272,6 +297,7 @@ class TranslatedCopier:
         if moved:
             await self._producer.send_offsets(self._flow.group_id, moved)
         await self._producer.commit_transaction()
+        self._paced_at = begun_at + _pause_seconds(len(runs))
         reader.moved.clear()
         self._origins = {}
         self._is_open = False
@@ -357,6 +383,10 @@ class TranslatedCopier:
                 raise start
             found[place] = start.offset
         return found
+
+
+def _pause_seconds(runs: int) -> float:
+    return max(_PAUSE_MS, _PAUSE_MS_OF_RUN * runs) / 1000
 
 
 def _runs(sent: list[_Sent], base_offsets: list[int]) -> list[tuple[TopicPartition, Run]]:
