@@ -102,6 +102,20 @@ def test_dead_letters_of_a_topic_that_was_made_again_are_not_known_yet(lake: Lak
     assert IcebergTable(lake.catalog, DEAD).position() == Position("orders", "new", {0: 10})
 
 
+def test_dead_letters_of_a_deleted_topic_hide_none_of_a_repeated_batch(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record of the new topic is bad in the repetition alone, where the old topic had a dead letter."""
+    lake.step({0: 100}, (0, 5), (0, 50))
+    lake.catalog.drop_table(NAME)
+    with killed_between(IcebergTable, monkeypatch):
+        lake.step({0: 100}, (0, 80), topic_id="new")
+    lake.step({0: 100}, (0, 50), (0, 80), topic_id="new")
+    assert lake.dead_letters() == [(0, 5), (0, 50), (0, 50), (0, 80)]
+    lake.step({0: 120}, (0, 110), topic_id="new")
+    assert lake.dead_letters() == [(0, 5), (0, 50), (0, 50), (0, 80), (0, 110)]
+
+
 def test_a_repeated_batch_that_ends_elsewhere_brings_no_dead_letter_again(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,9 +56,9 @@ class DeltaFiles:
         """The rows of a file. Columns that the table got later are null."""
         import pyarrow.parquet as pq
 
-        files, base = self._files()
+        files, root = self._files()
         wanted = self.arrow_schema(columns)
-        with files.open_input_file(f"{base}/{file}") as source:
+        with files.open_input_file(f"{root}{file}") as source:
             parquet = pq.ParquetFile(source)
             present = set(parquet.schema_arrow.names)
             rows = parquet.read(columns=[name for name in wanted.names if name in present])
@@ -88,30 +88,33 @@ class DeltaFiles:
         return added
 
     def delete(self, path: str) -> None:
-        files, base = self._files()
-        files.delete_file(f"{base}/{path}")
+        files, root = self._files()
+        files.delete_file(f"{root}{path}")
 
     def _files(self) -> tuple[Any, str]:
+        """Where files are, and what stands before their paths."""
         from pyarrow import fs
 
         if "://" in self.location:
-            files, base = fs.FileSystem.from_uri(self.location)
-            return files, base
-        return fs.LocalFileSystem(), self.location
+            from deltalake.fs import DeltaStorageHandler
+
+            # The object store as the library sees it, with the same credentials and settings.
+            return fs.PyFileSystem(DeltaStorageHandler(self.location)), ""
+        return fs.LocalFileSystem(), f"{self.location}/"
 
     def _write(self, rows: pa.Table, values: Mapping[str, Any]) -> dict[str, Any]:
         import pyarrow.parquet as pq
 
         folder = "".join(f"{name}={value}/" for name, value in values.items())
         path = f"{folder}part-{uuid.uuid4()}.parquet"
-        files, base = self._files()
-        files.create_dir(f"{base}/{folder}", recursive=True)
-        pq.write_table(rows, f"{base}/{path}", filesystem=files, compression="zstd")
+        files, root = self._files()
+        files.create_dir(f"{root}{folder}", recursive=True)
+        pq.write_table(rows, f"{root}{path}", filesystem=files, compression="zstd")
         known = [name for name in _STATISTICS if name in rows.column_names]
         ends = {name: pc.min_max(rows[name]).as_py() for name in known}
         return {
             "path": path,
-            "size": files.get_file_info(f"{base}/{path}").size,
+            "size": files.get_file_info(f"{root}{path}").size,
             "partition_values": {name: str(value) for name, value in values.items()},
             "modification_time": time.time_ns() // 1_000_000,
             "data_change": True,

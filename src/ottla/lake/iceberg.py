@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.evolution import RENAMED
 from ottla.lake.files import IcebergFiles
-from ottla.spark.tables import COMMIT, Position, ancestors, newest_position, summary_of
+from ottla.spark.tables import COMMIT, Position, TableFiles, ancestors, newest_position, summary_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,10 +91,28 @@ class IcebergTable:
         return [task.file for task in self._table.scan().plan_files() if task.file.file_path in wanted] if paths else []
 
     def places(self, first: int, end: int) -> pa.Table:
+        import pyarrow as pa
         from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 
         wanted = And(GreaterThanOrEqual("offset", first), LessThan("offset", end))
-        return self._table.scan(row_filter=wanted, selected_fields=("partition", "offset")).to_arrow()
+        earlier = self._files_of_earlier_topic()
+        scan = self._table.scan(row_filter=wanted, selected_fields=("partition", "offset"))
+        if not earlier:
+            return scan.to_arrow()
+        files, columns = TableFiles.of(self._table), ("partition", "offset")
+        tasks = [task for task in scan.plan_files() if task.file.file_path not in earlier]
+        rows = [files.read(task, columns, row_filter=wanted) for task in tasks]
+        return pa.concat_tables(rows) if rows else files.arrow_schema(columns).empty_table()
+
+    def _files_of_earlier_topic(self) -> set[str]:
+        """Files with the records of a topic of the same name that was deleted: their offsets are other records."""
+        position = self.position()
+        for snapshot in ancestors(self._table) if position is not None else ():
+            found = Position.from_properties(summary_of(snapshot))
+            if found is not None and position is not None and found.topic_id != position.topic_id:
+                scan = self._table.scan(snapshot_id=snapshot.snapshot_id)
+                return {task.file.file_path for task in scan.plan_files()}
+        return set()
 
     def commit(
         self,

@@ -162,10 +162,19 @@ def catalog_properties(properties: Mapping[str, str]) -> dict[str, str]:
     given.setdefault("type", "rest" if given.get("uri", "").startswith("http") else "sql")
     given.setdefault("warehouse", warehouse)
     if given["type"] == "sql" and "uri" not in given:
-        if "://" in warehouse:
+        if "://" not in warehouse:
+            given["uri"] = f"sqlite:///{warehouse}/catalog.db"
+        elif _has_iceberg_tables(properties):
             raise LakeError("A warehouse in an object store needs a catalog: set catalog.uri, and catalog.type = rest.")
-        given["uri"] = f"sqlite:///{warehouse}/catalog.db"
+        else:
+            # It stays empty: a Delta table is a directory.
+            given["uri"] = "sqlite:///:memory:"
     return given
+
+
+def _has_iceberg_tables(properties: Mapping[str, str]) -> bool:
+    formats = [value for key, value in properties.items() if key.startswith("topic.") and key.endswith(".format")]
+    return properties.get("format") != "delta" or any(value != "delta" for value in formats)
 
 
 def _check_keys(properties: Mapping[str, str]) -> None:
