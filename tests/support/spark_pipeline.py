@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +34,18 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 class Pipeline:
     """A driver and what it starts; a context manager that leaves no process behind."""
 
-    def __init__(self, directory: Path, *, program: str = "tests.support.spark_pipeline", **settings: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        program: str = "tests.support.spark_pipeline",
+        command: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
+        """`command` runs in the place of the program with its settings."""
         self.directory = directory
-        self._program = program
         self.settings = {"checkpoint": str(directory / "checkpoint"), "master": "local[2,4]", **settings}
+        self._command = list(command) or [sys.executable, "-m", program, json.dumps(self.settings)]
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
         # Every session of processes that was started: what lives on in one is ended at the end.
@@ -66,8 +74,7 @@ class Pipeline:
             self._process.wait()
         self.starts += 1
         log = (self.directory / f"driver-{self.starts}.log").open("wb")
-        command = [sys.executable, "-m", self._program, json.dumps(self.settings)]
-        self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
+        self._process = subprocess.Popen(self._command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
         self._sessions.append(self._process.pid)
         log.close()
 

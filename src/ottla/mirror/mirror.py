@@ -22,6 +22,9 @@ logger = logging.getLogger("ottla.mirror")
 
 _START_PAUSE_SECONDS = 2.0
 _STOP_PAUSE_SECONDS = 0.5
+# Failures of a task add up over a job, which runs for years: Spark's limit of four would end the mirror.
+_FAILURES_MAX = 1_000_000
+_SETTINGS = {"spark.task.maxFailures": str(_FAILURES_MAX)}
 
 
 class Mirror:
@@ -139,8 +142,10 @@ class Mirror:
 
         with self._starting:
             if self._context is None and not self._stopping.is_set():
-                # Failures of tasks add up over a long job, and every worker needs a core of its own.
-                spark = session("ottla-mirror", master=self._master or f"local[{self._workers},1000]")
+                # Every worker needs a core of its own.
+                spark = session(
+                    "ottla-mirror", master=self._master or f"local[{self._workers},{_FAILURES_MAX}]", settings=_SETTINGS
+                )
                 self._context = spark.sparkContext
         if self._stopping.is_set():
             return
