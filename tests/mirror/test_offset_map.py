@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,3 +123,58 @@ def test_a_thinned_map_is_read_again_as_it_is(runs: list[tuple[int, int, int]], 
         else:
             again.forget(run)
     assert list(again) == list(offset_map)
+
+
+@given(RUNS, st.integers(4, 20))
+def test_a_thinned_map_is_early_by_the_offsets_without_records_only(
+    runs: list[tuple[int, int, int]], limit: int
+) -> None:
+    offset_map, copied, added = filled(runs)
+    exact, _, _ = filled(runs)
+    for _ in range(3):
+        offset_map.thin(limit)
+    kept = list(offset_map)
+    for offset in range(kept[0].source_offset, copied[-1][0]):
+        found, wanted = offset_map.translate(offset), exact.translate(offset)
+        assert found is not None
+        assert wanted is not None
+        before = max(run.source_offset for run in kept if run.source_offset <= offset)
+        behind = (
+            min(run.source_offset for run in kept if run.source_offset > before) if before != kept[-1][0] else before
+        )
+        among = [run for run in added if before <= run.source_offset < behind]
+        gaps_of_target = sum(
+            after.target_offset - one.target_offset - one.length for one, after in pairwise(added) if one in among
+        )
+        gaps_of_source = sum(
+            after.source_offset - one.source_offset - one.length for one, after in pairwise(added) if one in among
+        )
+        assert wanted - found <= gaps_of_target + gaps_of_source
+
+
+def test_a_map_that_is_half_thinned_skips_no_record() -> None:
+    """The mirror dies after some of the runs were deleted, and the next one thins the map again."""
+    runs = [(0, 1, 5)] * 40
+    place = TopicPartition("t", 0)
+    thinner, copied, added = filled(runs)
+    exact, _, _ = filled(runs)
+    thinned, gone = thinner.thin(20)
+    again = OffsetMap()
+    for run in (*added, *thinned):
+        again.add(Run.decode(run.key(place), run.value())[1])
+    for count, run in enumerate(gone):
+        again.forget(run)
+        for offset in range(5, copied[-1][0] + 3):
+            found, wanted = again.translate(offset), exact.translate(offset)
+            assert found is not None
+            assert wanted is not None
+            assert found <= wanted, (count, offset)
+        if count == len(gone) // 2:
+            again.thin(12)
+
+
+def test_a_thinned_run_of_an_earlier_version_is_read() -> None:
+    place, run = TopicPartition("t", 0), Run(3, 4, 5)
+    assert Run.decode(run.key(place), b"\0\0\0\5\1") == (place, run._replace(is_thinned=True))
+    thinned = run._replace(is_thinned=True, taken_records=1 << 40, next_target=1 << 41)
+    assert Run.decode(thinned.key(place), thinned.value()) == (place, thinned)

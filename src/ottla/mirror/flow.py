@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.fencing import fence_workers
 from ottla.mirror.copying.ownership import Ownership
 from ottla.mirror.groups import GroupSync
@@ -60,6 +61,8 @@ class FlowDriver:
         self.run_id = str(uuid.uuid4())
         self._ownership = Ownership(flow, self._target, self.run_id)
         self._heartbeats = Heartbeats(flow, self._source)
+        self._announced: frozenset[tuple[object, ...]] = frozenset()
+        self._news = Producer(self._target, ProducerSettings(linger_ms=0))
 
     async def start(self) -> None:
         """Creates the internal topics and the copies. Raises MirrorError, KafkaError or ClientError."""
@@ -88,7 +91,7 @@ class FlowDriver:
         """Raises FlowEnded when the flow belongs to another run or was failed over."""
         flow = self.flow
         parts: list[tuple[float, Callable[[], Awaitable[object]]]] = [
-            (min(flow.refresh_topics_s, _REFRESH_SECONDS_MAX), self._topics.refresh),
+            (min(flow.refresh_topics_s, _REFRESH_SECONDS_MAX), self.refresh_topics),
             (flow.sync_configs_s, self._topics.sync_configs),
             (flow.sync_acls_s, self._topics.sync_acls),
             (flow.heartbeats_s, self._heartbeats.beat),
@@ -103,6 +106,13 @@ class FlowDriver:
                 if seconds > 0:
                     tasks.create_task(self._repeat(part, seconds))
             tasks.create_task(self._repeat(self._ownership.check, _OWNERSHIP_SECONDS))
+
+    async def refresh_topics(self) -> None:
+        """Prepares new topics, and tells the workers to copy them."""
+        found = await self._topics.refresh()
+        if found != self._announced:
+            await FlowStates(self.flow, self._target).announce_topics(self._news)
+            self._announced = found
 
     async def sync_groups(self) -> None:
         # A flow that was failed over must not move groups that run at the target.
@@ -128,6 +138,7 @@ class FlowDriver:
 
     async def close(self) -> None:
         await self._heartbeats.close()
+        await self._news.close()
         await self._ownership.close()
         await self.groups.close()
         await asyncio.gather(self._source.close(), self._target.close())

@@ -6,7 +6,8 @@ runs, in which both sides count on together. Every run is a record of a topic at
 of the records that it describes.
 
 The newest runs are kept as they are. Of older ones some are taken away when there are too many (`thin`): an offset
-among them is translated to a record before it, so that a group reads some records twice and misses none.
+among them is translated to a record before it, so that a group reads some records twice and misses none. The run before
+them counts their records, so it is about as many records before as runs were taken away.
 
 An origin says for which topics (their ids on both sides) the following runs hold. Where the ids of an origin differ
 from those of the previous one, the topic was deleted and made again, and earlier runs do not hold any more.
@@ -20,6 +21,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from ottla.client.admin.offsets import LATEST, Offsets
@@ -35,7 +37,11 @@ logger = logging.getLogger("ottla.mirror.offset_map")
 # The number of the partition, the offset at the source, the offset at the target.
 _KEY = struct.Struct(">iqq")
 _VALUE = struct.Struct(">i")
-_THINNED_VALUE = struct.Struct(">i?")
+_THINNED_VALUE = struct.Struct(">i?qq")
+# Of earlier versions: the number of records that were taken away is not known.
+_OLD_THINNED_VALUE = struct.Struct(">i?")
+_TAKEN = struct.Struct(">qq")
+_VALUE_SIZES = (0, _VALUE.size, _OLD_THINNED_VALUE.size, _THINNED_VALUE.size)
 # An origin: the number of the partition; the first copied offset, and the topic ids behind it.
 _ORIGIN_KEY = struct.Struct(">i")
 _ORIGIN_START = struct.Struct(">q")
@@ -56,23 +62,30 @@ class Run(NamedTuple):
     length: int
     is_thinned: bool = False
     """Runs behind this one were taken away."""
+    taken_records: int = 0
+    """Their number of records, if the next run begins at `next_target`."""
+    next_target: int = -1
 
     def key(self, partition: TopicPartition) -> bytes:
         return partition.topic.encode() + b"\0" + _KEY.pack(partition.partition, self.source_offset, self.target_offset)
 
     def value(self) -> bytes:
-        return _THINNED_VALUE.pack(self.length, True) if self.is_thinned else _VALUE.pack(self.length)
+        if not self.is_thinned:
+            return _VALUE.pack(self.length)
+        return _THINNED_VALUE.pack(self.length, True, self.taken_records, self.next_target)
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> tuple[TopicPartition, Run]:
         """A run that was forgotten (no value) has the length 0."""
         topic, found, rest = key.partition(b"\0")
-        if not found or len(rest) != _KEY.size or len(value or b"") not in (0, _VALUE.size, _THINNED_VALUE.size):
+        if not found or len(rest) != _KEY.size or len(value or b"") not in _VALUE_SIZES:
             raise MalformedMessage("The record is no run of an offset map.")
         number, source_offset, target_offset = _KEY.unpack(rest)
-        length = _VALUE.unpack_from(value)[0] if value else 0
-        is_thinned = value is not None and len(value) == _THINNED_VALUE.size
-        return TopicPartition(topic.decode(), number), cls(source_offset, target_offset, length, is_thinned)
+        run = cls(source_offset, target_offset, _VALUE.unpack_from(value)[0] if value else 0)
+        if value and len(value) > _VALUE.size:
+            taken = _TAKEN.unpack_from(value, _OLD_THINNED_VALUE.size) if len(value) == _THINNED_VALUE.size else (0, -1)
+            run = run._replace(is_thinned=True, taken_records=taken[0], next_target=taken[1])
+        return TopicPartition(topic.decode(), number), run
 
 
 class Origin(NamedTuple):
@@ -107,6 +120,8 @@ class OffsetMap:
         self._targets = array("q")
         self._lengths = array("q")
         self._thinned = bytearray()
+        # By the source offset of a thinned run: the number of records that were taken away, and the next target offset.
+        self._taken: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
         return len(self._sources)
@@ -157,17 +172,20 @@ class OffsetMap:
         if len(self) <= limit or old <= 0:
             return [], []
         stays = range(0, old, -(-old // max(1, limit // 4)))
-        thinned, gone, kept = [], [], []
+        thinned: list[Run] = []
+        gone: list[Run] = []
+        kept: list[Run] = []
+        behind: list[Run] = []
         for index, run in enumerate(self):
-            if index >= old:
-                kept.append(run)
-            elif index not in stays:
-                gone.append(run)
-            else:
-                is_followed = index + 1 >= old or index + 1 in stays
-                kept.append(run if is_followed else run._replace(is_thinned=True))
-                if not is_followed:
-                    thinned.append(kept[-1])
+            if index < old and index not in stays:
+                behind.append(run)
+                continue
+            if behind:
+                kept[-1] = _thinned(kept[-1], behind, run)
+                thinned.append(kept[-1])
+                gone += behind
+                behind = []
+            kept.append(run)
         self._delete(0, len(self))
         for run in kept:
             self._insert(len(self), run)
@@ -187,9 +205,13 @@ class OffsetMap:
         within = source_offset - self._sources[index]
         if within < self._lengths[index]:
             return self._targets[index] + within
-        if index + 1 < len(self) and not self._thinned[index]:
+        end = self._targets[index] + self._lengths[index]
+        if index + 1 == len(self):
+            return end
+        if not self._thinned[index]:
             return self._targets[index + 1]
-        return self._targets[index] + self._lengths[index]
+        # So many records at least are before it: the others fit behind it.
+        return end + max(0, self._taken_behind(index) - (self._sources[index + 1] - source_offset))
 
     @property
     def source_end(self) -> int:
@@ -218,10 +240,20 @@ class OffsetMap:
         within = target_offset - self._targets[index]
         if within < self._lengths[index]:
             return self._sources[index] + within
-        return self._sources[index] + self._lengths[index] if self._thinned[index] else self._sources[index + 1]
+        if not self._thinned[index]:
+            return self._sources[index + 1]
+        end = self._sources[index] + self._lengths[index]
+        return end + max(0, self._taken_behind(index) - (self._targets[index + 1] - target_offset))
+
+    def _taken_behind(self, index: int) -> int:
+        """The number of records between a thinned run and the next one; 0 if it is not known."""
+        taken, next_target = self._taken[self._sources[index]]
+        # While a map is being thinned, some of the runs are still there.
+        return taken if self._targets[index + 1] == next_target else 0
 
     def _run(self, index: int) -> Run:
-        return Run(self._sources[index], self._targets[index], self._lengths[index], bool(self._thinned[index]))
+        run = Run(self._sources[index], self._targets[index], self._lengths[index])
+        return Run(*run[:3], True, *self._taken[run.source_offset]) if self._thinned[index] else run
 
     def _put(self, run: Run) -> None:
         """A run in its place among the others, instead of what it covers."""
@@ -234,10 +266,24 @@ class OffsetMap:
         self._targets.insert(index, run.target_offset)
         self._lengths.insert(index, run.length)
         self._thinned.insert(index, run.is_thinned)
+        if run.is_thinned:
+            self._taken[run.source_offset] = run.taken_records, run.next_target
 
     def _delete(self, first: int, end: int) -> None:
+        if self._taken:
+            for index in range(first, min(end, len(self))):
+                self._taken.pop(self._sources[index], None)
         for column in (self._sources, self._targets, self._lengths, self._thinned):
             del column[first:end]
+
+
+def _thinned(run: Run, behind: list[Run], following: Run) -> Run:
+    """A run, where the runs behind it up to the following one are taken away. Too small a count does no harm."""
+    taken = sum(one.length for one in behind)
+    for one, after in pairwise((run, *behind, following)):
+        if one.next_target == after.target_offset:
+            taken += one.taken_records
+    return run._replace(is_thinned=True, taken_records=taken, next_target=following.target_offset)
 
 
 class MapReader:

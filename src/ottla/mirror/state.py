@@ -6,6 +6,7 @@ So two commands never decide from the same state. A worker reads the state behin
 flow belongs to another run or was failed over.
 
 A second kind of record holds, for every copied topic, where the two sides parted: the positions that a failback needs.
+A third kind announces to workers that topics have changed.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class FlowStates:
         self._consumer: Consumer | None = None
         self._head: dict[str, object] = {}
         self._partings: dict[str, Mapping[int, Parting]] = {}
+        self._news_key = f"{flow.state_name} topics".encode()
+        self._has_news = False
 
     async def create_topic(self) -> None:
         brokers = len((await self._target.refresh([])).brokers)
@@ -129,6 +132,19 @@ class FlowStates:
             for record in await self._consumer.poll(_READ_WAIT_MS):
                 self._apply(record.key or b"", record.value)
         return self._state()
+
+    async def announce_topics(self, producer: Producer) -> None:
+        """Tells all workers of the flow that topics or partitions have changed."""
+        await producer.send_and_wait(self._place.topic, b"", key=self._news_key, partition=0)
+
+    async def topics_have_changed(self) -> bool:
+        """True if there was an announcement since the last call. It costs no request: the consumer reads ahead."""
+        if self._consumer is not None and not self._reading.locked():
+            async with self._reading:
+                for record in await self._consumer.poll(0):
+                    self._apply(record.key or b"", record.value)
+        has_news, self._has_news = self._has_news, False
+        return has_news
 
     async def change(self, decide: Callable[[FlowState], FlowState]) -> FlowState:
         """Replaces the state by what `decide` makes of it. Exceptions of `decide` change nothing."""
@@ -194,6 +210,9 @@ class FlowStates:
         return f"{flow.name} is not copied: {steps[state.phase]}."
 
     def _apply(self, key: bytes, value: bytes | None) -> None:
+        if key == self._news_key:
+            self._has_news = True
+            return
         name, _, topic = key.decode(errors="replace").partition("\0")
         if name != self._flow.state_name:
             return

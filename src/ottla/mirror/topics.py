@@ -44,8 +44,11 @@ class TopicSync:
         self._source = source
         self._target = target
 
-    async def refresh(self) -> int:
-        """Creates what is missing at the target, and adds partitions. Returns the number of copied topics."""
+    async def refresh(self) -> frozenset[tuple[object, ...]]:
+        """Creates what is missing at the target, and adds partitions.
+
+        Returns the topics of both sides as they were found, with ids and numbers of partitions.
+        """
         flow = self._flow
         source = await self._copied()
         target = await Topics(self._target).all()
@@ -61,7 +64,10 @@ class TopicSync:
             for name, error in (await Topics(self._target).grow(grown)).items():
                 if error is not None:
                     logger.warning("%s: partitions of %s cannot be added: %s", flow.name, name, error)
-        return len(source)
+        return frozenset(
+            (name, info.topic_id, len(info.partitions), *_identity_of(target.get(self._name(name))))
+            for name, info in source.items()
+        )
 
     async def sync_configs(self) -> None:
         """Settings that the source's topics have of their own are those of the copies."""
@@ -206,6 +212,10 @@ class TopicSync:
             for resource, entries in found.items()
             if not isinstance(entries, KafkaError)
         }
+
+
+def _identity_of(copy: TopicInfo | None) -> tuple[object, ...]:
+    return () if copy is None else (copy.topic_id, len(copy.partitions))
 
 
 def _is_own(entry: ConfigEntry) -> bool:

@@ -36,7 +36,8 @@ __all__ = ["ExactCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-_IDLE_MS = 1_000
+# An idle worker looks for announcements of the driver so often.
+_IDLE_MS = 250
 # Between two fetches that bring few bytes: a request for every record would cost ten times the CPU.
 _PAUSE_MS = 3
 _PRODUCE_TIMEOUT_MS = 30_000
@@ -72,6 +73,7 @@ class ExactCopier:
                 fetch_max_wait_ms=FETCH_WAIT_MS,
                 fetch_pause_ms=_PAUSE_MS,
             ),
+            has_driver=run_id is not None and not flow.role,
         )
         self._topics = TopicSync(flow, self._source, self._target)
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
@@ -88,6 +90,8 @@ class ExactCopier:
         try:
             while not should_stop():
                 await self._ownership.check_when_due()
+                if await self._ownership.topics_have_changed():
+                    self._reader.refresh_soon(expects_change=True)
                 await self._step()
         finally:
             await self._reader.close()

@@ -12,6 +12,7 @@ from ottla.model.ids import TopicPartition
 __all__ = ["Ownership"]
 
 _SECONDS = 5.0
+_NEWS_SECONDS = 0.2
 
 
 class Ownership:
@@ -22,6 +23,7 @@ class Ownership:
         self._states = FlowStates(flow, target)
         self._state = FlowState()
         self._due_at = 0.0
+        self._news_at = 0.0
 
     async def check_when_due(self) -> None:
         """Raises FlowEnded. Called often, it reads the state every few seconds."""
@@ -32,6 +34,14 @@ class Ownership:
         if self._run_id is not None:
             self._state = await self._states.check_owner(self._run_id)
             self._due_at = asyncio.get_running_loop().time() + _SECONDS
+
+    async def topics_have_changed(self) -> bool:
+        """True if the driver has announced new topics since the last call. It may be called often."""
+        now = asyncio.get_running_loop().time()
+        if self._run_id is None or now < self._news_at:
+            return False
+        self._news_at = now + _NEWS_SECONDS
+        return await self._states.topics_have_changed()
 
     def cut_until(self, place: TopicPartition) -> int:
         """Offsets of the source below which records may have come back from the target in a failback."""

@@ -22,6 +22,10 @@ FETCH_WAIT_MS = 2_000
 """How long a broker holds a fetch without data. Data is answered at once, and a fetch of many idle partitions costs."""
 
 _PAIRS_SECONDS = 5.0
+# With a driver that announces changes. Metadata of thousands of partitions is what an idle worker costs.
+_PAIRS_SECONDS_OF_DRIVEN = 30.0
+# An announced topic may not be known yet to the broker that is asked.
+_LATE_SECONDS = 1.0
 
 
 class PairRules(Protocol):
@@ -41,7 +45,14 @@ class PairReader:
     """`pairs` are those of the last `refresh_when_due`, `next` their positions at the source."""
 
     def __init__(
-        self, flow: FlowSettings, number: int, source: Cluster, target: Cluster, settings: ConsumerSettings
+        self,
+        flow: FlowSettings,
+        number: int,
+        source: Cluster,
+        target: Cluster,
+        settings: ConsumerSettings,
+        *,
+        has_driver: bool,
     ) -> None:
         self._flow = flow
         self._number = number
@@ -54,9 +65,12 @@ class PairReader:
         """Partitions whose position has changed since the copier has cleared this set."""
         self._topic_ids: dict[str, str] = {}
         self._due_at = 0.0
+        self._seconds = _PAIRS_SECONDS_OF_DRIVEN if has_driver else _PAIRS_SECONDS
+        self._expects_change = False
 
-    def refresh_soon(self) -> None:
+    def refresh_soon(self, *, expects_change: bool = False) -> None:
         self._due_at = 0.0
+        self._expects_change = expects_change
 
     def advance(self, place: TopicPartition, offset: int) -> None:
         """Never back: records before the position are at the target."""
@@ -85,8 +99,10 @@ class PairReader:
         found = await rules.accept(
             find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
         )
-        self._due_at = loop.time() + _PAIRS_SECONDS
         pairs = {pair.source: pair for pair in found}
+        is_late = self._expects_change and pairs == self.pairs
+        self._expects_change = False
+        self._due_at = loop.time() + (_LATE_SECONDS if is_late else self._seconds)
         if pairs == self.pairs:
             return
         await rules.before_new_pairs()

@@ -38,7 +38,8 @@ __all__ = ["Leftover", "OnCopied", "TranslatedCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-_IDLE_MS = 1_000
+# An idle worker looks for announcements of the driver so often.
+_IDLE_MS = 250
 # Batches keep the size that they have at the source, which may be larger than a producer's usual ones.
 _REQUEST_BYTES_MAX = 64 * 1024 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
@@ -115,6 +116,7 @@ class TranslatedCopier:
                 fetch_max_wait_ms=FETCH_WAIT_MS,
                 fetch_pause_ms=_PAUSE_MS,
             ),
+            has_driver=run_id is not None and not flow.role,
         )
         self._producer = Producer(
             self._target,
@@ -148,6 +150,8 @@ class TranslatedCopier:
             await self._producer.init_transactions()
             while not should_stop():
                 await self._ownership.check_when_due()
+                if await self._ownership.topics_have_changed():
+                    self._reader.refresh_soon(expects_change=True)
                 await self._step()
             await self._commit()
         except KafkaError as error:
@@ -337,9 +341,11 @@ class TranslatedCopier:
             else:
                 unknown.append(pair)
         replaced = {pair.source for pair in unknown if pair.target in committed}
-        if len(replaced) < len(unknown):
+        empty = await self._empty_copies([pair for pair in unknown if pair.source not in replaced])
+        mapped = [pair for pair in unknown if pair.source not in replaced | empty]
+        if mapped:
             # Also for a copier that runs: a pair that was away for long comes back without a committed offset.
-            by_map = await self._positions_of_map([pair for pair in unknown if pair.source not in replaced], replaced)
+            by_map = await self._positions_of_map(mapped, replaced)
             found.update(by_map)
             unknown = [pair for pair in unknown if pair.source not in by_map]
         if found and not self._flow.role:
@@ -348,6 +354,18 @@ class TranslatedCopier:
         # Origins of known positions as well: they are needed once the committed offset has expired.
         self._origins.update({pair.source: Origin(found[pair.source], pair.topic_ids) for pair in new})
         return found
+
+    async def _empty_copies(self, pairs: list[Pair]) -> set[TopicPartition]:
+        """Partitions of the source whose copies are new: they begin at the start, whatever the map says.
+
+        The map has millions of runs, and a new topic should not wait for them to be read.
+        """
+        if not pairs or self._flow.role or self._flow.starts_at != "earliest":
+            return set()
+        ends = await Offsets(self._target).find({pair.target: LATEST for pair in pairs})
+        return {
+            pair.source for pair in pairs if not isinstance(end := ends[pair.target], KafkaError) and end.offset == 0
+        }
 
     async def _positions_of_map(self, pairs: list[Pair], replaced: set[TopicPartition]) -> dict[TopicPartition, int]:
         """Positions whose committed offsets have expired. Adds to `replaced` what was deleted and made again."""
