@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import replace
+from operator import not_
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,8 @@ class FilterStep:
         if self._predicate is has_key and keeps:
             mask = null_mask(rows.key, None)
             return rows if mask is None else rows.compressed(mask)
-        return rows.compressed([bool(one) is keeps for one in map(self._predicate, rows.key.values, rows.value.values)])
+        found = map(self._predicate, rows.key.values, rows.value.values)
+        return rows.compressed(list(map(bool if keeps else not_, found)))
 
 
 class MapValuesStep:
