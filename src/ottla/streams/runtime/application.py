@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import ControlAddress, ControlServer, error_of_report
-from ottla.streams.runtime.epochs import EpochSettings, start_epochs
+from ottla.streams.runtime.epochs import EpochHold, EpochSettings, start_epochs
 from ottla.streams.runtime.identity import Instance, WorkerIdentity
 from ottla.streams.runtime.metrics import MetricHistory, StreamsMetric, exposition
 from ottla.streams.runtime.metrics_server import MetricsServer
@@ -102,6 +102,8 @@ class Application:
         self._control: ControlServer | None = None
         self._context: Any = None
         self._query: Any = None
+        # Only of a streaming query.
+        self._hold: EpochHold | None = None
         self._query_server: QueryServer | None = None
         self._thread: threading.Thread | None = None
         self._instance: Instance | None = None
@@ -303,6 +305,8 @@ class Application:
     def _run_query(self, spark: Any, settings: EpochSettings, started: Future[Any]) -> None:
         try:
             prepared = self._open()
+            assert self._control is not None
+            self._hold = EpochHold(self._control)
             spark = spark or self._session(4)
             query = start_epochs(spark, prepared, self.config, self._address, self._identities(), settings)
         except BaseException as error:
@@ -407,6 +411,8 @@ class Application:
             return None
         if report["state"] == "failed":
             return self._on_failure(report)
+        if self._hold is not None:
+            self._hold.on_report(report)
         with self._changed:
             self._reports[report["worker"]] = report
             self._changed.notify_all()

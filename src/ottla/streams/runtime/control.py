@@ -43,7 +43,7 @@ class ControlServer:
         self._socket = socket.create_server((host, 0))
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        # What workers that connect later are told: "stop" or "stay", "pause", "failed".
+        # What workers that connect later are told: "stop" or "stay", "pause", "hold", "failed".
         self._orders: list[str] = []
         self.address = ControlAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         threading.Thread(target=self._accept, name="streams-control", daemon=True).start()
@@ -62,6 +62,13 @@ class ControlServer:
 
     def resume_workers(self) -> None:
         self._tell("resume", replaces=("pause",))
+
+    def hold_epoch(self) -> None:
+        """Workers do not end their epoch before `release_epoch`; those without epochs ignore both."""
+        self._tell("hold", replaces=("release",))
+
+    def release_epoch(self) -> None:
+        self._tell("release", replaces=("hold",))
 
     def close(self) -> None:
         with self._lock:
@@ -134,6 +141,8 @@ class Control:
         self._decisions: asyncio.Queue[str] = asyncio.Queue()
         self.is_stopped = False
         self.is_paused = False
+        # True if no epoch may end now; the time of the loop when that was over.
+        self.is_held, self.released_at = False, 0.0
         # False if the worker is to stay a member of its group when it stops, because it is started again soon.
         self.leaves_group = True
         # Why the application has failed; None if it has not.
@@ -181,6 +190,8 @@ class Control:
     def _obey(self, order: str) -> None:
         if order in ("pause", "resume"):
             self.is_paused = order == "pause"
+        elif order in ("hold", "release"):
+            self.is_held, self.released_at = order == "hold", asyncio.get_running_loop().time()
         elif order in ("stop", "stay"):
             self.is_stopped = True
             self.leaves_group = order == "stop"

@@ -8,13 +8,14 @@ that Spark repeats continues from the last commit. Between two epochs workers st
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.errors import StreamsError
 from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.control import Control, ControlAddress
+from ottla.streams.runtime.control import Control, ControlAddress, ControlServer
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.prepare import Prepared
 from ottla.streams.runtime.spark_job import run_in_loop, work
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Epoch", "EpochSettings", "start_epochs"]
+__all__ = ["Epoch", "EpochHold", "EpochSettings", "start_epochs"]
 
 _SCHEMA = "epoch bigint, worker int, records bigint, commits bigint, restored bigint, tasks int"
 
@@ -39,18 +40,24 @@ class EpochSettings:
 class Epoch:
     """A `WorkerControl` with an end. A worker whose epoch is over stays in its group: it is back soon.
 
-    The time of an epoch begins when the tasks of the worker run: to join a group and to restore stores may take longer
-    than an epoch, and would begin anew in each.
+    The time of an epoch begins when the tasks of all workers run: to join a group and to restore stores may take longer
+    than an epoch, and would begin anew in each. A worker whose tasks run goes on with them until the others are ready.
     """
 
     def __init__(self, control: Control, seconds: float) -> None:
         self._control = control
         self._seconds = seconds
-        self._end: float | None = None
+        # When the tasks of this worker ran for the first time.
+        self._begun: float | None = None
 
     @property
     def is_stopped(self) -> bool:
-        return self._control.is_stopped or (self._end is not None and asyncio.get_running_loop().time() >= self._end)
+        control = self._control
+        if control.is_stopped:
+            return True
+        if self._begun is None or control.is_held:
+            return False
+        return asyncio.get_running_loop().time() >= max(self._begun, control.released_at) + self._seconds
 
     @property
     def is_paused(self) -> bool:
@@ -61,11 +68,36 @@ class Epoch:
         return self._control.is_stopped and self._control.leaves_group
 
     def report(self, content: dict[str, Any]) -> None:
-        if content.get("state") == "running" and self._end is None:
-            self._end = asyncio.get_running_loop().time() + self._seconds
+        if content.get("state") == "running" and self._begun is None:
+            self._begun = asyncio.get_running_loop().time()
         # The end is told when the worker has left its group: the application may stop its process then.
         if content.get("state") != "stopped":
             self._control.report(content)
+
+
+class EpochHold:
+    """In the process of the application: holds the epoch while a worker joins the group or restores stores.
+
+    The next epoch begins when all workers have ended this one. Workers that ended earlier would leave their tasks idle.
+    """
+
+    def __init__(self, control: ControlServer) -> None:
+        self._control = control
+        self._lock = threading.Lock()
+        self._restoring: set[int] = set()
+
+    def on_report(self, report: dict[str, Any]) -> None:
+        """Called from threads of the control server."""
+        with self._lock:
+            was_held = bool(self._restoring)
+            if report["state"] == "rebalancing":
+                self._restoring.add(report["worker"])
+            else:
+                self._restoring.discard(report["worker"])
+            if self._restoring and not was_held:
+                self._control.hold_epoch()
+            elif was_held and not self._restoring:
+                self._control.release_epoch()
 
 
 def run_epoch(
