@@ -245,7 +245,7 @@ def _timed(application: Contestant, inputs: Inputs, who: str, places: int, node:
 
 def _wait_for_all(application: Contestant, inputs: Inputs, who: str, places: int) -> None:
     """Waits until everything is committed; the marker of the last transaction may remain."""
-    application.wait_for(lambda: inputs.lag(who, places) <= 1, pause_s=0.05)
+    application.wait_for(lambda: inputs.lag(who, places) <= 1, pause_s=0.02)
 
 
 def measure_latency(package: Path, directory: Path, runs: int) -> Result:

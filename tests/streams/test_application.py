@@ -293,6 +293,46 @@ def test_a_closed_window_is_emitted_once_though_the_application_restarts(live: L
     assert live.read(f"{name}-out") == [(f"k@{start}", "2") for start in starts[:-1]]
 
 
+def test_a_worker_that_has_caught_up_commits_before_the_interval_is_over(live: Live, name: str) -> None:
+    """The results of both sub-topologies: the second one sees what the first has committed."""
+    live.create(f"{name}-in", f"{name}-out")
+    some = lines(20)
+    intervals = {"commit_interval_ms": 3_600_000, "commit_interval_min_ms": 10}
+    application = start(live, word_count(f"{name}-in", f"{name}-out"), name, **intervals)
+    for _ in range(2):
+        before = total(live, f"{name}-out")
+        live.write(f"{name}-in", some)
+        eventually(lambda known=before: total(live, f"{name}-out") >= known + 40)
+    eventually(lambda: live.lag(name) == 0)
+    assert application.close()
+    assert_exact(live, f"{name}-out", expected(some, some))
+
+
+class Alarm(Processor):
+    """Forwards a record some time after it came; nothing happens in the task afterwards."""
+
+    def process(self, record: Record) -> None:
+        def ring(_: int) -> None:
+            self.context.forward(record)
+            alarm.cancel()
+
+        alarm = self.context.schedule(30, PunctuationType.WALL_CLOCK_TIME, ring)
+        self.context.commit()
+
+
+def test_the_last_output_of_a_punctuation_is_committed(live: Live, name: str) -> None:
+    """The input of the record is committed before, and no other record follows."""
+    live.create(f"{name}-in", f"{name}-out", partitions=1)
+    builder = StreamsBuilder()
+    builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).process(Alarm).to(
+        f"{name}-out", Produced.with_(TEXT, TEXT)
+    )
+    application = start(live, builder.build(), name, commit_interval_ms=3_000)
+    live.write(f"{name}-in", [("k", "wake up")])
+    eventually(lambda: total(live, f"{name}-out") == 1)
+    assert application.close()
+
+
 def test_at_least_once_needs_no_transactions(live: Live, name: str) -> None:
     live.create(f"{name}-in", f"{name}-out")
     topology = word_count(f"{name}-in", f"{name}-out")

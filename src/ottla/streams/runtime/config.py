@@ -25,6 +25,9 @@ __all__ = ["ApplicationConfig"]
 # Fetched records that wait. With more of them a commit would come late, and brokers would idle until then.
 _FETCHED_BYTES = 2 * 1024 * 1024
 _BUFFER_BYTES = 128 * 1024 * 1024
+# If the worker has caught up: so many commits in an interval at most, and so many milliseconds between two of them.
+_EARLY_COMMITS = 5
+_EARLY_COMMIT_MS = 20
 _EXACTLY_ONCE = ("exactly_once", "exactly_once_v2", "exactly_once_beta")
 
 
@@ -39,6 +42,8 @@ class ApplicationConfig:
     tasks: TaskSettings
     is_exactly_once: bool
     commit_interval_ms: int
+    # The shortest time between two commits of a worker that has caught up.
+    commit_interval_min_ms: int
     workers: int
     offset_reset: str
     replication_factor: int
@@ -85,6 +90,8 @@ class ApplicationConfig:
         if guarantee not in (*_EXACTLY_ONCE, "at_least_once"):
             raise StreamsError(f"processing.guarantee={guarantee!r} is not at_least_once or exactly_once_v2.")
         is_exactly_once = guarantee in _EXACTLY_ONCE
+        interval_ms = _number(properties, "commit.interval.ms", 100 if is_exactly_once else 30_000)
+        cache_bytes = _number(properties, "statestore.cache.max.bytes", 0)
         connection = {
             "bootstrap.servers": properties["bootstrap.servers"],
             "client.id": properties.get("client.id", properties["application.id"]),
@@ -105,7 +112,10 @@ class ApplicationConfig:
             producer=producer,
             tasks=TaskSettings.from_properties(properties),
             is_exactly_once=is_exactly_once,
-            commit_interval_ms=_number(properties, "commit.interval.ms", 100 if is_exactly_once else 30_000),
+            commit_interval_ms=interval_ms,
+            commit_interval_min_ms=_shortest_interval(
+                properties, interval_ms, is_exactly_once=is_exactly_once, is_cached=cache_bytes > 0
+            ),
             workers=_number(properties, "num.stream.threads", 1, least=1),
             offset_reset=consumer.auto_offset_reset,
             replication_factor=_number(properties, "replication.factor", -1, least=-1),
@@ -124,7 +134,7 @@ class ApplicationConfig:
             standbys=_number(properties, "num.standby.replicas", 0),
             server=server,
             access=QueryAccess.from_properties(properties, server),
-            cache_bytes=_number(properties, "statestore.cache.max.bytes", 0),
+            cache_bytes=cache_bytes,
             cleanup_delay_ms=_number(properties, "state.cleanup.delay.ms", 600_000),
             state_memory_bytes=_number(properties, "state.memory.max.bytes", 256 << 20),
             persists_stores=_store_type(str(properties.get("default.dsl.store", StoreType.ROCKS_DB.value))),
@@ -149,6 +159,16 @@ def _number(properties: Mapping[str, Any], key: str, default: int, *, least: int
     if value < least:
         raise StreamsError(f"{key}={value} is less than {least}.")
     return value
+
+
+def _shortest_interval(
+    properties: Mapping[str, Any], interval_ms: int, *, is_exactly_once: bool, is_cached: bool
+) -> int:
+    """Early commits help where results wait for the commit. A record cache gathers updates for the whole interval."""
+    default = interval_ms
+    if is_exactly_once and not is_cached:
+        default = min(interval_ms, max(interval_ms // _EARLY_COMMITS, _EARLY_COMMIT_MS))
+    return _number(properties, "commit.interval.min.ms", default)
 
 
 def _change(text: str) -> bool:

@@ -27,6 +27,7 @@ HONOURED = frozenset(
         "auto.offset.reset",
         "bootstrap.servers",
         "client.id",
+        "commit.interval.min.ms",
         "commit.interval.ms",
         "default.deserialization.exception.handler",
         "default.dsl.store",

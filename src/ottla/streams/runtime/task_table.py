@@ -87,6 +87,10 @@ class TaskTable:
         """True if partitions were read since the last commit."""
         return bool(self._ends)
 
+    def is_caught_up(self, source: Source) -> bool:
+        """True if brokers have no more records for the tasks, as far as the last answers tell."""
+        return all(source.lag(place) == 0 for place in self._by_partition)
+
     def add(self, active: ActiveTask) -> None:
         self._tasks[active.task_id] = active
         for place in task_places(active.planned):

@@ -29,6 +29,7 @@ from ottla.model.ids import TopicPartition
 from ottla.streams.errors import ShutdownRequestedError, StreamsError
 from ottla.streams.runtime.assignment import TaskAssignor, task_places
 from ottla.streams.runtime.clock import wall_clock_ms
+from ottla.streams.runtime.commit_schedule import CommitSchedule
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import WorkerControl
 from ottla.streams.runtime.departed import end_transactions_of_departed, leave_group
@@ -101,7 +102,9 @@ class Worker(RebalanceListener):
         self._must_begin_again = False
         self._is_closing = False
         self._is_paused = False
-        self._due, self._last_commit, self._is_calm = 0.0, 0.0, False
+        self._is_calm = False
+        # True if the tasks have processed all records of their partitions.
+        self._is_caught_up = False
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
@@ -143,7 +146,12 @@ class Worker(RebalanceListener):
     # Start and end.
 
     async def _open(self) -> None:
-        config, self._last_commit = self._config, asyncio.get_running_loop().time()
+        config = self._config
+        self._schedule = CommitSchedule(
+            interval_ms=config.commit_interval_ms,
+            shortest_ms=config.commit_interval_min_ms,
+            now=asyncio.get_running_loop().time(),
+        )
         state = functools.partial(self._local.open_global, f"{GLOBAL}_{self._identity.number}")
         self._globals = GlobalTables(self._topology, config, self._plan, self._cluster, state)
         await self._renew_producer()
@@ -357,11 +365,12 @@ class Worker(RebalanceListener):
         loop = asyncio.get_running_loop()
         wait_ms = self._config.poll_ms
         if self._is_open and not self._assignor.is_joining:
-            left = self._due - loop.time()
+            due = self._schedule.due(is_caught_up=self._is_caught_up)
+            left = due - loop.time()
             if self._is_calm and left > 0:
                 # Few records are processed together. With exactly-once nobody sees results before the commit anyway.
                 await asyncio.sleep(min(left, _GATHER_SECONDS))
-            wait_ms = max(1, min(wait_ms, int((self._due - loop.time()) * 1000)))
+            wait_ms = max(1, min(wait_ms, int((due - loop.time()) * 1000)))
         await self._globals.poll()
         begun = loop.time()
         batches = await self._consumer.raw_batches(wait_ms)
@@ -383,14 +392,16 @@ class Worker(RebalanceListener):
             await asyncio.sleep(0)
         if not self._is_paused or batches:
             self.measures.on_process(self._tasks.run(now_ms, self._writer), begun, loop.time())
-        if not self._writer.is_empty or self._tasks.has_progress:
+        if self._is_open or not self._writer.is_empty or self._tasks.has_progress:
             self._begin(loop.time())
             await self._writer.send_outputs(now_ms)
             if not self._config.is_exactly_once:
                 # Results are seen at once, and commits may be far apart.
                 await self._writer.send_open()
+            self._is_caught_up = self._tasks.is_caught_up(self._consumer)
             is_full = self._local.is_full and not self._local.is_writing
-            is_due = loop.time() >= self._due or self._tasks.commit_requested or is_full
+            is_due = loop.time() >= self._schedule.due(is_caught_up=self._is_caught_up)
+            is_due = is_due or self._tasks.commit_requested or is_full
             # The group refuses the old generation while it forms the next one; the transaction stays open until then.
             if is_due and not self._assignor.is_joining:
                 await self._commit()
@@ -406,15 +417,15 @@ class Worker(RebalanceListener):
         if self._config.is_exactly_once:
             self._producer.begin_transaction()
         self._is_open = True
-        # Commits begin in this interval; after a pause the first records are committed at once.
-        self._due = max(now, self._last_commit + self._config.commit_interval_ms / 1000)
+        self._schedule.on_begin(now)
 
     async def _commit(self) -> None:
         if not self._is_open:
             return
         assert self._producer is not None
         assert self._consumer is not None
-        begun = self._last_commit = asyncio.get_running_loop().time()
+        begun = asyncio.get_running_loop().time()
+        self._schedule.on_commit(begun)
         self._tasks.flush(self._writer)
         await self._writer.send_all(self._now_ms())
         is_exactly_once = self._config.is_exactly_once
@@ -447,7 +458,9 @@ class Worker(RebalanceListener):
         self._refusals.on_commit()
         offsets = {place: commit.offset for place, commit in commits.items()}
         self._after_commit(offsets)
-        self.measures.on_commit(asyncio.get_running_loop().time() - begun)
+        ended = asyncio.get_running_loop().time()
+        self._schedule.on_committed(ended)
+        self.measures.on_commit(ended - begun)
         await self._purge.run(offsets)
 
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
