@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 NODES = 5
 PARTITIONS = 20
-PARTITION_BYTES = 10_000_000
+PARTITION_BYTES = 40_000_000
 THROTTLE = 10_000_000
 USUAL_SECONDS = 20.0
 RATIO_MAX = 2.0
@@ -31,9 +31,9 @@ def main(arguments: list[str]) -> int:
             figures = drain_and_refill(
                 cluster, producer, Path(directory), broker_id=NODES, throttle=throttle, seconds=USUAL_SECONDS
             )
-    ratio = max(figures.drain_ms, figures.refill_ms) / figures.before_ms
+    ratio = figures.ratio
     print(figures)
-    print(f"{ratio:.2f} x, at most {RATIO_MAX:.0f} x {'is' if ratio <= RATIO_MAX else 'was'} the goal")
+    print(f"p99 {ratio:.2f} x, at most {RATIO_MAX:.0f} x {'is' if ratio <= RATIO_MAX else 'was'} the goal")
     return 0 if ratio <= RATIO_MAX else 1
 
 

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from ottla.testing.clusters import Cluster, node_environment
 
-__all__ = ["Figures", "PacedProducer", "create_filled_topic", "drain_and_refill", "replicas_on"]
+__all__ = ["Figures", "PacedProducer", "Phase", "create_filled_topic", "drain_and_refill", "replicas_on"]
 
 REPLICAS = 3
 COMMAND_SECONDS_MAX = 600.0
@@ -71,22 +71,36 @@ class PacedProducer:
         return sorted(found)
 
 
-class Figures(NamedTuple):
-    """The 99th percentile of a send, in milliseconds."""
+class Phase(NamedTuple):
+    """The sends of one phase of the run."""
 
-    before_ms: float
-    drain_ms: float
-    refill_ms: float
-    drain_seconds: float
-    refill_seconds: float
+    seconds: float
+    sorted_seconds: list[float]
+
+    def milliseconds(self, quantile: float) -> float:
+        assert self.sorted_seconds
+        return self.sorted_seconds[min(int(len(self.sorted_seconds) * quantile), len(self.sorted_seconds) - 1)] * 1000
 
     def __str__(self) -> str:
+        p50, p90, p99, p999, longest = map(self.milliseconds, (0.5, 0.9, 0.99, 0.999, 1.0))
         return (
-            f"p99 of a send: {self.before_ms:.1f} ms before; "
-            f"{self.drain_ms:.1f} ms ({self.drain_ms / self.before_ms:.2f} x) while a broker is emptied, "
-            f"{self.drain_seconds:.0f} s; {self.refill_ms:.1f} ms ({self.refill_ms / self.before_ms:.2f} x) "
-            f"while it is filled again, {self.refill_seconds:.0f} s"
+            f"{len(self.sorted_seconds)} sends in {self.seconds:.0f} s: p50 {p50:.1f} ms, p90 {p90:.1f} ms, "
+            f"p99 {p99:.1f} ms, p99.9 {p999:.1f} ms, longest {longest:.1f} ms"
         )
+
+
+class Figures(NamedTuple):
+    before: Phase
+    drain: Phase
+    refill: Phase
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long as before producers wait, in the worse phase (p99)."""
+        return max(self.drain.milliseconds(0.99), self.refill.milliseconds(0.99)) / self.before.milliseconds(0.99)
+
+    def __str__(self) -> str:
+        return f"before   {self.before}\nemptied  {self.drain}\nfilled   {self.refill}"
 
 
 def create_filled_topic(bootstrap: str, topic: str, partitions: int, partition_bytes: int) -> None:
@@ -125,25 +139,20 @@ def drain_and_refill(
     _balance(cluster, directory, throttle)
     refilled = time.monotonic()
     return Figures(
-        _p99_ms(before), _p99_ms(during_drain), _p99_ms(producer.taken()), drained - began, refilled - drained
+        Phase(seconds, before), Phase(drained - began, during_drain), Phase(refilled - drained, producer.taken())
     )
 
 
 def _balance(cluster: Cluster, directory: Path, throttle: int, *options: str) -> None:
-    """In a process of its own, which takes nothing from the clients that are measured."""
+    """In a process of its own with the lowest priority: the planner takes nothing from brokers and clients."""
     words = ["balance", "run", "--yes", "--journal", str(directory / "journal.json"), "--throttle", str(throttle)]
     # The guard watches, but it does not end a run on a machine that is busy with something else.
     words += ["--latency-factor", "1000", "-b", cluster.bootstrap, *options]
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.cli.main", *words],
+        ["nice", "-n", "19", sys.executable, "-m", "ottla.cli.main", *words],
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS_MAX,
         env=node_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def _p99_ms(sorted_seconds: list[float]) -> float:
-    assert sorted_seconds
-    return sorted_seconds[int(len(sorted_seconds) * 0.99)] * 1000

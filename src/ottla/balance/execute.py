@@ -7,12 +7,12 @@ a run that was interrupted at any point is simply run again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ottla.balance.planner import Movement
 from ottla.balance.steps import Step
-from ottla.balance.throttles import clear_throttles, set_throttles
+from ottla.balance.throttles import clear_throttles, set_rates, set_throttled_replicas
 from ottla.client.admin import AdminClient
 from ottla.client.admin.partitions import ElectionType
 from ottla.model.errors import ErrorCode, KafkaError
@@ -21,6 +21,8 @@ from ottla.model.ids import TopicPartition
 __all__ = ["Executor", "Guard", "ProducersSuffer"]
 
 POLL_SECONDS = 0.3
+
+_Replicas = Mapping[TopicPartition, Sequence[int]]
 
 _HARMLESS = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
 
@@ -50,6 +52,8 @@ class Executor:
         self._guard = guard
         # Called with the number of the step and how many of its partitions are still moving.
         self._on_step = on_step
+        # Brokers whose rates are set.
+        self._rated: set[int] = set()
 
     async def run(self, steps: Sequence[Step]) -> None:
         topics = [movement.partition.topic for step in steps for movement in step.movements]
@@ -66,12 +70,18 @@ class Executor:
         targets = {movement.partition: movement.after for movement in todo}
         if self._throttle is not None and todo:
             before = {movement.partition: current[movement.partition] for movement in todo}
-            await set_throttles(self._admin, before, targets, between=self._throttle)
+            await self._set_throttles(before, targets, self._throttle)
         for partition, error in (await self._admin.partitions.reassign(targets) if targets else {}).items():
             if error is not None:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         await self._wait(number, step, todo)
         await self._elect(step)
+
+    async def _set_throttles(self, before: _Replicas, targets: _Replicas, throttle: int) -> None:
+        await set_throttled_replicas(self._admin, before, targets)
+        involved = {one for some in (*before.values(), *targets.values()) for one in some}
+        await set_rates(self._admin, involved - self._rated, between=throttle)
+        self._rated |= involved
 
     async def _wait(self, number: int, step: Step, todo: Sequence[Movement]) -> None:
         """Until no partition of the step moves any more. If clients suffer, the step is taken back."""

@@ -21,7 +21,8 @@ from ottla.monitor.probe_topic import ensure_topic
 __all__ = ["LatencyGuard", "LatencyJudge"]
 
 TOPIC = "ottla-monitor"
-INTERVAL_SECONDS = 0.05
+# Every broker gets a record in this time, and the records are spread over it: a burst would be a load of its own.
+INTERVAL_SECONDS = 0.1
 
 
 class LatencyJudge:
@@ -104,14 +105,16 @@ class LatencyGuard:
         settings = ProducerSettings(linger_ms=0, request_timeout_ms=5_000, delivery_timeout_ms=5_000)
         async with Producer(self._client, settings) as producer:
             end = self._clock() + self._window_seconds
+            pause_seconds = INTERVAL_SECONDS / (len(self._partitions) + 1)
             while True:
                 for partition in self._partitions:
                     await self._send(producer, partition)
+                    await asyncio.sleep(pause_seconds)
                 if self._clock() >= end:
                     self.judge.end_window()
                     self._usual.set()
                     end = self._clock() + self._window_seconds
-                await asyncio.sleep(INTERVAL_SECONDS)
+                await asyncio.sleep(pause_seconds)
 
     async def _send(self, producer: Producer, partition: int) -> None:
         began = self._clock()

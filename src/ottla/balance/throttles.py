@@ -8,7 +8,7 @@ from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigChange, ConfigOperation, ConfigResource, ResourceType
 from ottla.model.ids import TopicPartition
 
-__all__ = ["clear_throttles", "set_throttles", "throttled_replicas"]
+__all__ = ["clear_throttles", "set_rates", "set_throttled_replicas", "set_throttles", "throttled_replicas"]
 
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
@@ -26,27 +26,46 @@ async def set_throttles(
     within: int | None = None,
 ) -> None:
     """Sets the throttles before the first move: bytes per second between brokers, and within one."""
-    changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
     if between is not None:
-        leaders, followers = throttled_replicas(current, target)
-        for topic in leaders:
-            changes[ConfigResource(ResourceType.TOPIC, topic)] = [
+        await set_throttled_replicas(admin, current, target)
+    involved = {one for some in (*current.values(), *target.values()) for one in some}
+    await set_rates(admin, involved, between=between, within=within)
+
+
+async def set_throttled_replicas(
+    admin: AdminClient,
+    current: Mapping[TopicPartition, Sequence[int]],
+    target: Mapping[TopicPartition, Sequence[int]],
+) -> None:
+    """Names the replicas that are throttled, in the settings of their topics."""
+    leaders, followers = throttled_replicas(current, target)
+    await _alter(
+        admin,
+        {
+            ConfigResource(ResourceType.TOPIC, topic): [
                 ConfigChange(LEADER_REPLICAS, leaders[topic]),
                 ConfigChange(FOLLOWER_REPLICAS, followers[topic]),
             ]
+            for topic in leaders
+        },
+    )
+
+
+async def set_rates(
+    admin: AdminClient, brokers: Iterable[int], *, between: int | None, within: int | None = None
+) -> None:
+    """Sets the rates of brokers, one broker after the other: a change costs each a moment, which producers notice."""
     rates = []
     if between is not None:
         rates += [ConfigChange(LEADER_RATE, str(between)), ConfigChange(FOLLOWER_RATE, str(between))]
     if within is not None:
         rates.append(ConfigChange(DIRECTORY_RATE, str(within)))
+    if not rates:
+        return
     await admin.connections.refresh([])
     # A broker that is gone sends nothing that could be throttled, and a request to it would fail.
-    involved = {one for some in (*current.values(), *target.values()) for one in some}
-    for broker in sorted(involved & set(admin.connections.metadata.brokers)):
-        changes[ConfigResource(ResourceType.BROKER, str(broker))] = rates
-    for error in (await admin.configs.alter(changes)).values():
-        if error is not None:
-            raise error
+    for broker in sorted(set(brokers) & set(admin.connections.metadata.brokers)):
+        await _alter(admin, {ConfigResource(ResourceType.BROKER, str(broker)): rates})
 
 
 async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
@@ -60,22 +79,27 @@ async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
         ResourceType.TOPIC: (LEADER_REPLICAS, FOLLOWER_REPLICAS),
         ResourceType.BROKER: (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE),
     }
-    described = await admin.configs.describe([*of_topics, *brokers])
-    changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
-    for resource, entries in described.items():
-        if not isinstance(entries, list):
+    found = False
+    for resources in (of_topics, *([broker] for broker in brokers)):
+        if not resources:
             continue
-        own = [
-            entry.name
-            for entry in entries
-            if entry.name in keys[resource.type] and entry.source.name.startswith("DYNAMIC")
-        ]
-        if own:
-            changes[resource] = [ConfigChange(name, None, ConfigOperation.DELETE) for name in own]
+        described = await admin.configs.describe(resources, keys=keys[resources[0].type])
+        changes: dict[ConfigResource, Sequence[ConfigChange]] = {}
+        for resource, entries in described.items():
+            if not isinstance(entries, list):
+                continue
+            own = [entry.name for entry in entries if entry.source.name.startswith("DYNAMIC")]
+            if own:
+                changes[resource] = [ConfigChange(name, None, ConfigOperation.DELETE) for name in own]
+        await _alter(admin, changes)
+        found = found or bool(changes)
+    return found
+
+
+async def _alter(admin: AdminClient, changes: dict[ConfigResource, Sequence[ConfigChange]]) -> None:
     for error in (await admin.configs.alter(changes)).values() if changes else ():
         if error is not None:
             raise error
-    return bool(changes)
 
 
 def throttled_replicas(

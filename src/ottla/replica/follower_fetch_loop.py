@@ -64,6 +64,9 @@ WATCHED_WAIT_MS = 10
 # A new partition interrupts a long poll at most once in this time, because that costs a connection.
 INTERRUPT_INTERVAL_MS = 100
 
+# A throttled replica is copied in portions of this size, since one response keeps the event loop from all other work.
+THROTTLED_FETCH_BYTES = 256 << 10
+
 _LATEST = -1
 _EARLIEST = -2
 
@@ -203,7 +206,7 @@ class ReplicaFetcher:
         if self._is_asking or self._is_closed or not len(self._session):
             return
         settings = self._settings
-        wait_ms = min(settings.wait_max_ms, WATCHED_WAIT_MS) if self._is_watched else settings.wait_max_ms
+        wait_ms = self._wait_ms()
         self._is_watched = False
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._broker_epoch()),
@@ -217,12 +220,25 @@ class ReplicaFetcher:
             topic = topics.get(partition.topic_id)
             if topic is None:
                 topic = topics[partition.topic_id] = FetchTopic(topic=partition.topic, topic_id=partition.topic_id)
-            topic.partitions.append(followed.wanted(max_bytes=settings.max_bytes))
+            max_bytes = settings.max_bytes
+            if partition.is_throttled_following:
+                max_bytes = min(max_bytes, THROTTLED_FETCH_BYTES)
+            topic.partitions.append(followed.wanted(max_bytes=max_bytes))
         request.topics = list(topics.values())
         if self._session.has_untold:
             # More partitions wait to be listed: the leader shall respond at once.
             request.max_wait_ms = 0
         self._send(request, settings.socket_timeout_ms + settings.wait_max_ms, self._on_fetched)
+
+    def _wait_ms(self) -> int:
+        """How long the leader parks the next request."""
+        wait_ms = self._settings.wait_max_ms
+        if self._is_watched:
+            wait_ms = min(wait_ms, WATCHED_WAIT_MS)
+        if self._paused:
+            # The request ends when a pause ends. An interruption would cost all partitions a new connection.
+            wait_ms = min(wait_ms, max(self._paused[0][0] - self._now_ms(), 1))
+        return wait_ms
 
     def _send(self, request: Message, timeout_ms: int, on_answer: Callable[[Message], None]) -> None:
         self._is_asking = True
@@ -425,7 +441,7 @@ class ReplicaFetcher:
         if data.records:
             self._throttles.on_received(len(data.records))
         is_behind = followed.partition.log.log_end_offset < data.high_watermark
-        pause_seconds = self._throttles.follower_pause_seconds() if is_behind else 0.0
+        pause_seconds = self._throttles.paced_pause_seconds() if is_behind else 0.0
         followed.throttle(is_held_back=pause_seconds > 0)
         if pause_seconds:
             self._pause_for(followed, math.ceil(pause_seconds * 1000))
@@ -450,9 +466,13 @@ class ReplicaFetcher:
                 # Other partitions have used the quota meanwhile.
                 self._pause_for(followed, math.ceil(pause_seconds * 1000))
                 continue
-            followed.throttle(is_held_back=False)
             self._session.set(followed.key, followed)
-            self._interrupt_long_poll()
+            if followed.is_held_back:
+                # The leader answers the request under way at about this time.
+                followed.throttle(is_held_back=False)
+                self._plan()
+            else:
+                self._interrupt_long_poll()
         self._plan_resume()
 
     def _fail(self, followed: FollowedPartition, reason: str) -> None:

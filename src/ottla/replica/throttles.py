@@ -4,13 +4,16 @@ A reassignment must not take the whole network from producers and consumers. Top
 (`partition:broker` pairs, or `*`), and brokers have two rates: for the bytes that a leader sends for throttled
 partitions, and for the bytes that a follower fetches for them. An in-sync replica is never delayed, because producers
 would wait for it, but its bytes count.
+
+A follower paces itself: it takes small portions at even intervals, instead of the bytes of a whole second at once.
+Portions of a second would keep the event loops of both brokers from serving producers.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.model.byte_rate import ByteRate
+from ottla.model.byte_rate import UNLIMITED, ByteRate
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
@@ -23,7 +26,7 @@ __all__ = ["ReplicationThrottles", "is_throttled"]
 class ReplicationThrottles:
     """The two replication quotas of a broker."""
 
-    __slots__ = ("_clock", "following", "leading")
+    __slots__ = ("_clock", "_paced_until", "following", "leading")
 
     def __init__(self, config: BrokerConfig, clock: Clock) -> None:
         self._clock = clock
@@ -31,11 +34,14 @@ class ReplicationThrottles:
         window_count = config.replication_quota_window_num
         self.leading = ByteRate(window_seconds=window_seconds, window_count=window_count)
         self.following = ByteRate(window_seconds=window_seconds, window_count=window_count)
+        # When the bytes received so far are within the rate, without any burst.
+        self._paced_until = 0.0
         self.on_broker_config(config)
 
     def on_broker_config(self, config: BrokerConfig) -> None:
         self.leading.limit = config.leader_replication_throttled_rate
         self.following.limit = config.follower_replication_throttled_rate
+        self._paced_until = 0.0
 
     def holds_back(self, partition: Partition, follower_id: int) -> bool:
         """Whether the leader delays this follower."""
@@ -51,11 +57,21 @@ class ReplicationThrottles:
         self.leading.record(size_bytes, self._clock.monotonic())
 
     def on_received(self, size_bytes: int) -> None:
-        self.following.record(size_bytes, self._clock.monotonic())
+        now = self._clock.monotonic()
+        following = self.following
+        following.record(size_bytes, now)
+        if 0 < following.limit < UNLIMITED:
+            longest = now + following.window_seconds * following.window_count
+            self._paced_until = min(max(self._paced_until, now) + size_bytes / following.limit, longest)
 
     def follower_pause_seconds(self) -> float:
         """How long a follower pauses throttled partitions that are not in sync."""
         return self.following.excess_seconds(self._clock.monotonic())
+
+    def paced_pause_seconds(self) -> float:
+        """The same for a partition that has just received records: its next portion has a time of its own."""
+        now = self._clock.monotonic()
+        return max(self.following.excess_seconds(now), self._paced_until - now, 0.0)
 
 
 def is_throttled(replica: str, throttled_replicas: tuple[str, ...]) -> bool:
