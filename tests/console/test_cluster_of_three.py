@@ -84,6 +84,11 @@ def test_a_broker_is_drained(browser: Browser) -> None:
     assert told["command"] == "ottla balance run --drain 3 --yes"
     assert told["goals"]
     assert browser.failure("POST", "/api/balance", {"drain": [9], "dry_run": True}) == (400, "INVALID_REQUEST")
+    # Nothing can move, which is not the same as a balanced cluster.
+    status, answer = browser.ask("POST", "/api/balance", {"drain": [1, 2, 3], "dry_run": True})
+    assert (status, answer["error"]["code"]) == (409, "NOT_AVAILABLE")
+    assert "brokers 1, 2 and 3 are being emptied, and no other broker can take replicas." in answer["error"]["message"]
+    assert answer["error"]["hint"] == "Add a broker, then run the command again."
 
 
 def test_a_plan_runs_in_steps_and_is_stopped_and_resumed(browser: Browser, journal: Path) -> None:

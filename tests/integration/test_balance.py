@@ -91,6 +91,20 @@ def test_a_plan_shows_what_would_move_and_changes_nothing(
     assert "There is no broker 9" in capsys.readouterr().err
 
 
+def test_a_replication_factor_that_cannot_be_restored_is_told(
+    cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dead = ("--dead", "1", "--dead", "2", "--dead", "3")
+    capsys.readouterr()
+    assert balance(cluster, "plan", *dead, "--json") == 1
+    (shortage,) = [one for one in json.loads(capsys.readouterr().out)["shortages"] if "t-0" in one["partitions"]]
+    assert (shortage["replicas"], shortage["brokers"]) == (2, [4])
+    assert balance(cluster, "plan", *dead) == 1
+    text = capsys.readouterr().out
+    assert "cannot have 2 replicas: brokers 1, 2 and 3 are gone, and only broker 4 can take replicas. Start" in text
+    assert "Nothing has to move" not in text
+
+
 def test_a_broker_is_drained_and_filled_again(cluster: ottla.testing.Cluster, tmp_path: Path) -> None:
     journal = str(tmp_path / "journal.json")
     options = ("--yes", "--journal", journal, "--latency-factor", "1000", "--throttle", "100000000")

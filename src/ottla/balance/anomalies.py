@@ -58,6 +58,7 @@ class AnomalyDetector:
             replicas = sum(broker_id in one.replicas for one in state.partitions.values())
             is_due = seconds >= self._dead_after_seconds
             text = f"broker {broker_id} is gone for {seconds:.0f} s; {replicas} partitions miss a replica"
+            text += _without_place(state, broker_id)
             found.append(Anomaly("dead", broker_id, text, is_due))
         return found
 
@@ -75,6 +76,16 @@ class AnomalyDetector:
             )
             for one in slow
         ]
+
+
+def _without_place(state: ClusterState, broker_id: int) -> str:
+    """The end of a sentence about replicas that cannot be made again, because too few brokers are left."""
+    able = sum(broker.takes_replicas for broker in state.brokers.values())
+    needed = [len(one.replicas) for one in state.partitions.values() if broker_id in one.replicas]
+    lacking = [count for count in needed if count > able]
+    if not lacking:
+        return ""
+    return f"; {len(lacking)} of them need {max(lacking)} brokers, and only {able} can take replicas"
 
 
 def _directories(state: ClusterState) -> list[Anomaly]:

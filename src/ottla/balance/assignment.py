@@ -81,6 +81,14 @@ class Assignment:
             and (rack := broker.rack) is not None
         )
 
+    def machines(self, partition: TopicPartition, *, without: int | None = None) -> Counter[str | int]:
+        """How many replicas are on each machine; a broker whose machine is unknown has one of its own."""
+        return Counter(self.machine(one) for one in self.replicas[partition] if one != without)
+
+    def machine(self, broker_id: int) -> str | int:
+        broker = self.state.brokers.get(broker_id)
+        return broker_id if broker is None or broker.host is None else broker.host
+
     def _add(self, partition: TopicPartition, broker_id: int, *, leads: bool) -> None:
         # A replica list may name a broker that the cluster does not know any more.
         if broker_id in self.loads:

@@ -16,7 +16,7 @@ from ottla.balance.metrics import LEADERS, NETWORK_OUT, Metric
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
-__all__ = ["lower_bound_bytes"]
+__all__ = ["limits_of", "lower_bound_bytes"]
 
 
 def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
@@ -30,7 +30,7 @@ def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
     given = _forced_by_racks(assignment, [goal for goal in goals if isinstance(goal, RackGoal)])
     got = 0.0
     by_rack: defaultdict[object, float] = defaultdict(float)
-    limits = [_limits(assignment, goal, targets) for goal in goals]
+    limits = [limits_of(assignment, goal, targets) for goal in goals]
     for one in targets:
         bounds = [(metric, least, most[one]) for metric, least, most in filter(None, limits)]
         shares = {metric: sum(_share(assignment, metric, each) for each in staying[one]) for metric, _, _ in bounds}
@@ -47,7 +47,7 @@ def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
     return max(leaving + sum(max(by_rack[rack], given[rack]) for rack in racks), got)
 
 
-def _limits(
+def limits_of(
     assignment: Assignment, goal: Goal, targets: Sequence[int]
 ) -> tuple[Metric, float, dict[int, float]] | None:
     """The metric of a goal, what every broker has to carry, and what each may carry. Leaders move without bytes."""

@@ -6,7 +6,7 @@ The order and the thresholds are those of Cruise Control. Hard goals hold after 
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -14,7 +14,16 @@ from ottla.balance.assignment import Assignment
 from ottla.balance.metrics import DISK, LEADERS, NETWORK_IN, NETWORK_OUT, REPLICAS, Metric
 from ottla.model.ids import TopicPartition
 
-__all__ = ["CapacityGoal", "DistributionGoal", "Goal", "RackGoal", "TopicGoal", "default_goals", "named_goals"]
+__all__ = [
+    "CapacityGoal",
+    "DistributionGoal",
+    "Goal",
+    "MachineGoal",
+    "RackGoal",
+    "TopicGoal",
+    "default_goals",
+    "named_goals",
+]
 
 # A broker carries at most this share of its capacity.
 CAPACITY_SHARE_MAX = 0.8
@@ -83,6 +92,60 @@ class RackGoal:
     def limit(self, assignment: Assignment, partition: TopicPartition) -> int:
         """How many replicas of the partition one rack may have."""
         return math.ceil(len(assignment.replicas[partition]) / self._racks)
+
+
+class MachineGoal:
+    """Replicas of a partition are on different machines, as far as the machines and the racks allow it.
+
+    A machine fails as a whole. The goal is the rule of the controller for new partitions: no second replica on one
+    machine while there is another without any.
+    """
+
+    name = "machine awareness"
+    is_hard = True
+
+    def __init__(self, racks: RackGoal | None = None) -> None:
+        self._of_racks = racks
+        # Rack -> its machines; machines without a rack each have one of their own.
+        self._machines: dict[object, set[str | int]] = {}
+        self._shares_machines = False
+
+    def prepare(self, assignment: Assignment) -> None:
+        machines: defaultdict[object, set[str | int]] = defaultdict(set)
+        targets = assignment.targets
+        for one in targets:
+            machine, rack = assignment.machine(one), assignment.state.brokers[one].rack
+            machines[("machine", machine) if rack is None else ("rack", rack)].add(machine)
+        self._machines = dict(machines)
+        self._shares_machines = len({assignment.machine(one) for one in targets}) < len(targets)
+        if self._of_racks is not None:
+            self._of_racks.prepare(assignment)
+
+    def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
+        if not self._shares_machines:
+            return True
+        before = assignment.machines(partition)
+        after = assignment.machines(partition, without=source)
+        after[assignment.machine(target)] += 1
+        return len(after) >= min(self.wanted(assignment, partition), len(before))
+
+    def accepts_lead(self, *_: object) -> bool:
+        return True
+
+    def violations(self, assignment: Assignment) -> list[str]:
+        if not self._shares_machines:
+            return []
+        return [
+            f"{partition} has {max(machines.values())} replicas on one machine"
+            for partition in assignment.replicas
+            if len(machines := assignment.machines(partition)) < self.wanted(assignment, partition)
+        ]
+
+    def wanted(self, assignment: Assignment, partition: TopicPartition) -> int:
+        """On how many machines the partition should be."""
+        count = len(assignment.replicas[partition])
+        in_rack_max = count if self._of_racks is None else self._of_racks.limit(assignment, partition)
+        return min(count, sum(min(in_rack_max, len(machines)) for machines in self._machines.values()))
 
 
 class CapacityGoal:
@@ -208,8 +271,10 @@ class TopicGoal:
 
 
 def default_goals() -> list[Goal]:
+    racks = RackGoal()
     return [
-        RackGoal(),
+        racks,
+        MachineGoal(racks),
         CapacityGoal(REPLICAS),
         CapacityGoal(DISK),
         CapacityGoal(NETWORK_IN),

@@ -49,6 +49,7 @@ async def _look(admin: AdminClient) -> ClusterState:
         brokers[node.node_id] = BrokerState(
             broker_id=node.node_id,
             rack=node.rack,
+            host=node.host,
             disk_bytes=total or math.inf,
         )
     partitions = {}

@@ -12,7 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.balance.assignment import Assignment
-from ottla.balance.goals import CapacityGoal, DistributionGoal, Goal, RackGoal, TopicGoal, default_goals
+from ottla.balance.goals import (
+    CapacityGoal,
+    DistributionGoal,
+    Goal,
+    MachineGoal,
+    RackGoal,
+    TopicGoal,
+    default_goals,
+)
 from ottla.balance.metrics import DISK, LEADERS, NETWORK_OUT, Metric
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
@@ -173,6 +181,8 @@ class _Pursuit:
         match self._goal:
             case RackGoal():
                 self._spread_racks(self._goal)
+            case MachineGoal():
+                self._spread_machines(self._goal)
             case CapacityGoal(metric=metric):
                 for broker_id in self._assignment.targets:
                     self._relieve(metric, broker_id, self._goal.limit(self._assignment, broker_id))
@@ -195,6 +205,18 @@ class _Pursuit:
                     continue
                 targets = sorted(assignment.targets, key=lambda one: _fullness(assignment, one))
                 self._move_to_first(partition, source, targets)
+
+    def _spread_machines(self, goal: MachineGoal) -> None:
+        assignment = self._assignment
+        for partition in list(assignment.replicas):
+            for source in sorted(assignment.replicas[partition], key=lambda one: -self._disk_of(one)):
+                machines = assignment.machines(partition)
+                if len(machines) >= goal.wanted(assignment, partition):
+                    break
+                if machines[assignment.machine(source)] > 1:
+                    free = [one for one in assignment.targets if assignment.machine(one) not in machines]
+                    free.sort(key=lambda one: _fullness(assignment, one))
+                    self._move_to_first(partition, source, free)
 
     # Limits and averages.
 

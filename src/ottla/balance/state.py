@@ -15,6 +15,9 @@ __all__ = ["BrokerState", "ClusterState", "PartitionState"]
 class BrokerState:
     broker_id: int
     rack: str | None = None
+    # The host name that the broker tells clients. Brokers with the same one are processes of one machine, as for the
+    # placement of new partitions; None is a machine of its own.
+    host: str | None = None
     # Replicas of a broker that is dead or to be emptied have to go elsewhere.
     is_alive: bool = True
     is_draining: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,13 +25,18 @@ class TopicPlan(NamedTuple):
     elect: tuple[int, ...]
 
 
-def plan_topic(brokers: Sequence[int], topic: DescribedTopic | None) -> TopicPlan:
-    """What has to be done so that every broker leads a partition. Replicas go round the ring of brokers."""
+def plan_topic(
+    brokers: Sequence[int], topic: DescribedTopic | None, *, hosts: Mapping[int, str] | None = None
+) -> TopicPlan:
+    """What has to be done so that every broker leads a partition. Replicas go round the ring of brokers.
+
+    Brokers with the same host name are on one machine: they are no neighbours in the ring, as far as possible.
+    """
     existing = topic.partitions if topic is not None else ()
     # All partitions of a topic must have as many replicas.
     factor = len(existing[0].replicas) if existing else min(REPLICAS_MAX, len(brokers))
     preferred = {partition.replicas[0] for partition in existing if partition.replicas}
-    ring = sorted(brokers)
+    ring = _ring(brokers, hosts or {})
     new = tuple(
         tuple(ring[(place + step) % len(ring)] for step in range(factor))
         for place, broker in enumerate(ring)
@@ -49,9 +55,9 @@ async def ensure_topic(admin: AdminClient, name: str, *, without: Collection[int
 
     The brokers `without` get no new partitions.
     """
-    brokers = [node.node_id for node in (await admin.cluster.describe()).brokers if node.node_id not in without]
+    nodes = [node for node in (await admin.cluster.describe()).brokers if node.node_id not in without]
     topic = await _describe(admin, name)
-    plan = plan_topic(brokers, topic)
+    plan = plan_topic([node.node_id for node in nodes], topic, hosts={node.node_id: node.host for node in nodes})
     if topic is None:
         created = await admin.topics.create(
             [NewTopic(name=name, assignment=dict(enumerate(plan.new_partitions)), configs=SETTINGS)]
@@ -70,6 +76,17 @@ async def ensure_topic(admin: AdminClient, name: str, *, without: Collection[int
         await admin.partitions.elect(ElectionType.PREFERRED, [TopicPartition(name, number) for number in plan.elect])
     described = topic if topic is not None and plan == TopicPlan((), ()) else await _describe(admin, name)
     return {} if described is None else {one.partition: one.leader for one in described.partitions}
+
+
+def _ring(brokers: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
+    """The first broker of every machine, then the second ones, and so on."""
+    turns: Counter[str] = Counter()
+    places = []
+    for broker_id in sorted(brokers):
+        host = hosts.get(broker_id, str(broker_id))
+        places.append((turns[host], broker_id))
+        turns[host] += 1
+    return [broker_id for _, broker_id in sorted(places)]
 
 
 async def _describe(admin: AdminClient, name: str) -> DescribedTopic | None:

@@ -48,3 +48,21 @@ def drained(state: ClusterState, broker_id: int) -> ClusterState:
     brokers = dict(state.brokers)
     brokers[broker_id] = replace(brokers[broker_id], is_draining=True)
     return ClusterState(brokers=brokers, partitions=state.partitions)
+
+
+def cluster_of(seed: int) -> ClusterState:
+    """A random cluster; a third of them lose a broker. Three replicas on three brokers would have nowhere to go."""
+    state = random_cluster(seed)
+    return drained(state, 1) if seed % 3 == 0 and len(state.brokers) > 3 else state
+
+
+def on_machines(state: ClusterState, seed: int) -> ClusterState:
+    """The same brokers, two or three on each machine; a machine is in one rack."""
+    generator = random.Random(seed)
+    size = generator.choice((2, 3))
+    racks = generator.choice((0, 0, 2, 3))
+    brokers = {}
+    for broker_id, broker in state.brokers.items():
+        machine = (broker_id - 1) // size
+        brokers[broker_id] = replace(broker, host=f"h{machine}", rack=f"r{machine % racks}" if racks else None)
+    return ClusterState(brokers=brokers, partitions=state.partitions)

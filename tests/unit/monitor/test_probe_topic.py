@@ -37,3 +37,10 @@ def test_leadership_goes_back_to_a_broker_that_is_in_sync_again() -> None:
     assert plan_topic([1, 2], moved) == TopicPlan((), (0,))
     behind = topic((2, (1, 2), (2,)), (2, (2, 1), (2,)))
     assert plan_topic([1, 2], behind) == TopicPlan((), ())
+
+
+def test_replicas_of_a_probe_are_on_different_machines() -> None:
+    hosts = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
+    plan = plan_topic([1, 2, 3, 4, 5, 6], None, hosts=hosts)
+    assert {replicas[0] for replicas in plan.new_partitions} == set(hosts)
+    assert all(len({hosts[one] for one in replicas}) == 3 for replicas in plan.new_partitions)

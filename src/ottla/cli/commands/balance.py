@@ -16,6 +16,7 @@ from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers, with_partitions
 from ottla.balance.planner import Movement, Plan, make_plan
+from ottla.balance.shortage import Shortage, find_shortages
 from ottla.balance.steps import Step, Steps, make_steps, seconds_of
 from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_moment
@@ -35,6 +36,8 @@ __all__ = ["balance"]
 JOURNAL = "ottla-balance.json"
 # The rows of a table; all movements are in the JSON.
 ROWS_MAX = 40
+# The partitions of a sentence.
+PARTITIONS_SHOWN = 10
 # Without a throttle: what a disk writes beside other work, for the estimate of time.
 ESTIMATED_BYTES_PER_SECOND = 50_000_000
 
@@ -99,7 +102,7 @@ def plan(
         state = await _wished(admin, wishes)
         made = _made(state, wishes)
         steps = make_steps(state, made.movements)
-        _show(session.output, made, steps, throttle)
+        _show(session.output, made, steps, throttle, find_shortages(state, made.stranded))
         if file is not None:
             Path(file).write_text(format_plan({one.partition: list(one.after) for one in made.movements}) + "\n")
         return 1 if made.stranded else 0
@@ -146,7 +149,7 @@ def run(
         state = await _wished(admin, wishes)
         made = _made(state, wishes)
         steps = make_steps(state, made.movements)
-        _show(session.output, made, steps, throttle)
+        _show(session.output, made, steps, throttle, find_shortages(state, made.stranded))
         if made.is_empty:
             return 1 if made.stranded else 0
         confirm(f"Move {size(int(made.size_bytes))} of {counted(len(made.movements), 'partition')}?", yes=yes)
@@ -295,7 +298,7 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
     session.output.say("All steps are done.")
 
 
-def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> None:
+def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shortages: list[Shortage]) -> None:
     rate = throttle or ESTIMATED_BYTES_PER_SECOND
     seconds = sum(seconds_of(step, rate) for step in steps.steps)
     output.emit(
@@ -306,6 +309,7 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> Non
             "steps": [[json_fields(movement) for movement in step.movements] for step in steps.steps],
             "postponed": [json_fields(movement) for movement in steps.postponed],
             "stranded": [str(partition) for partition in made.stranded],
+            "shortages": [json_fields(shortage) for shortage in shortages],
         }
     )
     output.table(
@@ -320,7 +324,7 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> Non
     output.say()
     moved = [movement for step in steps.steps for movement in step.movements]
     if not moved:
-        output.say("Nothing has to move.")
+        output.say("Nothing can move." if shortages else "Nothing has to move.")
     else:
         _show_steps(output, steps)
     if len(moved) > ROWS_MAX:
@@ -332,8 +336,15 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None) -> Non
         )
     for movement in steps.postponed:
         output.say(f"No room for {movement.partition} on {numbers(movement.added)}: it stays where it is.")
-    for partition in made.stranded:
-        output.say(f"{partition} has a replica that cannot stay, and no broker can take it.")
+    for shortage in shortages:
+        output.say(f"{shortage.text} {shortage.remedy}")
+        output.say(f"  {_listed(shortage)}")
+
+
+def _listed(shortage: Shortage) -> str:
+    named = ", ".join(map(str, shortage.partitions[:PARTITIONS_SHOWN]))
+    left = len(shortage.partitions) - PARTITIONS_SHOWN
+    return named if left <= 0 else f"{named} and {left} more; --json shows all."
 
 
 def _show_steps(output: Output, steps: Steps) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ottla.balance.observe import observe, with_brokers
 from ottla.balance.planner import Plan, make_plan
+from ottla.balance.shortage import Shortage, find_shortages
 from ottla.balance.steps import Steps, make_steps
 from ottla.console.answers import ApiError, invalid
 from ottla.console.call import Call, Need, Route
@@ -32,6 +33,9 @@ async def _balance(call: Call) -> Change:
     observed = with_brokers(await observe(call.admin), drained=drained)
     # Thousands of partitions take seconds.
     plan = await asyncio.to_thread(make_plan, observed)
+    shortages = find_shortages(observed, plan.stranded)
+    if plan.is_empty and shortages:
+        raise ApiError(409, "NOT_AVAILABLE", *_told(shortages))
     if plan.is_empty:
         raise ApiError(409, "NOTHING_TO_DO", "The cluster is balanced: nothing has to move.")
     steps = await asyncio.to_thread(make_steps, observed, plan.movements)
@@ -59,7 +63,7 @@ async def _balance(call: Call) -> Change:
         {one.partition: list(one.after) for step in steps.steps for one in step.movements},
         command=command,
         apply=apply,
-        warnings=_left_out(plan, steps),
+        warnings=_left_out(shortages, steps),
         preview={"goals": _goals(plan), "steps": len(steps.steps)},
     )
 
@@ -98,13 +102,16 @@ def _goals(plan: Plan) -> list[dict[str, Any]]:
     ]
 
 
-def _left_out(plan: Plan, steps: Steps) -> list[str]:
+def _told(shortages: list[Shortage]) -> tuple[str, str]:
+    """All sentences, and what helps against the largest shortage."""
+    return " ".join(shortage.text for shortage in shortages), shortages[0].remedy
+
+
+def _left_out(shortages: list[Shortage], steps: Steps) -> list[str]:
     found = []
     if steps.postponed:
         found.append(f"There is no room for {count_of(len(steps.postponed), 'move')}: these replicas stay.")
-    if plan.stranded:
-        found.append(f"No broker can take the replicas of {count_of(len(plan.stranded), 'partition')}.")
-    return found
+    return [*found, *(f"{shortage.text} {shortage.remedy}" for shortage in shortages)]
 
 
 async def _resume(call: Call) -> Change:
