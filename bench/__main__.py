@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bench import (
     clients,
+    crowd,
     encryption,
     groups,
     lake,
@@ -30,6 +31,8 @@ from bench import (
     python_clients,
     registry,
     rights,
+    scale,
+    scale_cluster,
     spark_read,
     streams,
     testing,
@@ -109,7 +112,8 @@ class Run:
             *mirror.SPECIALS,
             *streams.SPECIALS,
         ]
-        specials = [*of_nodes, *rights.SPECIALS, *of_clients]
+        of_sizes = [*scale.SPECIALS, *scale_cluster.SPECIALS, *crowd.SPECIALS]
+        specials = [*of_nodes, *rights.SPECIALS, *of_sizes, *of_clients]
         self._specials = [
             special
             for special in specials

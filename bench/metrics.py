@@ -24,7 +24,7 @@ from bench import micro
 from bench.cases import Goal, Metrics
 from bench.measure import cpu_ns
 from bench.runner import OURS, PEER, Result, alternating, as_result
-from bench.scale import Witness
+from bench.witness import Witness
 
 __all__ = ["COUNTING", "SCRAPING", "SPECIALS", "Special", "measure_counting", "measure_scraping", "without_counting"]
 

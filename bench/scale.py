@@ -1,5 +1,7 @@
 """`python -m bench.scale 1000 5000 20000 50000`: what partitions cost one node; the numbers of docs/scale.md.
 
+`make bench` compares 50,000 partitions with what they may take, which is in Apache Kafka's column.
+
 For each count a fresh node: topics with this many partitions are created while another connection repeats ApiVersions
 requests (the longest wait shows the longest stall of the loop, or other work of the machine). Every tenth partition
 gets records. Then the node is stopped in order and started again, and killed and started again.
@@ -8,55 +10,31 @@ gets records. Then the node is stopped in order and started again, and killed an
 from __future__ import annotations
 
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 import ottla.testing
+from bench.cases import Goal, Metrics
 from bench.measure import cpu_seconds, resident_bytes
-from ottla.wire.messages.api_versions import ApiVersionsRequest
-from tests.support.raw_client import RawClient
+from bench.metrics import Special
+from bench.runner import OURS, PEER, Result, as_result
+from bench.witness import Witness
 
-__all__ = ["main"]
+__all__ = ["SPECIALS", "TIMEOUT_S", "TOPIC", "TOPIC_PARTITIONS_MAX", "main"]
+
+GROUP = "many partitions on a node"
+NAME = "50,000 replicas, beside what they may take"
+BUDGET = {"start CPU s": 3.0, "crash start CPU s": 6.0, "RSS after start MB": 250.0, "longest wait ms": 100.0}
 
 TOPIC = "t"
 # A request writes at most 10,000 records, the topic among them.
 TOPIC_PARTITIONS_MAX = 5_000
 TIMEOUT_S = 300.0
 IDLE_S = 5.0
-
-
-class Witness:
-    """Repeats a small request and records the longest wait."""
-
-    def __init__(self, address: str) -> None:
-        self._address = address
-        self._is_stopped = False
-        self.longest_s = 0.0
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._run)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._is_stopped = True
-            thread.join()
-
-    def _run(self) -> None:
-        question = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
-        with RawClient(self._address, timeout_seconds=TIMEOUT_S) as client:
-            while not self._is_stopped:
-                asked = time.monotonic()
-                client.call(question, 3)
-                self.longest_s = max(self.longest_s, time.monotonic() - asked)
-                time.sleep(0.002)
 
 
 def measure(count: int) -> dict[str, float]:
@@ -126,6 +104,15 @@ def _wait_until_served(bootstrap: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "acks": 1, "retry.backoff.ms": 20})
     producer.produce(topic.topic, b"x", partition=topic.num_partitions - 1)
     assert producer.flush(TIMEOUT_S) == 0
+
+
+def measure_special(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
+    rounds: list[Metrics] = [measure(50_000) for _ in range(runs)]
+    goals = dict.fromkeys(BUDGET, Goal(ratio=1.0))
+    return as_result(GROUP, NAME, goals, {PEER: [dict(BUDGET) for _ in rounds], OURS: rounds})
+
+
+SPECIALS: tuple[Special, ...] = ((f"{GROUP}: {NAME}", 60.0, measure_special),)
 
 
 def main(arguments: list[str]) -> None:

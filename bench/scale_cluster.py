@@ -1,0 +1,160 @@
+"""`python -m bench.scale_cluster 1000 5000 20000`: three nodes with three replicas of each partition lose one node.
+
+Every node has a replica of all partitions and leads a third of them. For each count: topics are created, a node that is
+not the active controller is killed, its partitions get other leaders when its session ends, and it starts again.
+Another connection to every other node repeats ApiVersions requests meanwhile: the longest wait shows the longest stall
+of a loop, or other work of the machine. Three nodes and the client share the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+import ottla.testing
+from bench.cases import Goal, Metrics
+from bench.measure import cpu_seconds
+from bench.metrics import Special
+from bench.runner import OURS, PEER, Result, as_result
+from bench.scale import TIMEOUT_S, TOPIC, TOPIC_PARTITIONS_MAX
+from bench.witness import Witness
+from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
+from tests.support.raw_client import RawClient
+
+__all__ = ["SPECIALS", "main"]
+
+GROUP = "many partitions on three nodes"
+NAME = "20,000 x 3, a node is lost, beside what that may take"
+SERVED = "served after the session's end s"
+BUDGET = {SERVED: 2.0, "failover, longest wait ms": 100.0, "start of the peer, longest wait ms": 100.0}
+
+SESSION_MS = 6_000
+SETTINGS = {"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "1000"}
+# The controller notices the closed connections of a killed broker, whose session then ends after half of its time.
+SESSION_LEFT_S = SESSION_MS / 2 / 1000
+
+
+@contextlib.contextmanager
+def watched(nodes: list[ottla.testing.Node], found: dict[str, float], name: str) -> Iterator[None]:
+    witnesses = [Witness(node.address) for node in nodes]
+    with contextlib.ExitStack() as stack:
+        for witness in witnesses:
+            stack.enter_context(witness.watching())
+        yield
+    found[f"{name}, longest wait ms"] = max(witness.longest_s for witness in witnesses) * 1000
+
+
+def measure(count: int) -> dict[str, float]:
+    found: dict[str, float] = {"partitions": count}
+    with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        began = time.monotonic()
+        with watched(cluster.nodes, found, "creation"):
+            for number, start in enumerate(range(0, count, TOPIC_PARTITIONS_MAX)):
+                topic = NewTopic(f"{TOPIC}{number}", min(TOPIC_PARTITIONS_MAX, count - start), 3)
+                admin.create_topics([topic], request_timeout=TIMEOUT_S)[topic.topic].result(TIMEOUT_S)
+            wait_in_sync(admin, count)
+        found["creation s"] = time.monotonic() - began
+        victim = next(node for node in cluster.nodes if node.address != active_controller(cluster))
+        others = [node for node in cluster.nodes if node is not victim]
+        led = led_by(admin, cluster.nodes.index(victim) + 1)
+        producer = patient_producer(cluster.bootstrap, led)
+        cpu_s = sum(cpu_seconds(node.pid) for node in others)
+        with watched(others, found, "failover"):
+            victim.kill()
+            session_end = time.monotonic() + SESSION_LEFT_S
+            time.sleep(SESSION_LEFT_S)
+            produce_to(producer, led)
+            found[SERVED] = time.monotonic() - session_end
+        found["failover CPU s of a node"] = (sum(cpu_seconds(node.pid) for node in others) - cpu_s) / 2
+        began = time.monotonic()
+        with watched(others, found, "start of the peer"):
+            victim.start()
+            found["start of the peer s"] = time.monotonic() - began
+            wait_in_sync(admin, count)
+        found["in sync again s"] = time.monotonic() - began
+    return found
+
+
+def active_controller(cluster: ottla.testing.Cluster) -> str:
+    wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    with RawClient(cluster.node(1).address) as client:
+        answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2)
+    return cluster.node(answer.topics[0].partitions[0].leader_id).address
+
+
+def wait_in_sync(admin: AdminClient, count: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        topics = [topic for name, topic in admin.list_topics(timeout=60).topics.items() if name.startswith(TOPIC)]
+        partitions = [partition for topic in topics for partition in topic.partitions.values()]
+        if len(partitions) == count and all(len(partition.isrs) == 3 for partition in partitions):
+            return
+        time.sleep(0.5)
+    raise TimeoutError("the partitions are not in sync")
+
+
+def led_by(admin: AdminClient, node_id: int) -> list[tuple[str, int]]:
+    return [
+        (name, partition.id)
+        for name, topic in admin.list_topics(timeout=60).topics.items()
+        if name.startswith(TOPIC)
+        for partition in topic.partitions.values()
+        if partition.leader == node_id
+    ]
+
+
+def patient_producer(bootstrap: str, led: list[tuple[str, int]]) -> Producer:
+    """A producer that knows the topics, and whose own timeouts add little."""
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "all",
+            "linger.ms": 0,
+            "retry.backoff.ms": 20,
+            "retry.backoff.max.ms": 50,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 50,
+            "topic.metadata.refresh.fast.interval.ms": 50,
+            "log_level": 0,
+        }
+    )
+    for topic in sorted({topic for topic, _ in led}):
+        producer.list_topics(topic, timeout=60)
+    return producer
+
+
+def produce_to(producer: Producer, led: list[tuple[str, int]]) -> None:
+    errors: list[object] = []
+    for topic, partition in led:
+        producer.produce(
+            topic, b"x", partition=partition, on_delivery=lambda error, _: errors.append(error) if error else None
+        )
+        producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0, "a record was not acknowledged"
+    assert errors == []
+
+
+def measure_special(package: Path, directory: Path, runs: int) -> Result:  # noqa: ARG001
+    rounds: list[Metrics] = [measure(20_000) for _ in range(runs)]
+    goals = dict.fromkeys(BUDGET, Goal(ratio=1.0))
+    return as_result(GROUP, NAME, goals, {PEER: [dict(BUDGET) for _ in rounds], OURS: rounds})
+
+
+SPECIALS: tuple[Special, ...] = ((f"{GROUP}: {NAME}", 120.0, measure_special),)
+
+
+def main(arguments: list[str]) -> None:
+    for count in map(int, arguments or ["1000", "5000", "20000"]):
+        print("  ".join(f"{name} {value:.2f}" for name, value in measure(count).items()), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
