@@ -51,8 +51,11 @@ logger = logging.getLogger("ottla.replica.isr")
 RETRY_BACKOFF_SECONDS = 0.05
 LAG_CHECK_INTERVAL_MS_MIN = 10
 
-# Partitions in one request. A broker that fails concerns thousands, and a request has to fit into a frame.
-PARTITIONS_PER_REQUEST_MAX = 10_000
+# Partitions in one request. A broker that starts or fails concerns thousands; the controller decides a request in one
+# turn of its loop, at about 20 microseconds for each partition.
+PARTITIONS_PER_REQUEST_MAX = 1_000
+# More changes than this in one answer share one line of the log.
+CHANGES_LOGGED_MAX = 20
 
 _WITHDRAWN = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})
 _SUPERSEDED = frozenset(
@@ -259,6 +262,8 @@ class IsrKeeper:
             for topic in response.topics
             for partition in topic.partitions
         }
+        if len(asked) > CHANGES_LOGGED_MAX:
+            logger.info("the controller answered %d changes of in-sync sets", len(answered))
         for key, change in asked.items():
             data = answered.get(key)
             if data is None:
@@ -266,9 +271,13 @@ class IsrKeeper:
             if data.error_code == ErrorCode.NONE:
                 # Counted here, because metadata may have brought the new set before the response.
                 self._count(change.pending)
-                logger.info("in-sync set of %s changed to %s", change.partition, sorted(data.isr))
+                if len(asked) <= CHANGES_LOGGED_MAX:
+                    logger.info("in-sync set of %s changed to %s", change.partition, sorted(data.isr))
             if change.is_current:
                 self._on_partition_answer(change, data)
+            if self._waiting.get(change.partition) is change:
+                # Behind the changes that were not asked yet.
+                self._waiting[change.partition] = self._waiting.pop(change.partition)
         if self._waiting:
             self._plan_retry()
 

@@ -130,6 +130,19 @@ class TestLeaving:
         assert [len(request.topics[0].partitions) for request in pair.alter_requests] == [20]
         assert all(pair.truth(index=index).isr == (1,) for index in range(20))
 
+    def test_a_request_is_bounded_and_the_next_one_follows(
+        self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("ottla.replica.isr.PARTITIONS_PER_REQUEST_MAX", 8)
+        pair.create_topic(partitions=20)
+        pair.run(1_000)
+        pair.cut_off(2)
+        for index in range(20):
+            pair[1].produce("a", index=index)
+        pair.run(2 * LAG_MS)
+        assert [len(request.topics[0].partitions) for request in pair.alter_requests] == [8, 8, 4]
+        assert all(pair.truth(index=index).isr == (1,) for index in range(20))
+
     def test_a_wall_clock_that_jumps_changes_nothing(
         self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
