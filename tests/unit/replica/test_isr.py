@@ -120,27 +120,16 @@ class TestLeaving:
         three.run(LAG_MS)
         assert three.truth().isr == (1, 2)
 
-    def test_many_partitions_share_a_request(self, pair: ReplicaCluster) -> None:
+    @pytest.mark.parametrize("sizes", [[20], [8, 8, 4]])
+    def test_partitions_share_requests(self, pair: ReplicaCluster, sizes: list[int], monkeypatch: Any) -> None:
+        monkeypatch.setattr("ottla.replica.isr.PARTITIONS_PER_REQUEST_MAX", sizes[0])
         pair.create_topic(partitions=20)
         pair.run(1_000)
         pair.cut_off(2)
         for index in range(20):
             pair[1].produce("a", index=index)
         pair.run(2 * LAG_MS)
-        assert [len(request.topics[0].partitions) for request in pair.alter_requests] == [20]
-        assert all(pair.truth(index=index).isr == (1,) for index in range(20))
-
-    def test_a_request_is_bounded_and_the_next_one_follows(
-        self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("ottla.replica.isr.PARTITIONS_PER_REQUEST_MAX", 8)
-        pair.create_topic(partitions=20)
-        pair.run(1_000)
-        pair.cut_off(2)
-        for index in range(20):
-            pair[1].produce("a", index=index)
-        pair.run(2 * LAG_MS)
-        assert [len(request.topics[0].partitions) for request in pair.alter_requests] == [8, 8, 4]
+        assert [len(request.topics[0].partitions) for request in pair.alter_requests] == sizes
         assert all(pair.truth(index=index).isr == (1,) for index in range(20))
 
     def test_a_wall_clock_that_jumps_changes_nothing(
