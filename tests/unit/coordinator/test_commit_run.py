@@ -139,7 +139,7 @@ def test_the_answer_is_what_the_encoder_makes_of_it() -> None:
 
 
 def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.coordinator.group.offsets.shape._PARTITIONS_REMEMBERED_MAX", 5)
+    monkeypatch.setattr("ottla.coordinator.group.offsets.shape._WEIGHT_REMEMBERED_MAX", 10)
     shapes = CommitShapes()
     first = shapes.of("g", "t", (0, 1, 2))
     assert shapes.of("g", "t", (0, 1, 2)) is first
@@ -147,6 +147,17 @@ def test_what_is_remembered_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None
     assert shapes.of("g", "t", (0, 1, 2)) is not first
     long_name = "x" * 201
     assert shapes.of(long_name, "t", (0,)) is not shapes.of(long_name, "t", (0,))
+
+
+def test_shapes_of_deleted_topics_are_forgotten_and_give_their_room_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.coordinator.group.offsets.shape._WEIGHT_REMEMBERED_MAX", 15)
+    shapes = CommitShapes()
+    kept = shapes.of("g", "kept", (0,))
+    for number in range(100):
+        shapes.of("g", f"churn-{number}", (0, 1))
+        shapes.forget_topics([f"churn-{number}", "never seen"])
+    assert len(shapes) == 1
+    assert shapes.of("g", "kept", (0,)) is kept
 
 
 def test_an_offset_that_expires_and_one_without_a_topic_id_are_written_in_their_own_versions() -> None:

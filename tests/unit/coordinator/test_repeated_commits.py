@@ -218,3 +218,14 @@ def test_what_is_remembered_has_a_bound(path: RecognisingPath, monkeypatch: pyte
     for number in range(10):
         assert is_recognised(path, request(f"g{number}"))
     assert len(path.groups.repeated_commits) <= 3
+
+
+def test_nothing_is_remembered_of_a_deleted_topic(path: RecognisingPath) -> None:
+    for number in range(5):
+        path.create_topic(f"churn-{number}", 1)
+        path.ask(request(topic=f"churn-{number}"), 9)
+        assert is_recognised(path, request(topic=f"churn-{number}"))
+        topic_id = path.broker.metadata.image.topics.by_name[f"churn-{number}"].topic_id
+        path.commit(r.RemoveTopicRecord(topic_id=topic_id))
+        assert len(path.groups.repeated_commits) == 0
+        assert len(path.groups.context.commit_shapes) == 0

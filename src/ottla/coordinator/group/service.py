@@ -108,10 +108,13 @@ class GroupCoordinator:
         self._duties.every(self._expiry_interval_seconds, "expiry", self.expire_offsets)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if image.topics is not self.context.image.topics:
+            self.repeated_commits.clear()
         self.context.image = image
         self.runtime.publish(delta, image)
         deleted = {topic.name for topic in delta.topics.deleted.values()}
         if deleted:
+            self.context.commit_shapes.forget_topics(deleted)
             self._forget_topics(deleted)
 
     def on_broker_config(self, config: BrokerConfig) -> None:

@@ -181,6 +181,10 @@ class RepeatedCommits:
     def __len__(self) -> int:
         return len(self._commits)
 
+    def clear(self) -> None:
+        """The topics have changed: no commit is recognised any more, and each would keep the metadata of its time."""
+        self._commits.clear()
+
     def remember(
         self, seen: tuple[int, bytes, str], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
     ) -> RepeatedCommit | None:

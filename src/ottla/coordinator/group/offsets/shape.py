@@ -9,7 +9,7 @@ The bytes equal those of the messages `OffsetCommitKey` and `OffsetCommitValue`,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from ottla.coordinator.group.records import GROUP_RECORDS
@@ -44,9 +44,10 @@ _TAIL_SIZE = len(_EMPTY_METADATA) + _VALUE_TAIL.size
 # Attributes, and a timestamp delta of 0.
 _ATTRIBUTES_AND_TIME = b"\0\0"
 
-# The bounds of the cache: the partitions of all shapes, and the length of the names, which have up to 32,767
-# characters.
-_PARTITIONS_REMEMBERED_MAX = 1 << 15
+# The bounds of the cache: the partitions of all shapes, where a shape has as many bytes of its own as four partitions,
+# and the length of the names, which have up to 32,767 characters.
+_WEIGHT_REMEMBERED_MAX = 1 << 15
+_SHAPE_WEIGHT = 4
 _REMEMBERED_LENGTH_MAX = 200
 
 # The throttle time is the first field of an OffsetCommit response from this version on.
@@ -130,26 +131,36 @@ def value_tail(commit_timestamp_ms: int, topic_id: Uuid) -> bytes:
 
 
 class CommitShapes:
-    """The shapes of recent commits."""
+    """The shapes of recent commits, by topic: those of a deleted topic are forgotten."""
 
-    __slots__ = ("_partitions", "_shapes")
+    __slots__ = ("_by_topic", "_weight")
 
     def __init__(self) -> None:
-        self._shapes: dict[tuple[str, str, tuple[int, ...]], CommitShape] = {}
-        self._partitions = 0
+        self._by_topic: dict[str, dict[tuple[str, tuple[int, ...]], CommitShape]] = {}
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_topic.values()))
 
     def of(self, group_id: str, topic: str, indexes: tuple[int, ...]) -> CommitShape:
-        shape = self._shapes.get((group_id, topic, indexes))
+        of_topic = self._by_topic.get(topic)
+        shape = None if of_topic is None else of_topic.get((group_id, indexes))
         if shape is None:
             shape = CommitShape(group_id, topic, indexes)
             if len(group_id) + len(topic) <= _REMEMBERED_LENGTH_MAX:
-                self._remember((group_id, topic, indexes), shape)
+                self._remember(topic, (group_id, indexes), shape)
         return shape
 
-    def _remember(self, key: tuple[str, str, tuple[int, ...]], shape: CommitShape) -> None:
-        if self._partitions + shape.count > _PARTITIONS_REMEMBERED_MAX:
+    def forget_topics(self, names: Iterable[str]) -> None:
+        for name in names:
+            for shape in self._by_topic.pop(name, {}).values():
+                self._weight -= shape.count + _SHAPE_WEIGHT
+
+    def _remember(self, topic: str, key: tuple[str, tuple[int, ...]], shape: CommitShape) -> None:
+        weight = shape.count + _SHAPE_WEIGHT
+        if self._weight + weight > _WEIGHT_REMEMBERED_MAX:
             # The next commits fill the cache again.
-            self._shapes.clear()
-            self._partitions = 0
-        self._shapes[key] = shape
-        self._partitions += shape.count
+            self._by_topic.clear()
+            self._weight = 0
+        self._by_topic.setdefault(topic, {})[key] = shape
+        self._weight += weight
