@@ -13,7 +13,7 @@ from ottla.records import validate_slow
 from ottla.records.build import build_batch
 from ottla.records.errors import CorruptRecords, InvalidRecords
 from ottla.records.header import HEADER_SIZE
-from ottla.records.inspection import COMPILED, inspect_records, twin
+from ottla.records.inspection import COMPILED, inspect_records, record_spans, twin
 from ottla.records.record import Record, scan_records
 from ottla.records.validate import ProduceSettings
 
@@ -53,6 +53,37 @@ def test_a_batch_in_order_is_accepted_with_its_figures(inspect: Inspect) -> None
         position, seen, *_ = inspect(payload, 0, 0, part, True)
         assert seen == part
         assert inspect(payload, position, part, count, True)[:2] == (len(payload), count - part)
+
+
+def test_spans_are_those_of_the_decoder() -> None:
+    generator = random.Random(3)
+    for _ in range(300):
+        payload, count = payload_of(generator, keys=False)
+        expected = [tuple(span) for span in scan_records(payload, count)]
+        assert record_spans(payload, count) == expected
+        assert record_spans(memoryview(payload), count) == expected
+        assert twin.record_spans(payload, count) == expected
+        for wrong in (count - 1, count + 1, -1, len(payload)):
+            assert record_spans(payload, wrong) is None
+            assert twin.record_spans(payload, wrong) is None
+
+
+def test_both_agree_about_spans_of_damaged_bytes_and_accept_nothing_that_the_decoder_refuses() -> None:
+    generator = random.Random(4)
+    accepted = 0
+    for _ in range(5_000):
+        payload, count = payload_of(generator, keys=False)
+        damaged = bytearray(payload)
+        for _ in range(generator.randint(0, 2)):
+            damaged[generator.randrange(len(damaged))] = generator.choice((0, 1, 0x7F, 0x80, 0xFF))
+        if generator.random() < 0.2:
+            del damaged[generator.randrange(len(damaged)) :]
+        found = record_spans(damaged, count)
+        assert found == twin.record_spans(damaged, count)
+        if found is not None:
+            accepted += 1
+            assert found == [tuple(span) for span in scan_records(damaged, count)]
+    assert 500 < accepted < 4_500
 
 
 @each

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 try:
-    from ottla.records.inspection._native import inspect_records
+    from ottla.records.inspection._native import inspect_records, record_spans
 except ImportError:
-    from ottla.records.inspection.twin import inspect_records
+    from ottla.records.inspection.twin import inspect_records, record_spans
 
     COMPILED = False
 else:
     COMPILED = True
 
-__all__ = ["COMPILED", "inspect_records"]
+__all__ = ["COMPILED", "inspect_records", "record_spans"]

@@ -10,6 +10,8 @@
 
 #define VARINT_BYTES_MAX 5
 #define VARLONG_BYTES_MAX 10
+/* Seven fields of one byte. */
+#define RECORD_SIZE_MIN 7
 
 typedef struct {
     const unsigned char *at;
@@ -74,22 +76,35 @@ static int inspect_headers(Reader *record)
     return 1;
 }
 
-static int inspect_record(Reader *payload, int keys_required, int64_t *timestamp_delta, int64_t *offset_delta)
+/* Pointers into the payload, and the numbers of one record. */
+typedef struct {
+    const unsigned char *start, *end, *rest, *key;
+    int64_t timestamp_delta, offset_delta, key_length, value_length;
+} Span;
+
+static int inspect_record(Reader *payload, int keys_required, Span *span)
 {
     int64_t length;
+    span->start = payload->at;
     if (!read_length(payload, &length) || length < 1 || length > payload->end - payload->at)
         return 0;
     /* The attributes have no meaning. */
     Reader record = {payload->at + 1, payload->at + length};
-    if (!read_number(&record, VARLONG_BYTES_MAX, timestamp_delta) || !read_length(&record, offset_delta))
+    if (!read_number(&record, VARLONG_BYTES_MAX, &span->timestamp_delta))
         return 0;
-    if (!read_length(&record, &length) || length < (keys_required ? 0 : -1) || !skip(&record, length, 1))
+    span->rest = record.at;
+    if (!read_length(&record, &span->offset_delta))
         return 0;
-    if (!read_length(&record, &length) || length < -1 || !skip(&record, length, 1))
+    if (!read_length(&record, &span->key_length) || span->key_length < (keys_required ? 0 : -1))
+        return 0;
+    span->key = record.at;
+    if (!skip(&record, span->key_length, 1))
+        return 0;
+    if (!read_length(&record, &span->value_length) || span->value_length < -1 || !skip(&record, span->value_length, 1))
         return 0;
     if (!inspect_headers(&record) || record.at != record.end)
         return 0;
-    payload->at = record.end;
+    span->end = payload->at = record.end;
     return 1;
 }
 
@@ -106,18 +121,19 @@ static PyObject *inspect_records(PyObject *Py_UNUSED(module), PyObject *argument
         Py_RETURN_NONE;
     }
     Reader payload = {start + position, start + view.len};
-    int64_t smallest = INT64_MAX, largest = INT64_MIN, timestamp_delta, offset_delta;
+    int64_t smallest = INT64_MAX, largest = INT64_MIN;
+    Span span;
     int is_consecutive = 1, is_usual = 1;
     while (count < limit && payload.at < payload.end) {
-        if (!inspect_record(&payload, keys_required, &timestamp_delta, &offset_delta)) {
+        if (!inspect_record(&payload, keys_required, &span)) {
             is_usual = 0;
             break;
         }
-        if (timestamp_delta < smallest)
-            smallest = timestamp_delta;
-        if (timestamp_delta > largest)
-            largest = timestamp_delta;
-        if (offset_delta != index + count)
+        if (span.timestamp_delta < smallest)
+            smallest = span.timestamp_delta;
+        if (span.timestamp_delta > largest)
+            largest = span.timestamp_delta;
+        if (span.offset_delta != index + count)
             is_consecutive = 0;
         count++;
     }
@@ -129,7 +145,63 @@ static PyObject *inspect_records(PyObject *Py_UNUSED(module), PyObject *argument
         "nnLLO", position, count, (long long)smallest, (long long)largest, is_consecutive ? Py_True : Py_False);
 }
 
+/* A tuple of the eight numbers of `ottla.records.record.RecordSpan`; NULL if there is no memory. */
+static PyObject *span_tuple(const Span *span, const unsigned char *start)
+{
+    const int64_t numbers[8] = {
+        span->start - start, span->end - start, span->timestamp_delta, span->offset_delta,
+        span->rest - start,  span->key - start, span->key_length,      span->value_length,
+    };
+    PyObject *tuple = PyTuple_New(8);
+    for (int place = 0; tuple != NULL && place < 8; place++) {
+        PyObject *number = PyLong_FromLongLong((long long)numbers[place]);
+        if (number == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, place, number);
+    }
+    return tuple;
+}
+
+static PyObject *record_spans(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer view;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(arguments, "y*n:record_spans", &view, &count))
+        return NULL;
+    const unsigned char *start = view.buf;
+    Reader payload = {start, start + view.len};
+    if (count < 0 || count > view.len / RECORD_SIZE_MIN) {
+        PyBuffer_Release(&view);
+        Py_RETURN_NONE;
+    }
+    PyObject *spans = PyList_New(count);
+    int is_usual = 1;
+    for (Py_ssize_t place = 0; spans != NULL && place < count; place++) {
+        Span span;
+        if (!inspect_record(&payload, 0, &span)) {
+            is_usual = 0;
+            break;
+        }
+        PyObject *tuple = span_tuple(&span, start);
+        if (tuple == NULL)
+            Py_CLEAR(spans);
+        else
+            PyList_SET_ITEM(spans, place, tuple);
+    }
+    if (payload.at != payload.end)
+        is_usual = 0;
+    PyBuffer_Release(&view);
+    if (spans != NULL && !is_usual) {
+        /* Places that were not filled are NULL, which a list allows while it is deallocated. */
+        Py_DECREF(spans);
+        Py_RETURN_NONE;
+    }
+    return spans;
+}
+
 static PyMethodDef methods[] = {
+    {"record_spans", record_spans, METH_VARARGS, "Where the records of a whole payload are; None if one is unusual."},
     {"inspect_records", inspect_records, METH_VARARGS, "Looks at some records of a payload; None if one is unusual."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,3 +1,6 @@
 def inspect_records(
     payload: bytes | bytearray | memoryview, position: int, index: int, limit: int, keys_required: bool, /
 ) -> tuple[int, int, int, int, bool] | None: ...
+def record_spans(
+    payload: bytes | bytearray | memoryview, count: int, /
+) -> list[tuple[int, int, int, int, int, int, int, int]] | None: ...

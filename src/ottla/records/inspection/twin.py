@@ -5,11 +5,13 @@ from __future__ import annotations
 from ottla.records.errors import CorruptRecords
 from ottla.records.varint import VARLONG_BYTES_MAX, read_varint
 
-__all__ = ["inspect_records"]
+__all__ = ["inspect_records", "record_spans"]
 
 Buffer = bytes | bytearray | memoryview
 
 _INT_MAX = 2**31 - 1
+# Seven fields of one byte.
+_RECORD_SIZE_MIN = 7
 
 
 def inspect_records(
@@ -34,6 +36,28 @@ def inspect_records(
     except (CorruptRecords, IndexError, _Unusual):
         return None
     return position, count, smallest, largest, is_consecutive
+
+
+def record_spans(payload: Buffer, count: int, /) -> list[tuple[int, int, int, int, int, int, int, int]] | None:
+    """The numbers of `RecordSpan` for every record of a whole payload; None if a record is damaged or unusual."""
+    size = len(payload)
+    if count < 0 or count > size // _RECORD_SIZE_MIN:
+        return None
+    spans: list[tuple[int, int, int, int, int, int, int, int]] = []
+    position = 0
+    try:
+        for _ in range(count):
+            start = position
+            position, timestamp_delta, offset_delta = _record(payload, start, size, False)
+            _, after_length = _length(payload, start)
+            _, rest = read_varint(payload, after_length + 1, bytes_max=VARLONG_BYTES_MAX)
+            _, key = _length(payload, rest)
+            key_length, key = _length(payload, key)
+            value_length, _ = _length(payload, key + max(key_length, 0))
+            spans.append((start, position, timestamp_delta, offset_delta, rest, key, key_length, value_length))
+    except (CorruptRecords, IndexError, _Unusual):
+        return None
+    return spans if position == size else None
 
 
 class _Unusual(Exception):

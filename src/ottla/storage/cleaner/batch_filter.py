@@ -14,7 +14,7 @@ Encoded records are copied as they are. Only a new base timestamp requires new t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,8 +28,9 @@ from ottla.records.header import (
     BatchHeader,
     read_header,
 )
+from ottla.records.inspection import record_spans
 from ottla.records.iterate import Batch, iterate_records, open_payload
-from ottla.records.record import Record, RecordSpan, scan_records
+from ottla.records.record import Record, scan_records
 from ottla.records.varint import append_varint
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.transactions import CleanedTransactions
@@ -37,7 +38,10 @@ from ottla.storage.cleaner.transactions import CleanedTransactions
 if TYPE_CHECKING:
     from ottla.storage.cleaner.plan import LastRecord
 
-__all__ = ["BatchFilter", "FilterCounts"]
+__all__ = ["BatchFilter", "FilterCounts", "Span", "spans_of"]
+
+Span = tuple[int, int, int, int, int, int, int, int]
+"""The numbers of a `RecordSpan`: start, end, timestamp delta, offset delta, rest, key start, key and value length."""
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """The largest decompressed size of a batch. A larger batch makes its partition uncleanable."""
@@ -109,14 +113,14 @@ class BatchFilter:
             self.counts.records_read += header.record_count
             return self._empty_if_needed(header)
         payload = open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX)
-        spans = list(scan_records(payload, header.record_count))
+        spans = spans_of(payload, header.record_count)
         self.counts.records_read += len(spans)
         kept = spans if header.is_control else self._kept_spans(payload, spans, header)
         self.counts.records_kept += len(kept)
         if not kept:
             return self._empty_if_needed(header)
         if not header.is_control:
-            wants_horizon = any(span.value_length < 0 for span in kept)
+            wants_horizon = any(value_length < 0 for *_, value_length in kept)
         new_horizon_ms = None
         if wants_horizon and horizon_ms is None:
             new_horizon_ms = self._now_ms + self._delete_retention_ms
@@ -124,7 +128,7 @@ class BatchFilter:
             return batch.view
         return _rebuild(payload, kept, header, new_horizon_ms)
 
-    def _kept_spans(self, payload: memoryview, spans: list[RecordSpan], header: BatchHeader) -> list[RecordSpan]:
+    def _kept_spans(self, payload: memoryview, spans: Sequence[Span], header: BatchHeader) -> Sequence[Span]:
         base_offset = header.base_offset
         latest_offset = self._map.latest_offset
         newest = self._map.newest
@@ -133,14 +137,13 @@ class BatchFilter:
         data = bytes(payload)
         kept = []
         for span in spans:
-            offset = base_offset + span.offset_delta
+            _, _, _, offset_delta, _, key_start, key_length, value_length = span
+            offset = base_offset + offset_delta
             if offset > latest_offset:
                 kept.append(span)
-            elif span.key_length < 0:
+            elif key_length < 0:
                 self.counts.keyless_records += 1
-            elif (span.value_length >= 0 or keeps_tombstones) and offset >= newest(
-                data[span.key_start : span.key_start + span.key_length]
-            ):
+            elif (value_length >= 0 or keeps_tombstones) and offset >= newest(data[key_start : key_start + key_length]):
                 kept.append(span)
         return kept
 
@@ -173,7 +176,7 @@ class BatchFilter:
         view = memoryview(rebuilt)
         header = read_header(view)
         payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
-        spans = list(scan_records(payload, header.record_count))
+        spans = spans_of(payload, header.record_count)
         return _rebuild(payload, spans, header, self._now_ms + self._delete_retention_ms)
 
     def _keeps_old(self, record: Record) -> bool:
@@ -194,23 +197,29 @@ def read_batch_control_type(batch: Batch) -> ControlType | None:
     return read_control_type(payload[span.key_start : span.key_start + max(0, span.key_length)])
 
 
-def _rebuild(payload: memoryview, kept: list[RecordSpan], header: BatchHeader, new_horizon_ms: int | None) -> bytearray:
+def spans_of(payload: bytes | memoryview, count: int) -> Sequence[Span]:
+    """Where the records of a payload are. Raises CorruptRecords, with the words for what is wrong."""
+    spans = record_spans(payload, count)
+    return list(scan_records(payload, count)) if spans is None else spans
+
+
+def _rebuild(payload: memoryview, kept: Sequence[Span], header: BatchHeader, new_horizon_ms: int | None) -> bytearray:
     base_timestamp = header.base_timestamp
     records = bytearray()
     if new_horizon_ms is None:
-        for span in kept:
-            records += payload[span.start : span.end]
+        for start, end, *_ in kept:
+            records += payload[start:end]
     else:
-        for span in kept:
+        for _, end, timestamp_delta, _, rest, *_ in kept:
             body = bytearray(1)
-            append_varint(body, base_timestamp + span.timestamp_delta - new_horizon_ms)
-            body += payload[span.rest : span.end]
+            append_varint(body, base_timestamp + timestamp_delta - new_horizon_ms)
+            body += payload[rest:end]
             append_varint(records, len(body))
             records += body
     if header.uses_append_time:
         max_timestamp = header.max_timestamp
     else:
-        max_timestamp = max(base_timestamp + span.timestamp_delta for span in kept)
+        max_timestamp = base_timestamp + max(span[2] for span in kept)
     return assemble_batch(
         records,
         base_offset=header.base_offset,

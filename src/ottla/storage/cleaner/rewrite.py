@@ -16,12 +16,12 @@ from ottla.model.values import Value
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.iterate import Batch, open_payload
 from ottla.records.legacy import iterate_messages
-from ottla.records.record import scan_records
 from ottla.storage.cleaner.batch_filter import (
     DECOMPRESSED_BYTES_MAX,
     BatchFilter,
     FilterCounts,
     read_batch_control_type,
+    spans_of,
 )
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.plan import CleaningPlan, SegmentSource, group_sources
@@ -151,7 +151,7 @@ class Cleaning:
             return self.map.put_all(entries)
         payload = bytes(open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX))
         base_offset = header.base_offset
-        for _, _, _, offset_delta, _, key_start, key_length, _ in scan_records(payload, header.record_count):
+        for _, _, _, offset_delta, _, key_start, key_length, _ in spans_of(payload, header.record_count):
             offset = base_offset + offset_delta
             if key_length >= 0 and offset >= start:
                 entries[short_key(payload[key_start : key_start + key_length])] = offset
