@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ottla.streams import StreamsBuilder
+from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import Control, ControlAddress, ControlServer
-from ottla.streams.runtime.epochs import Epoch, EpochHold
+from ottla.streams.runtime.epochs import Epoch, EpochHold, run_epoch
+from ottla.streams.runtime.identity import WorkerIdentity
+from ottla.streams.runtime.opening import TaskOpener
+from ottla.streams.runtime.plan import PlannedTask
+from ottla.streams.runtime.prepare import prepare
+from ottla.streams.runtime.task_table import ActiveTask
+from ottla.testing import cluster
+from tests.streams.live import Live, eventually
 
 
 class Line(Control):
@@ -127,3 +140,69 @@ def test_the_time_of_an_epoch_begins_again_when_it_is_released() -> None:
         return found
 
     assert asyncio.run(run()) == [False, True]
+
+
+class Workers:
+    """Two workers of one epoch in threads, with the application's end of their lines."""
+
+    def __init__(self, live: Live, directory: Path) -> None:
+        builder = StreamsBuilder()
+        builder.stream("in").to("out")
+        properties = {
+            "application.id": "epochs",
+            "bootstrap.servers": live.bootstrap,
+            "processing.guarantee": "exactly_once_v2",
+            "heartbeat.interval.ms": 100,
+        }
+        config = ApplicationConfig.from_properties(properties)
+        prepared = asyncio.run(prepare(builder.build(), config))
+        self.reports: list[dict[str, Any]] = []
+        self._server = ControlServer(self._on_report)
+        self._hold = EpochHold(self._server)
+        identity = "00000000-0000-0000-0000-000000000000"
+        self._threads = []
+        for number in range(2):
+            worker = WorkerIdentity(
+                application_id="epochs", process_id=identity, number=number, directory=str(directory)
+            )
+            arguments = (prepared, config, self._server.address, worker, 0.5)
+            self._threads.append(threading.Thread(target=run_epoch, args=arguments, daemon=True))
+            self._threads[-1].start()
+
+    def _on_report(self, report: dict[str, Any]) -> None:
+        if "restore" not in report:
+            self._hold.on_report(report)
+            self.reports.append(report)
+
+    def running_reports(self, task_id: str) -> int:
+        """How often a worker has told that it runs this task, and no other."""
+        return sum(1 for one in self.reports if one["state"] == "running" and one["tasks"] == [task_id])
+
+    def end(self) -> None:
+        for thread in self._threads:
+            thread.join(180)
+            assert not thread.is_alive(), "an epoch has not ended"
+        self._server.close()
+
+
+def test_a_worker_processes_records_while_another_one_restores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One task cannot be opened for a while. The worker of the other one goes on, although its time is over."""
+    may_open, open_tasks = threading.Event(), TaskOpener.open
+
+    async def open_later(self: TaskOpener, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
+        while any(one.task_id == "0_1" for one in planned) and not may_open.is_set():
+            await asyncio.sleep(0.01)
+        return await open_tasks(self, planned)
+
+    monkeypatch.setattr(TaskOpener, "open", open_later)
+    with cluster() as running:
+        live = Live(running.bootstrap)
+        live.create("in", "out", partitions=2)
+        workers = Workers(live, tmp_path)
+        # Reports come every half second: with the third one the epoch would be over.
+        eventually(lambda: workers.running_reports("0_0") >= 4)
+        live.write("in", [(str(number), "x") for number in range(20)])
+        eventually(lambda: len(live.read("out")) > 0)
+        may_open.set()
+        workers.end()
+        live.close()
