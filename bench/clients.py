@@ -20,12 +20,25 @@ from confluent_kafka.cimpl import NewTopic
 
 from tests.support.java import ToolServer
 
-__all__ = ["Clients", "Outcome", "native_consume", "native_produce", "opened", "temporary_topic", "wait_for_first_ack"]
+__all__ = [
+    "Clients",
+    "Outcome",
+    "native_consume",
+    "native_produce",
+    "opened",
+    "producer_arguments",
+    "producer_outcome",
+    "temporary_topic",
+    "wait_for_first_ack",
+]
 
 TIMEOUT_S = 120.0
 JAVA = Path(__file__).with_name("java")
+# Clients of brokers; `BenchedStreams`, beside them, needs the jars of Kafka Streams.
+PROGRAMS = ("AssignedConsumer", "GroupJoin", "GroupRebalance", "PacedProducer", "TransactionalProducer")
 SUMMARY = re.compile(
-    r"^(?P<count>\d+) records sent, (?P<rate>[\d.]+) records/sec .*, (?P<p50>\d+) ms 50th, .* (?P<p99>\d+) ms 99th",
+    r"^(?P<count>\d+) records sent, (?P<rate>[\d.]+) records/sec .*, (?P<p50>\d+) ms 50th, .* (?P<p99>\d+) ms 99th"
+    r"(?:, (?P<p999>\d+) ms 99\.9th)?",
     re.MULTILINE,
 )
 
@@ -36,6 +49,7 @@ class Outcome(NamedTuple):
     records_per_s: float
     p50_ms: float | None = None
     p99_ms: float | None = None
+    p999_ms: float | None = None
 
 
 class Clients:
@@ -48,16 +62,23 @@ class Clients:
     def java_produce(
         self, bootstrap: str, topic: str, *, records: int, record_size: int, rate: int = -1, settings: dict[str, str]
     ) -> Outcome:
-        size: list[str | int] = ["--num-records", records, "--record-size", record_size, "--throughput", rate]
-        properties = [f"{key}={value}" for key, value in settings.items()]
-        address = ["--bootstrap-server", bootstrap, "--topic", topic]
-        result = self._java.run("ProducerPerformance", *address, *size, "--command-property", *properties)
-        summaries = list(SUMMARY.finditer(result.stdout))
+        arguments = producer_arguments(
+            bootstrap, topic, records=records, record_size=record_size, rate=rate, settings=settings
+        )
+        result = self._java.run("ProducerPerformance", *arguments)
         assert result.status == 0, result.stdout + result.stderr
-        assert summaries, result.stdout + result.stderr
-        last = summaries[-1]
-        assert int(last["count"]) == records, result.stdout + result.stderr
-        return Outcome(float(last["rate"]), float(last["p50"]), float(last["p99"]))
+        return producer_outcome(result.stdout, records)
+
+    def java_paced(
+        self, bootstrap: str, topic: str, *, records: int, record_size: int, rate: int, settings: dict[str, str]
+    ) -> Outcome:
+        """As `java_produce` at a fixed rate, with percentiles in fractions of a millisecond."""
+        properties = [f"{key}={value}" for key, value in settings.items()]
+        result = self._java.run_class("PacedProducer", bootstrap, topic, records, record_size, rate, *properties)
+        assert result.status == 0, result.stdout + result.stderr
+        acknowledged, milliseconds, *percentiles = (float(word) for word in result.stdout.split())
+        assert acknowledged == records, result.stdout + result.stderr
+        return Outcome(acknowledged / milliseconds * 1000, *percentiles)
 
     def java_transactions(
         self,
@@ -125,6 +146,23 @@ class Clients:
         return native_consume(bootstrap, topic, partitions=partitions, records=records, settings={})
 
 
+def producer_arguments(
+    bootstrap: str, topic: str, *, records: int, record_size: int, rate: int, settings: dict[str, str]
+) -> list[str]:
+    size = ["--num-records", str(records), "--record-size", str(record_size), "--throughput", str(rate)]
+    properties = [f"{key}={value}" for key, value in settings.items()]
+    return ["--bootstrap-server", bootstrap, "--topic", topic, *size, "--command-property", *properties]
+
+
+def producer_outcome(output: str, records: int) -> Outcome:
+    """The last summary in the output of ProducerPerformance."""
+    summaries = list(SUMMARY.finditer(output))
+    assert summaries, output
+    last = summaries[-1]
+    assert int(last["count"]) == records, output
+    return Outcome(float(last["rate"]), float(last["p50"]), float(last["p99"]), float(last["p999"] or 0))
+
+
 def native_produce(
     bootstrap: str, topic: str, *, records: int, record_size: int, partitions: int, settings: dict[str, str]
 ) -> Outcome:
@@ -165,7 +203,7 @@ def native_consume(bootstrap: str, topic: str, *, partitions: int, records: int,
 
 @contextlib.contextmanager
 def opened() -> Iterator[Clients]:
-    programs = sorted(JAVA.glob("*.java"))
+    programs = [JAVA / f"{name}.java" for name in PROGRAMS]
     with ToolServer(programs=programs, heap_megabytes=1024, options=["-Xms1024m"]) as java:
         yield Clients(java)
 
