@@ -144,7 +144,8 @@ class Fetch(Parked[FetchAnswer]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read(self.targets)
-        if self.gathering is not None and self.gathering.begins_on_arrival(results, size):
+        gathering = self.gathering
+        if gathering is not None and gathering.begins(results, size, max_wait_ms=limits.max_wait_ms):
             limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
@@ -176,7 +177,7 @@ class Fetch(Parked[FetchAnswer]):
         if (
             self.gathering is not None
             and not is_urgent
-            and self.gathering.begins_after_waiting(results, size, max_wait_ms=self.limits.max_wait_ms)
+            and self.gathering.begins(results, size, max_wait_ms=self.limits.max_wait_ms)
         ):
             self.limits = self.limits.gathering()
             self.wait_again(self.limits.max_wait_ms)
@@ -368,6 +369,8 @@ class Fetch(Parked[FetchAnswer]):
             if not is_given:
                 error, session_id = manager.sessions.settle_without_news(self.plan)
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
+        if size and self.gathering is not None:
+            self.gathering.on_response(size)
         results = [*results, *self.refused] if self.refused else results
         error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=now_ms)
         response = FetchResponse(error_code=error, session_id=session_id, responses=by_topic(told, self.plan))

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
+from ottla.replica.gathering import FollowerRate
 from ottla.replica.leadership import NEVER_MS
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, PartitionData
 
@@ -123,7 +124,6 @@ class FetchSession:
     """The partitions that one consumer or follower reads, in the order in which they are served."""
 
     __slots__ = (
-        "busy_ms",
         "created_ms",
         "entries",
         "epoch",
@@ -132,6 +132,7 @@ class FetchSession:
         "is_follower",
         "live",
         "parked",
+        "rate",
         "swept_ms",
         "used_ms",
         "uses_topic_ids",
@@ -156,9 +157,9 @@ class FetchSession:
         # The live partitions of a follower, in their order. None for a consumer: all of its partitions are read.
         self.live: dict[FetchEntry, None] | None = dict.fromkeys(entries.values()) if is_follower else None
         self.swept_ms = now_ms
-        # In monotonic time: the follower's last fetch, and the last fetch that found many records on arrival.
+        # The follower's last fetch, in monotonic time; and how much it gets.
         self.fetched_ms = NEVER_MS
-        self.busy_ms = NEVER_MS
+        self.rate = FollowerRate() if is_follower else None
         self.parked: ParkedFetch | None = None
 
     def invariants(self) -> None:
@@ -183,10 +184,6 @@ class FetchSession:
         """The request has been answered. A later request of the session may wait by now."""
         if self.parked is fetch:
             self.parked = None
-
-    def on_busy(self, now_ms: int) -> None:
-        """A follower's fetch found many records on arrival: see `gathering`."""
-        self.busy_ms = now_ms
 
     def on_quiet(self, quiet: dict[FetchEntry, Partition], *, follower_id: int, now_ms: int) -> None:
         """A follower's fetch found these partitions quiet: they are not live until they have news."""

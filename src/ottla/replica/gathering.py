@@ -1,12 +1,11 @@
 """A busy leader delays responses to followers for a moment, to send more records in each.
 
-A response to a follower costs both brokers about the same, whatever its size. A follower that finds many records on
-arrival has a busy leader, which is about to have more. With an immediate response it would fetch again at once, and
-find a few records each time. So its fetch is *gathering*: the leader waits for a moment, or until there are enough
-records. Under load this saves two fetches of five, and a fifth of the CPU time on both brokers.
+A response to a follower costs both brokers about the same, whatever its size. If a follower takes in many megabytes per
+second, an immediate response has few of them, and the follower fetches again at once. So its fetch is *gathering*: the
+leader waits for a moment, or until there are enough records. This pays only under a heavy load. Producers wait for
+followers, so at a moderate rate the moment would be a large part of their latency, and save little.
 
-- A follower that had to wait for the next record gets it at once, because a producer may wait for it. It gathers only
-  if an earlier fetch of its session found many records a short while ago, and many have come again.
+- A fetch gathers if there are many records, and the follower has just got many per millisecond.
 - A follower that is behind does not gather.
 - Consumers do not gather: they choose their own wait (`fetch.min.bytes`).
 """
@@ -19,57 +18,82 @@ if TYPE_CHECKING:
     from ottla.model.ports import Clock
     from ottla.replica.fetch_sessions import FetchedPartition, FetchSession
 
-__all__ = ["BUSY_MS", "GATHERED_BYTES", "GATHERED_BYTES_MIN", "GATHERING_MS", "Gathering"]
+__all__ = [
+    "BUSY_BYTES_PER_MS",
+    "GATHERED_BYTES",
+    "GATHERED_BYTES_MIN",
+    "GATHERING_MS",
+    "WINDOW_MS",
+    "FollowerRate",
+    "Gathering",
+]
 
-# A leader is busy if a follower finds this much on arrival; and this much is enough to respond at once.
+# This many bytes are many records; and this much is enough to respond at once.
 GATHERED_BYTES_MIN = 16 * 1024
 GATHERED_BYTES = 1024 * 1024
-# The longest delay, and how long a leader counts as busy after a follower has found many records.
+# The longest delay.
 GATHERING_MS = 3
-BUSY_MS = 10
+# A follower with this rate gets some 40 kB more in that time. The rate is measured over windows of this length.
+BUSY_BYTES_PER_MS = 12_000
+WINDOW_MS = 50
+
+
+class FollowerRate:
+    """The bytes per millisecond that one follower gets."""
+
+    __slots__ = ("_began_ms", "_bytes", "_bytes_per_ms")
+
+    def __init__(self) -> None:
+        # The current window.
+        self._began_ms = 0
+        self._bytes = 0
+        # In the window before.
+        self._bytes_per_ms = 0
+
+    def add(self, size: int, now_ms: int) -> None:
+        """A response with this many bytes of records leaves."""
+        elapsed_ms = now_ms - self._began_ms
+        if elapsed_ms >= WINDOW_MS:
+            self._bytes_per_ms = self._bytes // elapsed_ms
+            self._began_ms, self._bytes = now_ms, 0
+        self._bytes += size
+
+    def is_busy(self, now_ms: int) -> bool:
+        return self._bytes_per_ms >= BUSY_BYTES_PER_MS and now_ms - self._began_ms < 2 * WINDOW_MS
 
 
 class Gathering:
-    """Decides whether one fetch of a follower gathers. Its result also counts for the next fetches of its session."""
+    """Decides whether one fetch of a follower gathers."""
 
-    __slots__ = ("_clock", "_session", "has_begun")
+    __slots__ = ("_clock", "_rate", "has_begun")
 
     def __init__(self, session: FetchSession | None, clock: Clock) -> None:
-        self._session = session
+        self._rate = None if session is None else session.rate
         self._clock = clock
         # A gathering fetch has records, so the end of its wait is not a timeout.
         self.has_begun = False
 
-    def begins_on_arrival(self, results: list[FetchedPartition], size: int) -> bool:
-        """Whether a fetch that has just arrived gathers."""
-        if not _is_much(results, size):
-            return False
-        if self._session is not None:
-            self._session.on_busy(self._monotonic_ms())
-        self.has_begun = True
-        return True
-
-    def begins_after_waiting(self, results: list[FetchedPartition], size: int, *, max_wait_ms: int) -> bool:
-        """Whether a fetch that has waited for records gathers."""
-        session = self._session
+    def begins(self, results: list[FetchedPartition], size: int, *, max_wait_ms: int) -> bool:
+        """Whether a fetch with these results waits for more."""
         if (
-            session is None
-            # It has gathered already, or asked for a shorter wait.
+            size < GATHERED_BYTES_MIN
+            or self.has_begun
+            or self._rate is None
             or max_wait_ms <= GATHERING_MS
-            or self._monotonic_ms() - session.busy_ms > BUSY_MS
-            or not _is_much(results, size)
+            or not self._rate.is_busy(self._monotonic_ms())
+            or any(map(_is_full, results))
         ):
             return False
         self.has_begun = True
         return True
 
+    def on_response(self, size: int) -> None:
+        """The response of the fetch has this many bytes of records."""
+        if self._rate is not None:
+            self._rate.add(size, self._monotonic_ms())
+
     def _monotonic_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
-
-
-def _is_much(results: list[FetchedPartition], size: int) -> bool:
-    """Whether there are many records, and the follower is not behind."""
-    return size >= GATHERED_BYTES_MIN and not any(map(_is_full, results))
 
 
 def _is_full(result: FetchedPartition) -> bool:
