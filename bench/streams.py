@@ -197,7 +197,7 @@ def contestant(who: str, topology: str, bootstrap: str, package: Path, place: Pa
     if who == OURS:
         command = [sys.executable, "-m", "bench.streams_run", topology, json.dumps(settings)]
         return Contestant(command, place, {"PYTHONPATH": f"{package.parent}{os.pathsep}{os.getcwd()}"})
-    classes = compiled([Path(__file__).parent / "java" / "BenchedStreams.java"], jar_set=jars.STREAMS)
+    classes = compiled([Path(__file__).parent / "java" / "streams" / "BenchedStreams.java"], jar_set=jars.STREAMS)
     settings |= JAVA_SETTINGS
     command = [java_command(), *JVM_OPTIONS, "-cp", f"{classes}:{jars.class_path(jars.STREAMS)}", "BenchedStreams"]
     return Contestant([*command, topology, *(f"{key}={value}" for key, value in settings.items())], place)

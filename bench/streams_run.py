@@ -1,6 +1,6 @@
 """Runs one topology for `streams` until it is killed: `python -m bench.streams_run TOPOLOGY SETTINGS`.
 
-`java/BenchedStreams.java` has the same topologies.
+`java/streams/BenchedStreams.java` has the same topologies.
 """
 
 from __future__ import annotations
