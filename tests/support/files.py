@@ -47,12 +47,12 @@ class MemoryFile:
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a file in memory has no descriptor", self._path)
 
-    def append(self, *buffers: Buffer) -> int:
+    def append(self, data: Buffer) -> int:
         position = self._size
         stored_size = max(len(self._node.data), self._node.reserved_to)
         if stored_size < position:
             raise TruncatedFile(self._path, stored_size=stored_size, size=position)
-        self._write("append", position, b"".join(buffers))
+        self._write("append", position, data)
         return position
 
     def read(self, position: int, length: int) -> bytes:

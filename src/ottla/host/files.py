@@ -82,42 +82,34 @@ class OsFile:
     def fileno(self) -> int:
         return self._descriptor
 
-    def append(self, *buffers: Buffer) -> int:
-        position = self._size
+    def append(self, data: Buffer) -> int:
+        position, descriptor = self._size, self._descriptor
         # A write behind the end of the file would leave zeros before it.
-        stored_size = os.lseek(self._descriptor, 0, os.SEEK_END)
+        stored_size = os.lseek(descriptor, 0, os.SEEK_END)
         if stored_size < position:
             raise TruncatedFile(self._path, stored_size=stored_size, size=position)
         try:
-            if len(buffers) == 1:
-                data = buffers[0]
-                length = len(data)
-                if os.pwrite(self._descriptor, data, position) != length:
-                    self._append_slowly(buffers)
-            else:
-                length = sum(map(len, buffers))
-                if os.pwritev(self._descriptor, buffers, position) != length:
-                    self._append_slowly(buffers)
+            if os.pwrite(descriptor, data, position) != len(data):
+                self._append_slowly(data)
         except OSError:
             self._cut_back()
             raise
-        self._size = position = position + length
-        if position > self._room:
-            self._room = room_for(self._descriptor, position)
+        self._size = end = position + len(data)
+        if end > self._room:
+            self._room = room_for(descriptor, end)
             self._has_reserve = self._has_reserve or self._room != NO_END
-        return position - length
+        return position
 
-    def _append_slowly(self, buffers: tuple[Buffer, ...]) -> None:
+    def _append_slowly(self, data: Buffer) -> None:
         """Continues after a short write until all bytes are written or an error is raised."""
         position = self._size
-        for buffer in buffers:
-            remaining = memoryview(buffer).cast("B")
-            while remaining:
-                written = os.pwrite(self._descriptor, remaining, position)
-                if written == 0:
-                    raise OSError(errno.ENOSPC, "the disk accepted no byte", self._path)
-                position += written
-                remaining = remaining[written:]
+        remaining = memoryview(data).cast("B")
+        while remaining:
+            written = os.pwrite(self._descriptor, remaining, position)
+            if written == 0:
+                raise OSError(errno.ENOSPC, "the disk accepted no byte", self._path)
+            position += written
+            remaining = remaining[written:]
 
     def _cut_back(self) -> None:
         try:

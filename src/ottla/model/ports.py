@@ -99,8 +99,8 @@ class File(Protocol):
     def fileno(self) -> int:
         """The descriptor for `sendfile`; a simulated file raises OSError."""
 
-    def append(self, *buffers: Buffer) -> int:
-        """Appends all buffers and returns the position of the first.
+    def append(self, data: Buffer) -> int:
+        """Appends the bytes and returns their position.
 
         If the disk is full or fails, the file is truncated to its previous size and OSError is raised. TruncatedFile
         is raised, and nothing is written, if another program has truncated the file.

@@ -210,12 +210,12 @@ class SimFile:
     def fileno(self) -> int:
         raise OSError(errno.EBADF, "a simulated file has no descriptor", self._path)
 
-    def append(self, *buffers: Buffer) -> int:
+    def append(self, data: Buffer) -> int:
         position = self._size
         stored_size = max(len(self._inode.data), self._inode.reserved_to)
         if stored_size < position:
             raise TruncatedFile(self._path, stored_size=stored_size, size=position)
-        self._write(position, buffers[0] if len(buffers) == 1 else b"".join(buffers))
+        self._write(position, data)
         return position
 
     def read(self, position: int, length: int) -> bytes:

@@ -91,7 +91,7 @@ def test_bytes_that_the_stream_has_read_ahead_are_read_after_a_pause(peer: Peer)
 def test_regions_of_files_pass_through_memory(peer: Peer, world: World, tmp_path: Path, size: int) -> None:
     file = world.files.open(str(tmp_path / "segment"))
     data = bytes(number % 251 for number in range(size))
-    file.append(b"before", data, b"after")
+    file.append(b"before" + data + b"after")
     peer.dispatcher.answers[b"the region"] = [
         struct.pack(">i", size + 4) + b"<<",
         FileRegion(file, len(b"before"), size),

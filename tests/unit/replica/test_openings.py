@@ -57,7 +57,7 @@ def test_led_replicas_come_first(node: DataPath) -> None:
     turn(node)
     assert len(node.replicas.by_name["led"].partitions) == LOGS_PER_TURN
     node.virtual.scheduler.run()
-    assert len(node.replicas.by_id[followed].partitions) == MANY
+    assert len(node.replicas.by_id[followed.bytes].partitions) == MANY
 
 
 def test_the_newest_metadata_counts(node: DataPath, topic_id: Uuid) -> None:

@@ -169,7 +169,7 @@ class _ProduceCall:
         self.response.responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
         )
-        hosted = replicas.by_id.get(topic.topic_id) if self.uses_topic_ids else replicas.by_name.get(topic.name)
+        hosted = replicas.by_id.get(topic.topic_id.bytes) if self.uses_topic_ids else replicas.by_name.get(topic.name)
         topic_error = self._topic_error(topic, hosted)
         for data in topic.partition_data:
             answer = PartitionProduceResponse(index=data.index)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.produce.handler import INTERNAL_TOPICS, TOPIC_ID_VERSION, handle
 from ottla.broker.apis.produce.uncommitted import UncommittedProduce
 from ottla.broker.authorization import AllowAll, Operation, ResourceType
-from ottla.model.ids import Uuid
 from ottla.records.header import ATTRIBUTES_LOW_BYTE, PRODUCER_ID_AND_EPOCH, TRANSACTIONAL_BIT
 from ottla.records.validate import validate_by_header
 from ottla.replica.partition import ACKS_ALL
@@ -85,7 +84,7 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
         position += _TOPIC_ID_SIZE
         if position > len(frame):
             return None
-        hosted = broker.replicas.by_id.get(Uuid(frame[topic_start:position]))
+        hosted = broker.replicas.by_id.get(bytes(frame[topic_start:position]))
     else:
         length = frame[position]
         if length > _COMPACT_BYTE_MAX:
