@@ -43,7 +43,9 @@ logger = logging.getLogger(__name__)
 _NEVER_MS = (1 << 63) - 1
 # The logs that a worker opens before it returns.
 _JOBS_AT_ONCE_MAX = 64
-_EMPTY_AT_ONCE_MAX = 512
+_LIGHT_JOBS_AT_ONCE_MAX = 256
+# A log of this size is checked in a fraction of a millisecond.
+_LIGHT_BYTES_MAX = 64 * 1024
 _NOTHING_DONE = RecoveryReport()
 
 
@@ -151,7 +153,7 @@ class Loader:
                 self._load_now(queue.popleft())
             if queue:
                 self._running += 1
-                self._load_empty(queue, deque())
+                self._load_light(queue, deque())
         self._one_finished()
         return self._done
 
@@ -271,40 +273,58 @@ class Loader:
         except Exception as error:  # noqa: BLE001 (as for a log that a worker opens)
             self._refuse(job, error)
 
-    def _load_empty(self, queue: deque[_Job], others: deque[_Job]) -> None:
-        """After a crash one worker opens the logs without records; then several workers recover the others.
+    def _load_light(self, queue: deque[_Job], heavy: deque[_Job]) -> None:
+        """After a crash one worker opens the empty and short logs; then several workers recover the others.
 
-        An empty log takes a few short system calls. Several threads would spend more time on handing Python's global
+        A short log takes a few short system calls. Several threads would spend more time on handing Python's global
         lock to one another.
         """
         while queue:
-            jobs = [queue.popleft() for _ in range(min(len(queue), _EMPTY_AT_ONCE_MAX))]
-            opened = self._world.workers.submit(self._open_empty, jobs)
+            jobs = [queue.popleft() for _ in range(min(len(queue), _LIGHT_JOBS_AT_ONCE_MAX))]
+            opened = self._world.workers.submit(self._open_light, jobs)
             if not opened.done:
-                opened.when_done(partial(self._on_empty_opened, queue, others))
+                opened.when_done(partial(self._on_light_opened, queue, heavy))
                 return
-            self._note_empty(others, opened)
-        for _ in range(min(len(others), self._config.num_recovery_threads_per_data_dir)):
+            self._note_light(heavy, opened)
+        for _ in range(min(len(heavy), self._config.num_recovery_threads_per_data_dir)):
             self._running += 1
-            self._load_next(others)
+            self._load_next(heavy)
         self._one_finished()
 
-    def _on_empty_opened(
-        self, queue: deque[_Job], others: deque[_Job], outcome: Deferred[list[LoadedLog | _Job]]
+    def _on_light_opened(
+        self, queue: deque[_Job], heavy: deque[_Job], outcome: Deferred[tuple[list[_Opened], list[_Job]]]
     ) -> None:
-        self._note_empty(others, outcome)
-        self._load_empty(queue, others)
+        self._note_light(heavy, outcome)
+        self._load_light(queue, heavy)
 
-    def _note_empty(self, others: deque[_Job], outcome: Deferred[list[LoadedLog | _Job]]) -> None:
-        for opened in outcome.result():
-            if isinstance(opened, LoadedLog):
-                self._loaded.append(opened)
+    def _note_light(self, heavy: deque[_Job], outcome: Deferred[tuple[list[_Opened], list[_Job]]]) -> None:
+        opened, others = outcome.result()
+        self._keep_all(opened)
+        heavy.extend(others)
+
+    def _open_light(self, jobs: list[_Job]) -> tuple[list[_Opened], list[_Job]]:
+        """Runs on a worker. Opens the light logs; returns the jobs of the others, too."""
+        outcomes: list[_Opened] = []
+        others: list[_Job] = []
+        for job in jobs:
+            loaded = self._opened_if_empty(job)
+            if loaded is not None:
+                outcomes.append((job, loaded))
+            elif self._is_light(job):
+                outcomes += self._open_all([job])
             else:
-                others.append(opened)
+                others.append(job)
+        return outcomes, others
 
-    def _open_empty(self, jobs: list[_Job]) -> list[LoadedLog | _Job]:
-        """Runs on a worker. Returns the jobs of logs that are not empty, or cannot be opened."""
-        return [self._opened_if_empty(job) or job for job in jobs]
+    def _is_light(self, job: _Job) -> bool:
+        """Whether reading the whole log takes little time."""
+        files, path = self._world.files, f"{job.directory.path}/{job.topic_partition}"
+        try:
+            names = [] if job.directory.is_offline else files.list_directory(path)
+            sizes = [files.size_of(f"{path}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
+        except OSError:
+            return False
+        return bool(sizes) and sum(sizes) <= _LIGHT_BYTES_MAX
 
     def _opened_if_empty(self, job: _Job) -> LoadedLog | None:
         if job.is_clean or job.directory.is_offline or job.checkpoints is None:
@@ -349,7 +369,10 @@ class Loader:
         self._load_next(queue)
 
     def _note(self, outcome: Deferred[list[_Opened]]) -> None:
-        for job, opened in outcome.result():
+        self._keep_all(outcome.result())
+
+    def _keep_all(self, outcomes: list[_Opened]) -> None:
+        for job, opened in outcomes:
             if isinstance(opened, LoadedLog):
                 self._keep(opened)
             else:

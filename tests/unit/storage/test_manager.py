@@ -295,11 +295,13 @@ def test_maintenance_flushes_checkpoints_expires_and_deletes() -> None:
     assert node.world.scheduler.timers < timers
 
 
-def test_recovery_uses_no_more_workers_than_configured() -> None:
+# Several threads for short logs would only wait for one another.
+@pytest.mark.parametrize(("size", "workers"), [(100_000, 2), (1, 1)])
+def test_recovery_uses_no_more_workers_than_configured(size: int, workers: int) -> None:
     node = Node(num_recovery_threads_per_data_dir="2")
     node.start()
     for number in range(5):
-        node.append(node.create("t", number), b"a")
+        node.append(node.create("t", number), b"a" * size)
     node.kill()
     node.world.workers.immediate = False
     config = BrokerConfig.embedded({"log.dirs": "/d1", "num.recovery.threads.per.data.dir": "2"})
@@ -309,7 +311,7 @@ def test_recovery_uses_no_more_workers_than_configured() -> None:
     while node.world.workers.tasks:
         seen.append(len(node.world.workers.tasks))
         node.world.workers.run_one()
-    assert max(seen) == 2
+    assert max(seen) == workers
     assert opened.done
     assert len(logs) == 5
 
