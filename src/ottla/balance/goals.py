@@ -117,7 +117,8 @@ class MachineGoal:
             machine, rack = assignment.machine(one), assignment.state.brokers[one].rack
             machines[("machine", machine) if rack is None else ("rack", rack)].add(machine)
         self._machines = dict(machines)
-        self._shares_machines = len({assignment.machine(one) for one in targets}) < len(targets)
+        # On one machine all placements are equal, and so they are if every broker has a machine of its own.
+        self._shares_machines = 1 < len({assignment.machine(one) for one in targets}) < len(targets)
         if self._of_racks is not None:
             self._of_racks.prepare(assignment)
 

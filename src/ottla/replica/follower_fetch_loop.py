@@ -214,15 +214,16 @@ class ReplicaFetcher:
             min_bytes=settings.min_bytes,
             max_bytes=settings.response_max_bytes,
         )
+        throttled_max_bytes = settings.max_bytes
+        if self._throttles.is_following_limited:
+            throttled_max_bytes = min(throttled_max_bytes, THROTTLED_FETCH_BYTES)
         topics: dict[Uuid, FetchTopic] = {}
         for followed in self._session.begin_request(request):
             partition = followed.partition
             topic = topics.get(partition.topic_id)
             if topic is None:
                 topic = topics[partition.topic_id] = FetchTopic(topic=partition.topic, topic_id=partition.topic_id)
-            max_bytes = settings.max_bytes
-            if partition.is_throttled_following:
-                max_bytes = min(max_bytes, THROTTLED_FETCH_BYTES)
+            max_bytes = throttled_max_bytes if partition.is_throttled_following else settings.max_bytes
             topic.partitions.append(followed.wanted(max_bytes=max_bytes))
         request.topics = list(topics.values())
         if self._session.has_untold:

@@ -53,6 +53,10 @@ class ReplicationThrottles:
             and self.leading.is_exceeded(self._clock.monotonic())
         )
 
+    @property
+    def is_following_limited(self) -> bool:
+        return self.following.limit != UNLIMITED
+
     def on_sent(self, size_bytes: int) -> None:
         self.leading.record(size_bytes, self._clock.monotonic())
 
