@@ -59,11 +59,12 @@ COPYING_GOALS = {"records/s": Goal(ratio=2.0, at_most=False), "CPU s/GB": Goal(r
 RATE = 1_000
 LATENCY_S = 10.0
 
+REFRESH_S = 5
 PARTITIONS_AT_REST = 10
 BUSY_TOPICS = 5
 REST_S = 10.0
 # New topics in a run: each waits for the next look at the topics of the source, which is a matter of luck.
-NEW_TOPICS = 3
+NEW_TOPICS = 2
 START_S = 120.0
 TOPICS_AT_ONCE = 50
 AT_REST_GOALS = {"cores": Goal(ratio=1.0), "s to a new topic": Goal(ratio=1.0)}
@@ -86,7 +87,7 @@ def mirror_properties(source: str, target: str, topics: str, more: Mapping[str, 
         "a->b.topics": topics,
         "tasks.max": str(PARTITIONS),
         # Ten minutes by default, for MirrorMaker 2.
-        "refresh.topics.interval.seconds": "5",
+        "refresh.topics.interval.seconds": str(REFRESH_S),
         "replication.factor": "1",
         **{f"{name}.replication.factor": "1" for name in (*internal, *of_connect)},
         **more,
@@ -238,7 +239,7 @@ def seconds_to_copy(
 ) -> float:
     """From the acknowledged first record of a new topic until it can be read in the copy."""
     # Not in step with the intervals of the contestants.
-    time.sleep(random.uniform(0.0, 2.0))
+    time.sleep(random.uniform(0.0, REFRESH_S))
     create_topics(source.bootstrap, {name: PARTITIONS})
     fill_topic(source.bootstrap, name, PARTITIONS)
     began = time.monotonic()
