@@ -12,6 +12,7 @@ percentiles, and the tool reports whole milliseconds.
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 import tempfile
@@ -38,9 +39,9 @@ RATIO_MAX = 0.7
 GOALS = ("p50 ms", "p99 ms", "p99.9 ms")
 SETTINGS = {"log.segment.delete.delay.ms": "1000"}
 PRODUCER = {"acks": "all", "linger.ms": "0"}
-# At full speed, and then at a fixed rate: a JVM becomes faster for minutes.
-WARM_UP_RECORDS = 400_000
-WARM_UP_RATE, WARM_UP_SECONDS = 10_000, 10
+# The steps of the warm-up: at full speed, and at a fixed rate.
+WARM_UP_RECORDS = 200_000
+WARM_UP_SECONDS = 4
 # The options of Kafka's own start script.
 TOOL_OPTIONS = ["-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
 
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="ottla-latency-") as scratch:
         for name, make in contestants(options).items():
             with opened() as clients, make(Path(scratch) / name, SETTINGS) as cluster:
-                warm_up(cluster, clients)
+                warm_up(cluster, clients, options.warm_up)
                 results[name] = {rate: measure(cluster, clients, name, rate, options) for rate in options.rates}
     report(results)
     print(f"{time.monotonic() - begun:.0f} s")
@@ -79,16 +80,17 @@ def cluster_of(broker: object) -> BrokerCluster:
     return broker
 
 
-def warm_up(cluster: BrokerCluster, clients: Clients) -> None:
-    for records, rate in [(WARM_UP_RECORDS, -1), (WARM_UP_RATE * WARM_UP_SECONDS, WARM_UP_RATE)]:
-        with topic(cluster, PARTITIONS) as name:
-            wait_in_sync(cluster.bootstrap, name, PARTITIONS)
-            clients.java_produce(
-                cluster.bootstrap, name, records=records, record_size=RECORD_SIZE, rate=rate, settings=PRODUCER
-            )
-            clients.java_paced(
-                cluster.bootstrap, name, records=10_000, record_size=RECORD_SIZE, rate=WARM_UP_RATE, settings=PRODUCER
-            )
+def warm_up(cluster: BrokerCluster, clients: Clients, seconds: float) -> None:
+    """Full speed and the rates of the measurement in turn: the JVM of a broker becomes faster for minutes."""
+    end = time.monotonic() + seconds
+    with topic(cluster, PARTITIONS) as name:
+        wait_in_sync(cluster.bootstrap, name, PARTITIONS)
+        for rate in itertools.cycle((-1, *RATES)):
+            produce = clients.java_paced if rate > 0 else clients.java_produce
+            records = rate * WARM_UP_SECONDS if rate > 0 else WARM_UP_RECORDS
+            produce(cluster.bootstrap, name, records=records, record_size=RECORD_SIZE, rate=rate, settings=PRODUCER)
+            if time.monotonic() > end:
+                return
 
 
 def measure(cluster: BrokerCluster, clients: Clients, name: str, rate: int, options: argparse.Namespace) -> Figures:
@@ -122,10 +124,10 @@ def produce_in_fresh_jvm(
 
 
 def figures_of(outcome: Outcome, meter: Meter) -> Figures:
-    """The tool reports whole milliseconds; 0 is taken as half a millisecond, so that a ratio exists."""
+    """Kafka's tool reports whole milliseconds; 0 is taken as half a millisecond, so that a ratio exists."""
     percentiles = zip(GOALS, (outcome.p50_ms, outcome.p99_ms, outcome.p999_ms), strict=True)
     return {
-        **{metric: max(value or 0.0, 0.5) for metric, value in percentiles},
+        **{metric: value or 0.5 for metric, value in percentiles},
         "records/s": outcome.records_per_s,
         "broker CPU s": meter.broker_cpu_s,
         "others %": 100 * meter.others_share,
@@ -165,8 +167,9 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="N,N,...",
         help="records per second (default: 1,000 to 20,000)",
     )
-    parser.add_argument("--seconds", type=int, default=8, help="duration of a round (default: 8)")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds at each rate (default: 3)")
+    parser.add_argument("--seconds", type=int, default=6, help="duration of a round (default: 6)")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds at each rate (default: 2)")
+    parser.add_argument("--warm-up", type=float, default=60, metavar="SECONDS", help="before the rounds (default: 60)")
     parser.add_argument("--fresh-client", action="store_true", help="a new JVM for the client of each round")
     return parser.parse_args(arguments)
 
