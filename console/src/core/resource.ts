@@ -3,6 +3,7 @@
 import { html, nothing, type ReactiveController, type ReactiveControllerHost, type TemplateResult } from "lit";
 import { failure, skeleton } from "../parts/states.js";
 import { ApiError } from "./api.js";
+import { live } from "./live.js";
 
 export class Resource<Value> implements ReactiveController {
   value: Value | undefined;
@@ -10,17 +11,20 @@ export class Resource<Value> implements ReactiveController {
   private aborter: AbortController | undefined;
   private timer: number | undefined;
   private isLoading = false;
+  private stopFollowing: (() => void) | undefined;
+  private health: string | undefined;
 
   constructor(
     private readonly host: ReactiveControllerHost,
     private readonly load: (signal: AbortSignal) => Promise<Value>,
-    private readonly options: { everySeconds?: number } = {},
+    private readonly options: { everySeconds?: number; followsHealth?: boolean } = {},
   ) {
     host.addController(this);
   }
 
   hostConnected(): void {
     void this.reload();
+    if (this.options.followsHealth) this.stopFollowing = live.listen(() => this.onLive());
     if (this.options.everySeconds) {
       this.timer = window.setInterval(() => {
         // An answer that takes longer than the period is waited for: asking again would never show it.
@@ -29,7 +33,18 @@ export class Resource<Value> implements ReactiveController {
     }
   }
 
+  /** A broker that is lost or back is shown at once, and not with the next period. */
+  private onLive(): void {
+    const point = live.latest;
+    if (!point) return;
+    const health = `${point.health} ${point.brokers_alive} ${point.brokers_total} ${point.offline_partitions}`;
+    const isNew = this.health !== undefined && this.health !== health;
+    this.health = health;
+    if (isNew) void this.reload();
+  }
+
   hostDisconnected(): void {
+    this.stopFollowing?.();
     this.aborter?.abort();
     this.isLoading = false;
     window.clearInterval(this.timer);

@@ -24,7 +24,7 @@ const SPACE_LOW = 0.1;
 export class BrokerPage extends Part {
   @property() broker = "";
   @property() tab = "";
-  private detail = new Resource<BrokerDetail>(this, (signal) => get(at`/brokers/${this.broker}`, {}, signal), { everySeconds: 10 });
+  private detail = new Resource<BrokerDetail>(this, (signal) => get(at`/brokers/${this.broker}`, {}, signal), { everySeconds: 10, followsHealth: true });
 
   override render(): TemplateResult {
     return this.detail.render((broker) => {

@@ -36,7 +36,7 @@ export class BrokersPage extends Part {
         label="Brokers"
         sort="id"
         .columns=${COLUMNS}
-        refresh="5"
+        refresh="3"
         .source=${this.source}
         .href=${(broker: Broker) => `/brokers/${broker.id}`}
       ></o-table>

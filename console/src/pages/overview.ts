@@ -21,7 +21,7 @@ const SILENCE = empty({ icon: "warning", title: "No node answers", text: "The fi
 
 @customElement("page-overview")
 export class OverviewPage extends Part {
-  private overview = new Resource<Overview>(this, (signal) => get("/overview", {}, signal), { everySeconds: 10 });
+  private overview = new Resource<Overview>(this, (signal) => get("/overview", {}, signal), { everySeconds: 10, followsHealth: true });
 
   constructor() {
     super();

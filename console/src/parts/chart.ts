@@ -73,7 +73,8 @@ export class Chart extends Part {
       {
         width: this.clientWidth,
         height: this.height,
-        padding: [8, 8, 0, 0],
+        // The label of the last moment needs room to the right.
+        padding: [8, 24, 0, 0],
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: {

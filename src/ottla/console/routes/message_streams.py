@@ -34,7 +34,6 @@ ALIVE_SECONDS = 10.0
 # While nothing arrives, the tail finds out whether the cluster is the cause.
 CHECK_SECONDS = 2.0
 CHECK_SECONDS_MAX = 5.0
-CHECK_COST_FACTOR = 200.0
 
 
 async def _search(call: Call) -> web.StreamResponse:
@@ -155,7 +154,7 @@ class _Tail:
         topic = self._request.topic
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
-                state = await self._call.view.state.get(cost_factor=CHECK_COST_FACTOR)
+                state = await self._call.view.state.get()
             if topic in state.topics:
                 _check_leaders(state.topics[topic], self._request.partitions)
         except (KafkaError, ClientError, TimeoutError, OSError) as error:
