@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.client.errors import error_of
@@ -67,12 +66,6 @@ class MetadataCache:
         for topic in response.topics:
             if topic.name is not None:
                 self._update_topic(topic.name, topic, before.get(topic.name))
-
-    def replace_topics(self, topics: Mapping[str, TopicInfo]) -> None:
-        """Takes over what another request has told about all topics."""
-        self.topics.clear()
-        self.topics.update(topics)
-        self.names = {info.topic_id: name for name, info in topics.items() if info.topic_id}
 
     def update_controllers(self, response: DescribeClusterResponse) -> None:
         """Applies a list of controllers, which take the place of brokers for clients of controllers."""

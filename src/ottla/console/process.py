@@ -14,6 +14,9 @@ from ottla.console.view import or_none
 
 __all__ = ["Console", "run_console"]
 
+# The console is ready without the cluster after this time.
+FIRST_STATE_SECONDS_MAX = 2.0
+
 
 class Console:
     """An async context manager: the server with everything that it needs."""
@@ -37,8 +40,10 @@ class Console:
         scheme = "http" if self._settings.tls is None else "https"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._server.port}"
         if not self._settings.needs_login:
-            # Read once ahead, so that the first page need not wait for it.
-            self._warming = asyncio.ensure_future(or_none(self._services.own.view.state.get()))
+            # Read once ahead, so that the first page need not wait for the whole of a large cluster.
+            view = self._services.own.view
+            self._warming = asyncio.ensure_future(view.warm_up())
+            await or_none(view.state.get(), FIRST_STATE_SECONDS_MAX)
         return self
 
     async def __aexit__(self, *_: object) -> None:

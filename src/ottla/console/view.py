@@ -17,10 +17,9 @@ from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.cluster import calls_within
 from ottla.client.errors import ClientError
-from ottla.console.cluster_state import ClusterState
+from ottla.console.cluster_state import ClusterState, topic_row
 from ottla.console.features import features_of
 from ottla.console.lag_history import LagHistory
-from ottla.console.state_reading import read_sizes, read_state
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -44,9 +43,9 @@ FEATURES_FRESH_SECONDS = 30.0
 FEATURES_USABLE_SECONDS = 3600.0
 # A value may be older than it took to read, by this factor.
 STALE_FACTOR = 100.0
+WARM_SECONDS_MAX = 20.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
-SIZES_SECONDS_MAX = 20.0
 # How long the session of a browser waits for the state.
 STATE_SECONDS_MAX = 0.1
 # How long a page waits for figures that it can do without.
@@ -176,6 +175,11 @@ class ClusterView:
         self._watched = {group_id: until for group_id, until in self._watched.items() if until > now}
         return list(self._watched)[-WATCHED_MAX:]
 
+    async def warm_up(self) -> None:
+        """Reads what the first pages need. The sizes come last: nodes with many partitions take long to tell them."""
+        for cached in (self.state, self.groups, self.sizes):
+            await or_none(cached.get(), WARM_SECONDS_MAX)
+
     async def close(self) -> None:
         for cached in (self.state, self.sizes, self.groups, self.features):
             await cached.close()
@@ -202,10 +206,28 @@ class ClusterView:
         return found
 
     async def _read_state(self) -> ClusterState:
-        return await read_state(self._admin)
+        metadata = await self._admin.connections.refresh(None)
+        topics = dict(metadata.topics)
+        rows = tuple(topic_row(info) for info in topics.values())
+        led = tuple(
+            TopicPartition(name, number)
+            for name, info in topics.items()
+            for number, one in info.partitions.items()
+            if one.leader >= 0
+        )
+        return ClusterState(
+            metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led
+        )
 
     async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
-        return await read_sizes(self._admin, await self.state.get(), seconds=SIZES_SECONDS_MAX)
+        state = await self.state.get()
+
+        async def ask(broker: int) -> list[LogDirectory] | KafkaError | None:
+            answer = await or_none(self._admin.partitions.log_directories([broker]), 10.0)
+            return None if answer is None else answer[broker]
+
+        answers = await asyncio.gather(*map(ask, state.brokers))
+        return {broker: found for broker, found in zip(state.brokers, answers, strict=True) if found is not None}
 
     async def _read_features(self) -> dict[str, bool | None]:
         # Only one feature needs the whole state, which takes long to read in a large cluster.

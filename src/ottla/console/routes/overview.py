@@ -17,13 +17,12 @@ SIZES_SECONDS_MAX = 0.15
 
 async def _overview(call: Call) -> dict[str, Any]:
     state = await call.view.state.get()
-    description, groups, sizes = await asyncio.gather(
-        or_none(call.admin.cluster.describe(fenced=True)),
-        or_none(call.view.groups.get()),
-        # On large clusters they take longer, and are there the next time.
-        or_none(call.view.sizes.get(), SIZES_SECONDS_MAX),
+    description, groups = await asyncio.gather(
+        or_none(call.admin.cluster.describe(fenced=True)), or_none(call.view.groups.get())
     )
-    sizes = sizes or call.view.sizes.value
+    # Asked for last: a node with many partitions answers nothing else meanwhile. In a large cluster they take longer than
+    # the page waits, and are there the next time.
+    sizes = await or_none(call.view.sizes.get(), SIZES_SECONDS_MAX) or call.view.sizes.value
     under_replicated = sum(row.under_replicated for row in state.rows)
     offline = sum(row.offline for row in state.rows)
     findings = _findings(state, description, under_replicated=under_replicated, offline=offline)
