@@ -134,6 +134,13 @@ def test_a_plan_runs_in_steps_and_is_stopped_and_resumed(browser: Browser, journ
     assert all(3 not in one["replicas"] for one in slow)
 
 
+def test_the_controller_is_the_leader_of_the_quorum(browser: Browser) -> None:
+    """Metadata names any broker."""
+    leader = browser.get("/api/quorum")["leader"]
+    assert browser.get("/api/overview")["controller"] == leader
+    assert [one["id"] for one in browser.get("/api/brokers")["items"] if one["is_controller"]] == [leader]
+
+
 def test_a_lost_node(browser: Browser, cluster: ottla.testing.Cluster) -> None:
     browser.change("POST", "/api/topics", {"name": "kept", "partitions": 6, "replication_factor": 3})
     browser.change("POST", "/api/topics/kept/messages", {"value": "x"})

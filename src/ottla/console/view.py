@@ -152,6 +152,12 @@ class ClusterView:
             usable_seconds=FEATURES_USABLE_SECONDS,
             timeout_ms=timeout_ms,
         )
+        self._active_controller = Cached(
+            self._read_active_controller,
+            fresh_seconds=METADATA_FRESH_SECONDS,
+            usable_seconds=METADATA_USABLE_SECONDS,
+            timeout_ms=timeout_ms,
+        )
         self.lags = LagHistory()
         # Groups that somebody looks at, and until when the live figures follow them.
         self._watched: dict[str, float] = {}
@@ -175,13 +181,18 @@ class ClusterView:
         self._watched = {group_id: until for group_id, until in self._watched.items() if until > now}
         return list(self._watched)[-WATCHED_MAX:]
 
+    async def controller_id(self) -> int:
+        """The active controller. Metadata names any broker, so it counts only where the quorum cannot be asked."""
+        leader = await or_none(self._active_controller.get())
+        return (await self.state.get()).controller_id if leader is None or leader < 0 else leader
+
     async def warm_up(self) -> None:
         """Reads what the first pages need. The sizes come last: nodes with many partitions take long to tell them."""
         for cached in (self.state, self.groups, self.sizes):
             await or_none(cached.get(), WARM_SECONDS_MAX)
 
     async def close(self) -> None:
-        for cached in (self.state, self.sizes, self.groups, self.features):
+        for cached in (self.state, self.sizes, self.groups, self.features, self._active_controller):
             await cached.close()
 
     async def sizes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -232,6 +243,9 @@ class ClusterView:
     async def _read_features(self) -> dict[str, bool | None]:
         # Only one feature needs the whole state, which takes long to read in a large cluster.
         return await features_of(self._admin, await or_none(self.state.get(), STATE_SECONDS_MAX) or self.state.value)
+
+    async def _read_active_controller(self) -> int:
+        return (await self._admin.cluster.quorum()).leader_id
 
     async def _read_groups(self) -> list[ListedGroup]:
         return await self._admin.groups.find()

@@ -24,8 +24,10 @@ _SORTS = ("id", "host", "leaders", "replicas", "bytes", "out_of_sync")
 
 async def broker_items(call: Call) -> list[dict[str, Any]]:
     state = await call.view.state.get()
-    description, sizes = await asyncio.gather(
-        or_none(call.admin.cluster.describe(fenced=True)), or_none(call.view.sizes.get(), 1.0)
+    description, sizes, controller = await asyncio.gather(
+        or_none(call.admin.cluster.describe(fenced=True)),
+        or_none(call.view.sizes.get(), 1.0),
+        call.view.controller_id(),
     )
     if description is not None:
         nodes = list(description.brokers)
@@ -41,7 +43,7 @@ async def broker_items(call: Call) -> list[dict[str, Any]]:
                 "host": node.host,
                 "port": node.port,
                 "rack": node.rack,
-                "is_controller": node.node_id == state.controller_id,
+                "is_controller": node.node_id == controller,
                 "is_alive": node.node_id in state.brokers and not node.is_fenced,
                 "leaders": leaders[node.node_id],
                 "replicas": replicas[node.node_id],

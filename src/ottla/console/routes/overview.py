@@ -17,18 +17,20 @@ SIZES_SECONDS_MAX = 0.15
 
 async def _overview(call: Call) -> dict[str, Any]:
     state = await call.view.state.get()
-    description, groups = await asyncio.gather(
-        or_none(call.admin.cluster.describe(fenced=True)), or_none(call.view.groups.get())
+    description, groups, controller = await asyncio.gather(
+        or_none(call.admin.cluster.describe(fenced=True)),
+        or_none(call.view.groups.get()),
+        call.view.controller_id(),
     )
-    # Asked for last: a node with many partitions answers nothing else meanwhile. In a large cluster they take longer than
-    # the page waits, and are there the next time.
+    # Asked for last: a node with many partitions answers nothing else meanwhile. In a large cluster the page does not
+    # wait for them, and they are there the next time.
     sizes = await or_none(call.view.sizes.get(), SIZES_SECONDS_MAX) or call.view.sizes.value
     under_replicated = sum(row.under_replicated for row in state.rows)
     offline = sum(row.offline for row in state.rows)
     findings = _findings(state, description, under_replicated=under_replicated, offline=offline)
     return {
         "cluster_id": state.cluster_id,
-        "controller": state.controller_id,
+        "controller": controller,
         "brokers": {
             "total": len(state.brokers) if description is None else len(description.brokers),
             "alive": len(state.brokers),
