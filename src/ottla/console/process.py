@@ -25,7 +25,6 @@ class Console:
         self._settings = settings
         self._services: Services | None = None
         self._server: ConsoleServer | None = None
-        self._warming: asyncio.Task[object] | None = None
         self.url = ""
 
     async def __aenter__(self) -> Self:
@@ -41,17 +40,13 @@ class Console:
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._server.port}"
         if not self._settings.needs_login:
             # Read once ahead, so that the first page need not wait for the whole of a large cluster.
-            view = self._services.own.view
-            self._warming = asyncio.ensure_future(view.warm_up())
-            await or_none(view.state.get(), FIRST_STATE_SECONDS_MAX)
+            await or_none(self._services.own.view.state.get(), FIRST_STATE_SECONDS_MAX)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:
-        if self._warming is not None:
-            self._warming.cancel()
         if self._server is not None:
             await self._server.stop()
         if self._services is not None:

@@ -43,7 +43,6 @@ FEATURES_FRESH_SECONDS = 30.0
 FEATURES_USABLE_SECONDS = 3600.0
 # A value may be older than it took to read, by this factor.
 STALE_FACTOR = 100.0
-WARM_SECONDS_MAX = 20.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
 # How long the session of a browser waits for the state.
@@ -185,11 +184,6 @@ class ClusterView:
         """The active controller. Metadata names any broker, so it counts only where the quorum cannot be asked."""
         leader = await or_none(self._active_controller.get())
         return (await self.state.get()).controller_id if leader is None or leader < 0 else leader
-
-    async def warm_up(self) -> None:
-        """Reads what the first pages need. The sizes come last: nodes with many partitions take long to tell them."""
-        for cached in (self.state, self.groups, self.sizes):
-            await or_none(cached.get(), WARM_SECONDS_MAX)
 
     async def close(self) -> None:
         for cached in (self.state, self.sizes, self.groups, self.features, self._active_controller):
