@@ -213,7 +213,10 @@ class ClusterView:
     async def _read_state(self) -> ClusterState:
         metadata = await self._admin.connections.refresh(None)
         topics = dict(metadata.topics)
+        # Tens of thousands of partitions take a while: other requests are served in between.
+        await asyncio.sleep(0)
         rows = tuple(topic_row(info) for info in topics.values())
+        await asyncio.sleep(0)
         led = tuple(
             TopicPartition(name, number)
             for name, info in topics.items()
