@@ -64,6 +64,7 @@ def measure(count: int) -> dict[str, float]:
                 topic = NewTopic(f"{TOPIC}{number}", min(TOPIC_PARTITIONS_MAX, count - start), 3)
                 admin.create_topics([topic], request_timeout=TIMEOUT_S)[topic.topic].result(TIMEOUT_S)
             wait_in_sync(admin, count)
+            wait_for_logs(cluster, count)
         found["creation s"] = time.monotonic() - began
         victim = next(node for node in cluster.nodes if node.address != active_controller(cluster))
         others = [node for node in cluster.nodes if node is not victim]
@@ -102,6 +103,15 @@ def wait_in_sync(admin: AdminClient, count: int) -> None:
             return
         time.sleep(0.5)
     raise TimeoutError("the partitions are not in sync")
+
+
+def wait_for_logs(cluster: ottla.testing.Cluster, count: int) -> None:
+    """New replicas are in sync before their logs exist, and the nodes are still busy with creating them."""
+    deadline = time.monotonic() + TIMEOUT_S
+    for node in cluster.nodes:
+        while sum(1 for _ in (node.directory / "data").glob(f"{TOPIC}*-*")) < count:
+            assert time.monotonic() < deadline, "the logs are not created"
+            time.sleep(0.1)
 
 
 def led_by(admin: AdminClient, node_id: int) -> set[tuple[str, int]]:
