@@ -115,6 +115,7 @@ class GroupCoordinator:
         deleted = {topic.name for topic in delta.topics.deleted.values()}
         if deleted:
             self.context.commit_shapes.forget_topics(deleted)
+            self.context.topic_hashes.forget_topics(deleted)
             self._forget_topics(deleted)
 
     def on_broker_config(self, config: BrokerConfig) -> None:

@@ -74,6 +74,16 @@ def test_partitions_move_only_after_their_owner_has_given_them_up(path: GroupPat
     assert group_of(path).state is GroupState.STABLE
 
 
+def test_the_hash_of_a_deleted_topic_is_forgotten(path: GroupPath) -> None:
+    member = ConsumerMember(path, "g", "a")
+    member.join()
+    assert len(path.groups.context.topic_hashes) == 1
+    member.leave()
+    # No member asks for the topic any more, as with a group that ends before its topic.
+    path.commit(RemoveTopicRecord(topic_id=topic_id(path)))
+    assert len(path.groups.context.topic_hashes) == 0
+
+
 def test_a_member_that_leaves_gives_everything_back(path: GroupPath) -> None:
     first, second = ConsumerMember(path, "g", "a"), ConsumerMember(path, "g", "b")
     first.join()

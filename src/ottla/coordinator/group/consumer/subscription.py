@@ -90,6 +90,13 @@ class TopicHashes:
             known = self._by_name[name] = (topic, _topic_digest(topic, image.cluster))
         return known[1]
 
+    def forget_topics(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._by_name.pop(name, None)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
 
 def metadata_hash(topics: Iterable[str], context: GroupContext) -> int:
     """A signed 64-bit number, 0 if none of the topics exists; the same as long as the topics do not change."""
