@@ -91,8 +91,11 @@ export class Console extends Part {
     document.title = found ? `${found.route.title(found.place)} · Ottla` : "Ottla";
     const page = found
       ? keyed(`${found.place.path} ${isClusterKnown()}`, found.route.show(found.place))
-      : html`${pageHead({ title: "There is no such page", lead: "The address may be wrong, or from another version of the console." })}
-          <p><a href="/">To the overview</a></p>`;
+      : pageHead({
+          back: { href: "/", label: "Overview" },
+          title: "There is no such page",
+          lead: "The address may be wrong, or from another version of the console.",
+        });
     return html`<a class="skip" href="#main" @click=${this.skip}>Skip to the page</a>
       <div class="frame ${this.isMenuOpen ? "menu-open" : ""}">
         ${this.sidebar()}

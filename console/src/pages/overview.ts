@@ -40,6 +40,7 @@ export class OverviewPage extends Part {
   }
 
   private health(overview: Overview): TemplateResult {
+    if (live.latest?.health === "unreachable") return badge("No node answers", "bad");
     const state = overview.health.state;
     return badge(HEALTH[state], TONE[state]);
   }
