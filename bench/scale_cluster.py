@@ -150,7 +150,7 @@ def produce_to(address: str, led: set[tuple[str, int]], addresses: dict[int, str
                 for name, indexes in by_topic.items()
             ]
             with RawClient(addresses[leader_id], timeout_seconds=TIMEOUT_S) as client:
-                produced = client.call(ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=data), 11)
+                produced = client.call(ProduceRequest(acks=-1, timeout_ms=60_000, topic_data=data), 11)
             led -= {
                 (topic.name, partition.index)
                 for topic in produced.responses
