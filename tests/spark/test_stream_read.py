@@ -73,6 +73,13 @@ def test_a_stream_goes_on_where_it_stopped(spark: SparkSession, topics: Topics, 
     assert sorted(values(stream.run())) == numbered(200, 215)
 
 
+def test_checkpoints_on_a_local_disk_have_the_faster_file_manager(spark: SparkSession) -> None:
+    """Every query of these tests runs with it; an unknown class would end them all."""
+    manager = spark.conf.get("spark.sql.streaming.checkpointFileManagerClass")
+    assert manager is not None
+    assert manager.endswith(".FileSystemBasedCheckpointFileManager")
+
+
 def test_a_log_that_was_trimmed(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
     name = topics.create()
     topics.send(name, numbered(0, 10))
