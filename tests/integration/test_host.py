@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,9 +19,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.host.free_ports import free_ports
+from ottla.host.free_ports import HOST, free_ports
 
 LIMIT_SECONDS = 120.0
+NODES_MAX = 3
 
 
 def eventually(condition: Callable[[], Any]) -> Any:
@@ -32,11 +34,31 @@ def eventually(condition: Callable[[], Any]) -> Any:
     return found
 
 
+def ports_in_a_row(count: int) -> tuple[int, list[socket.socket]]:
+    """The first of so many free ports, and the sockets that keep the others for whoever names them."""
+    while True:
+        (first,) = free_ports(1)
+        kept: list[socket.socket] = []
+        try:
+            for port in range(first + 1, first + count):
+                # Without SO_REUSEADDR it fails if somebody else keeps the port.
+                with socket.socket() as test:
+                    test.bind((HOST, port))
+                kept.append(socket.socket())
+                kept[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                kept[-1].bind((HOST, port))
+        except OSError:
+            for one in kept:
+                one.close()
+        else:
+            return first, kept
+
+
 class Host:
     def __init__(self, directory: Path, *, nodes: int) -> None:
         self.file = directory / "host.properties"
-        # Ports that count up must be free together: those between two free ones are tried as they are.
-        self.port, controller = free_ports(2)
+        (controller,) = free_ports(1)
+        self.port, self.kept = ports_in_a_row(NODES_MAX)
         self.settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -88,6 +110,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
     assert running.process.wait(LIMIT_SECONDS) == 0
     assert running.process.stdout is not None
     running.process.stdout.close()
+    for kept in running.kept:
+        kept.close()
 
 
 def test_a_machine_is_one_thing_to_operate(host: Host) -> None:
