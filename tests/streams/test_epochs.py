@@ -13,7 +13,7 @@ import pytest
 from ottla.streams import StreamsBuilder
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.control import Control, ControlAddress, ControlServer
-from ottla.streams.runtime.epochs import Epoch, EpochHold, run_epoch
+from ottla.streams.runtime.epochs import Epoch, EpochHold, end_of_epoch, run_epoch
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.plan import PlannedTask
@@ -125,6 +125,32 @@ def test_no_worker_ends_its_epoch_while_another_restores() -> None:
     assert asyncio.run(run()) == [[False, False], [True, True], [False, False], [True, True]]
 
 
+def test_a_worker_that_ended_its_epoch_holds_the_others_no_longer() -> None:
+    """It may end between the report of a rebalance and the hold, and does not report again before the next epoch."""
+    orders: list[str] = []
+
+    class Server(ControlServer):
+        def __init__(self) -> None:
+            pass
+
+        def hold_epoch(self) -> None:
+            orders.append("hold")
+
+        def release_epoch(self) -> None:
+            orders.append("release")
+
+    hold = EpochHold(Server())
+    hold.on_report({"worker": 1, "state": "running"})
+    hold.on_report(end_of_epoch(1))
+    assert orders == []
+    hold.on_report({"worker": 0, "state": "rebalancing"})
+    hold.on_report({"worker": 1, "state": "rebalancing"})
+    hold.on_report(end_of_epoch(0))
+    assert orders == ["hold"]
+    hold.on_report(end_of_epoch(1))
+    assert orders == ["hold", "release"]
+
+
 def test_the_time_of_an_epoch_begins_again_when_it_is_released() -> None:
     async def run() -> list[bool]:
         line = Line()
@@ -176,7 +202,7 @@ class Workers:
 
     def running_reports(self, task_id: str) -> int:
         """How often a worker has told that it runs this task, and no other."""
-        return sum(1 for one in self.reports if one["state"] == "running" and one["tasks"] == [task_id])
+        return sum(1 for one in self.reports if one.get("state") == "running" and one["tasks"] == [task_id])
 
     def end(self) -> None:
         for thread in self._threads:

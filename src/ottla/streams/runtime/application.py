@@ -409,10 +409,12 @@ class Application:
             if self._restore_listener is not None:
                 call_listener(self._restore_listener, report["restore"])
             return None
-        if report["state"] == "failed":
-            return self._on_failure(report)
         if self._hold is not None:
             self._hold.on_report(report)
+        if "epoch" in report:
+            return None
+        if report["state"] == "failed":
+            return self._on_failure(report)
         with self._changed:
             self._reports[report["worker"]] = report
             self._changed.notify_all()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-__all__ = ["Epoch", "EpochHold", "EpochSettings", "start_epochs"]
+__all__ = ["Epoch", "EpochHold", "EpochSettings", "end_of_epoch", "start_epochs"]
 
 _SCHEMA = "epoch bigint, worker int, records bigint, commits bigint, restored bigint, tasks int"
 
@@ -90,14 +90,20 @@ class EpochHold:
         """Called from threads of the control server."""
         with self._lock:
             was_held = bool(self._restoring)
-            if report["state"] == "rebalancing":
+            if report.get("state") == "rebalancing":
                 self._restoring.add(report["worker"])
             else:
+                # Its tasks run, or its epoch has ended: the hold may have come too late for it.
                 self._restoring.discard(report["worker"])
             if self._restoring and not was_held:
                 self._control.hold_epoch()
             elif was_held and not self._restoring:
                 self._control.release_epoch()
+
+
+def end_of_epoch(worker: int) -> dict[str, Any]:
+    """The last report of a worker in an epoch. It has no state: the worker is back soon."""
+    return {"worker": worker, "epoch": "ended"}
 
 
 def run_epoch(
@@ -122,6 +128,8 @@ def run_epoch(
                 control.report(found)
                 # The application stops the query, or is gone.
                 await control.wait_closed()
+            else:
+                control.report(end_of_epoch(identity.number))
             return found
         finally:
             await control.close()
