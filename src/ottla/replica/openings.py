@@ -1,9 +1,10 @@
 """Replicas whose logs are still to be created: a limited number in each turn of the loop.
 
-Creating a log takes a directory and two files, about a tenth of a millisecond. A topic may have thousands of
-partitions, and other requests must not wait for all of their logs. So a metadata change creates a few logs at once,
-which is enough for nearly every topic, and queues the rest here. A replica without its log responds with
-NOT_LEADER_OR_FOLLOWER, as Kafka does while a client knows a partition before its broker does; clients retry.
+Creating a log takes a directory and the file `partition.metadata` (with `preallocate` also the log file), about a tenth
+of a millisecond. A topic may have thousands of partitions, and other requests must not wait for all of their logs. So a
+metadata change creates a few logs at once, which is enough for nearly every topic, and queues the rest here. A replica
+without its log responds with NOT_LEADER_OR_FOLLOWER, as Kafka does while a client knows a partition before its broker
+does; clients retry.
 
 Led replicas come first, because followers fetch from them. A replica that a request asks for comes before all others.
 

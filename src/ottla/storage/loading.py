@@ -1,8 +1,8 @@
 """Opens every log of every directory when a node starts.
 
 After a clean shutdown opening a log takes a few system calls and is done at once. After a crash every log may have to
-be read from its recovery point on, so workers open the logs, `num.recovery.threads.per.data.dir` at a time for each
-directory (reading and checksums release Python's global lock).
+be read from its recovery point on, so workers open the logs: for each directory one worker opens the empty and short
+logs, then `num.recovery.threads.per.data.dir` workers the others (reading and checksums release Python's global lock).
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from ottla.storage.names import (
     RECOVERY_POINT_FILE,
     REPLICATION_OFFSET_FILE,
     DirectoryKind,
+    delete_directory_name,
     parse_directory_name,
 )
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import read_topic_id
+from ottla.storage.partition_metadata import read_topic_id, topic_id_if_readable
 from ottla.storage.recovery import RecoveryReport, open_log
+from ottla.storage.twins import copy_without_records
 
 __all__ = ["LoadedLog", "Loader"]
 
@@ -57,7 +59,7 @@ class LoadedLog(NamedTuple):
 
 
 class _Checkpoints:
-    """The checkpoints of a directory, read when the first log needs them. A log that was left needs none."""
+    """The checkpoints of a directory. A log that a clean shutdown left needs none, unless its files have changed."""
 
     __slots__ = ("_directory", "_offsets")
 
@@ -65,11 +67,14 @@ class _Checkpoints:
         self._directory = directory
         self._offsets: tuple[dict[TopicPartition, int], ...] = ()
 
-    def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
-        """Recovery point, log start offset and high watermark."""
+    def read(self) -> None:
         if not self._offsets:
             names = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
             self._offsets = tuple(self._directory.read_checkpoint(name) for name in names)
+
+    def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
+        """Recovery point, log start offset and high watermark."""
+        self.read()
         recovery_points, start_offsets, high_watermarks = self._offsets
         return (
             recovery_points.get(topic_partition, 0),
@@ -195,6 +200,9 @@ class Loader:
                         left,
                     )
                 )
+        if any(job.left is None for job in jobs):
+            # Now, because an error takes the directory out of service before any of its logs is opened.
+            checkpoints.read()
         return jobs
 
     def _refuse_twins(self, queues: list[deque[_Job]]) -> None:
@@ -206,30 +214,24 @@ class Loader:
                 other, its_queue = seen.setdefault(job.topic_partition, (job, queue))
                 if other is job:
                     continue
-                if not self._was_begun(job):
+                left_out = copy_without_records(self._world.files, job.topic_partition, other.directory, job.directory)
+                if left_out is job.directory:
                     self._leave_out(job, queue)
-                elif not self._was_begun(other):
+                else:
                     self._leave_out(other, its_queue)
                     seen[job.topic_partition] = (job, queue)
-                else:
-                    raise DirectoryRefused(
-                        f"{job.topic_partition} is in both {other.directory.path} and {job.directory.path}. A failing "
-                        f"disk has probably interrupted a move between them: remove one of the two copies, "
-                        f"preferably the one on the failed disk."
-                    )
-
-    def _was_begun(self, job: _Job) -> bool:
-        """Whether the log has a segment. A new log gets its first segment last: without one it was never used."""
-        try:
-            names = self._world.files.list_directory(f"{job.directory.path}/{job.topic_partition}")
-        except OSError:
-            # Unknown: the operator has to decide.
-            return True
-        return any(LOG_SUFFIX in name for name in names)
 
     def _leave_out(self, job: _Job, queue: deque[_Job]) -> None:
+        """Renames the directory at once, because the partition may be created there again before it is removed."""
         queue.remove(job)
-        self.deleted.append((job.directory, str(job.topic_partition)))
+        directory, topic_partition = job.directory, job.topic_partition
+        name = delete_directory_name(topic_partition, Uuid.random(self._world.random))
+        try:
+            self._world.files.rename(f"{directory.path}/{topic_partition}", f"{directory.path}/{name}")
+        except OSError as error:
+            directory.fail(error)
+        else:
+            self.deleted.append((directory, name))
 
     def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
         """Takes over a future replica whose original waits for deletion: a crash interrupted the swap.
@@ -420,7 +422,7 @@ class Loader:
         path = f"{job.directory.path}/{job.topic_partition}"
         reason = error.message if isinstance(error, KafkaError) else str(error)
         refusal = StorageError(f"The log in {path} cannot be opened: {reason}")
-        self.refused.append((job.topic_partition, refusal, path, self._topic_id_of(path)))
+        self.refused.append((job.topic_partition, refusal, path, topic_id_if_readable(self._world.files, path)))
         is_foreseen = isinstance(error, (KafkaError, OSError, ValueError))
         logger.error(
             "%s is out of service because the log in %s cannot be opened: %s. Other partitions are not affected. "
@@ -430,12 +432,6 @@ class Loader:
             reason,
             exc_info=None if is_foreseen else error,
         )
-
-    def _topic_id_of(self, path: str) -> Uuid | None:
-        try:
-            return read_topic_id(self._world.files, path)
-        except (OSError, ValueError):
-            return None
 
     def _open(self, job: _Job) -> LoadedLog:
         return self._reopen(job) or self._open_from_files(job)

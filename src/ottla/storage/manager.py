@@ -1,8 +1,8 @@
 """All logs of a node, over the directories of `log.dirs`.
 
 `open` locks and identifies the directories and opens every log in them: at once after a clean shutdown, on workers
-(`num.recovery.threads.per.data.dir` for each directory) after a crash. A new partition goes to the directory with the
-fewest partitions. `maintenance` runs periodic tasks, `mover` moves a partition to another directory.
+after a crash (`loading`). A new partition goes to the directory with the fewest partitions. `maintenance` runs periodic
+tasks, `mover` moves a partition to another directory.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from ottla.model.ids import Uuid
 from ottla.model.ports import Files
 from ottla.storage.names import PARTITION_METADATA_FILE
 
-__all__ = ["read_topic_id", "write_topic_id"]
+__all__ = ["read_topic_id", "topic_id_if_readable", "write_topic_id"]
 
 _VERSION = "0"
 
@@ -32,6 +32,14 @@ def read_topic_id(files: Files, directory: str) -> Uuid | None:
     if topic_id is None:
         raise ValueError(f"{path} is not a partition metadata file of version {_VERSION}")
     return topic_id
+
+
+def topic_id_if_readable(files: Files, directory: str) -> Uuid | None:
+    """None also for a file that is invalid or cannot be read."""
+    try:
+        return read_topic_id(files, directory)
+    except (OSError, ValueError):
+        return None
 
 
 @lru_cache(maxsize=256)

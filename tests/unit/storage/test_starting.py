@@ -46,6 +46,27 @@ def test_a_run_was_clean_only_if_it_left_every_directory_so(broken: str) -> None
     assert node.start().previous_broker_epoch == -1
 
 
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_checkpoint_that_cannot_be_read_takes_its_directory_out_of_service(was_clean: bool) -> None:
+    node = Node("/d1", "/d2")
+    node.start()
+    for partition in range(4):
+        node.append(node.create("t", partition), b"a")
+    node.logs.checkpoint()
+    node.stop()
+    if was_clean:
+        # As Kafka leaves its directories.
+        node.files.remove("/d2/ottla-clean-logs")
+    else:
+        node.files.remove("/d2/.kafka_cleanshutdown")
+    node.files.fail_next("read", OSError(errno.EIO, "no"), path_contains="/d2/recovery-point-offset-checkpoint")
+    logs = node.start()
+    assert [directory.is_offline for directory in logs.directories] == [False, True]
+    assert {log.directory.rpartition("/")[0] for log in logs} == {"/d1"}
+    assert not logs.had_clean_shutdown
+    assert logs.previous_broker_epoch == -1
+
+
 def test_a_run_that_left_every_directory_cleanly_was_clean() -> None:
     node = Node("/d1", "/d2")
     node.start()
