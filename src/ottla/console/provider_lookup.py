@@ -67,7 +67,8 @@ class ProviderLookup(Generic[T]):
         if error is None:
             self._value = task.result()
         else:
-            pause = min(PAUSE_SECONDS_FIRST * 2**self._failures, PAUSE_SECONDS_MAX)
+            # The bound keeps the power within the range of a float, however long the provider is down.
+            pause = min(PAUSE_SECONDS_FIRST * 2 ** min(self._failures, 10), PAUSE_SECONDS_MAX)
             self._failures += 1
             unexpected = ApiError(502, "UPSTREAM", "The identity provider's answer cannot be used.")
             self._failure = error if isinstance(error, ApiError) else unexpected

@@ -72,6 +72,20 @@ def test_failures_are_followed_by_growing_pauses() -> None:
     asyncio.run(scenario())
 
 
+def test_the_longest_pause_stays_after_many_failures() -> None:
+    async def scenario() -> None:
+        provider = Provider()
+        lookup = provider.lookup()
+        for _ in range(1_100):
+            assert await hint_of_failure(lookup) is None
+            provider.now += PAUSE_SECONDS_MAX
+        assert await hint_of_failure(lookup) is None
+        assert await hint_of_failure(lookup) == f"It is asked again in {PAUSE_SECONDS_MAX:.0f} s."
+        assert provider.asked == 1_101
+
+    asyncio.run(scenario())
+
+
 def test_a_lookup_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_lookup, "LOOKUP_SECONDS_MAX", 0.01)
 
