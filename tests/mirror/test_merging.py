@@ -15,10 +15,11 @@ from ottla.mirror.copying.merging import SmallBatches
 from ottla.mirror.copying.pairs import Pair
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
-from ottla.records.build import assemble_batch, build_batch
+from ottla.records.build import build_batch, write_header
 from ottla.records.compression import Codec, decompress
-from ottla.records.header import read_header
+from ottla.records.header import HEADER_SIZE, read_header
 from ottla.records.record import Record, decode_records
+from ottla.records.validate import ProduceSettings, validate_produce
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 PAIRS = {place: Pair(place, TopicPartition("a.t", place.partition), "") for place in (ONE, OTHER)}
@@ -114,14 +115,16 @@ def test_joined_records_keep_everything(codec: Codec) -> None:
     assert [(bytes(one.key or b""), one.timestamp) for one in records] == [
         (b"k%d" % offset, 1_000 + offset) for offset in (1, 2, 3, 5)
     ]
-    # It is a batch that a broker accepts.
-    whole = assemble_batch(
-        memoryview(plain),
+    # A broker accepts it. Validation for a compacted topic decodes every record.
+    whole = bytearray(HEADER_SIZE) + payload
+    write_header(
+        whole,
         base_offset=0,
-        last_offset_delta=3,
-        record_count=4,
-        attributes=0,
-        base_timestamp=1_001,
-        max_timestamp=1_005,
+        last_offset_delta=copied.records.record_count - 1,
+        record_count=copied.records.record_count,
+        attributes=int(copied.records.codec),
+        base_timestamp=copied.records.base_timestamp,
+        max_timestamp=copied.records.max_timestamp,
     )
-    assert read_header(memoryview(whole), 0).record_count == 4
+    validated = validate_produce(memoryview(whole), settings=ProduceSettings(is_compacted=True), now_ms=2_000)
+    assert (validated.record_count, validated.max_timestamp) == (4, 1_005)

@@ -249,22 +249,38 @@ def test_a_partition_without_a_leader_holds_up_no_other(monkeypatch: pytest.Monk
     run(work, auto_offset_reset="earliest")
 
 
-def test_a_pause_after_few_bytes_lets_records_come_together() -> None:
+def test_a_pause_after_few_bytes_lets_records_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    pause_s, sleep = 600, asyncio.sleep
+    pauses: list[asyncio.Event] = []
+
+    async def sleep_until_told(seconds: float) -> None:
+        """A pause lasts until the test ends it."""
+        if seconds == pause_s:
+            pauses.append(asyncio.Event())
+            await pauses[-1].wait()
+        else:
+            await sleep(seconds)
+
     async def work(consumer: Consumer, broker: Broker) -> None:
         await consumer.assign([ONE])
         consumer.seek(ONE, 0)
         broker.append(ONE, 1)
         # The first record is there at once.
         assert await values(consumer, 1) == [(0, 0)]
+        await until(lambda: len(pauses) == 1)
         fetches = len(broker.fetches)
+        broker.append(ONE, 1)
         for _ in range(50):
             await asyncio.sleep(0)
         assert len(broker.fetches) == fetches, "the next request waits"
-        broker.append(ONE, 2)
+        broker.append(ONE, 1)
+        pauses[0].set()
         assert await values(consumer, 2) == [(0, 1), (0, 2)]
+        await until(lambda: len(pauses) == 2)
         assert len(broker.fetches) == fetches + 1
 
-    run(work, fetch_pause_ms=300)
+    monkeypatch.setattr(asyncio, "sleep", sleep_until_told)
+    run(work, fetch_pause_ms=pause_s * 1000)
 
 
 def test_where_nothing_can_be_read_it_is_told() -> None:
