@@ -108,12 +108,14 @@ class Groups(Job):
             self._leave(0)
         self._leave(self.MEMBERS - 1)
         self._join()
-        self._number += 1
         end = time.monotonic() + CALL_S
-        # The newest member of a group has got its share, or there is none left for it.
-        while not self._members[-1].assignment() and time.monotonic() < end and not self.is_over:
+        # There is a partition for every member.
+        while not (assignment := self._members[-1].assignment()) and time.monotonic() < end and not self.is_over:
             self._poll()
+        if not assignment and not self.is_over:
+            self.findings.report(f"member {self._number} of the groups had no partition after {CALL_S:.0f} s")
         self._poll()
+        self._number += 1
         self.counts["members joined"] += 1
 
     def finish(self) -> None:
@@ -145,6 +147,8 @@ class Restarts(Job):
     Node 3 then lives to the end: a leak shows in a process that is never restarted.
     """
 
+    NODE_KEPT = 3
+
     def __init__(self, findings: Findings, cluster: ottla.testing.Cluster, topic: str, *, tenth_s: float) -> None:
         super().__init__(findings)
         self._cluster = cluster
@@ -154,7 +158,7 @@ class Restarts(Job):
         self._number = 0
 
     def step(self) -> None:
-        plan = [(0.05, 3), (0.35, 1), (0.65, 2)] if self._number < 3 else [(0.1, 1), (0.5, 2)]
+        plan = [(0.05, self.NODE_KEPT), (0.35, 1), (0.65, 2)] if self._number < 3 else [(0.1, 1), (0.5, 2)]
         tenth, place = (0, self._number) if self._number < 3 else divmod(self._number - 3, 2)
         tenth += self._number >= 3
         share, node_id = plan[place]

@@ -48,8 +48,8 @@ class Verdict:
 
     node_id: int
     measure: Measure
-    # One value for each tenth.
-    values: Sequence[float]
+    # One value for each tenth; None if the node was down.
+    values: Sequence[float | None]
     growth: float
     growth_max: float
 
@@ -67,18 +67,18 @@ class Verdict:
         ).replace("  ", " ")
 
 
-def growth_of(values: Sequence[float]) -> float:
+def growth_of(values: Sequence[float | None]) -> float:
     """What the fitted line gains from the first value to the last."""
-    if len(values) < 2:
+    seen = [(place, value) for place, value in enumerate(values) if value is not None]
+    if len(seen) < 2:
         return 0.0
     slopes = [
-        (after - before) / (place_after - place)
-        for (place, before), (place_after, after) in combinations(enumerate(values), 2)
+        (after - before) / (place_after - place) for (place, before), (place_after, after) in combinations(seen, 2)
     ]
     return statistics.median(slopes) * (len(values) - 1)
 
 
-def judge(values_of: Mapping[tuple[int, str], Sequence[float]]) -> list[Verdict]:
+def judge(values_of: Mapping[tuple[int, str], Sequence[float | None]]) -> list[Verdict]:
     """From the values of the tenths by node id and name of a measure."""
     verdicts = []
     for measure in MEASURES:
@@ -86,7 +86,9 @@ def judge(values_of: Mapping[tuple[int, str], Sequence[float]]) -> list[Verdict]
             if name != measure.name:
                 continue
             judged = values[WARM_UP_TENTHS:]
-            allowed = max(measure.share_max * statistics.median(judged), measure.absolute_max)
+            seen = [value for value in judged if value is not None]
+            level = statistics.median(seen) if seen else 0.0
+            allowed = max(measure.share_max * level, measure.absolute_max)
             verdicts.append(
                 Verdict(node_id=node_id, measure=measure, values=values, growth=growth_of(judged), growth_max=allowed)
             )

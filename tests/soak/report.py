@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,7 +23,10 @@ def table(verdicts: Sequence[Verdict]) -> str:
         measure = verdict.measure
         label = f"{measure.name}{f', {measure.unit}' if measure.unit else ''}, node {verdict.node_id}"
         numbers = [*verdict.values, verdict.growth, verdict.growth_max]
-        cells = "".join(f"{number / measure.scale:>10.{measure.digits}f}" for number in numbers)
+        cells = "".join(
+            f"{'down':>10}" if number is None else f"{number / measure.scale:>10.{measure.digits}f}"
+            for number in numbers
+        )
         lines.append(f"{label:<28}{cells}  {'flat' if verdict.is_flat else 'GROWS'}")
     return "\n".join(lines)
 
@@ -55,7 +59,7 @@ def write_chart(path: Path, verdicts: Sequence[Verdict]) -> None:
     for panel, measure in zip(panels, MEASURES, strict=True):
         for verdict in verdicts:
             if verdict.measure is measure:
-                shown = [value / measure.scale for value in verdict.values]
+                shown = [math.nan if value is None else value / measure.scale for value in verdict.values]
                 colour = COLOURS[(verdict.node_id - 1) % len(COLOURS)]
                 panel.plot(range(1, len(shown) + 1), shown, color=colour, label=f"node {verdict.node_id}")
         panel.set_title(f"{measure.name}{f', {measure.unit}' if measure.unit else ''}")

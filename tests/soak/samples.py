@@ -74,27 +74,33 @@ class Sampler(Job):
         )
 
 
-def series(samples: Sequence[Sample], tenths: int) -> Mapping[tuple[int, str], list[float]]:
+def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping[tuple[int, str], list[float | None]]:
     """By node id and name of a measure: one value for every tenth, the median of its samples.
+
+    A restarted node may be down for a whole tenth, whose value is None then. `node_kept` is not restarted.
 
     CPU per request comes from neighbouring samples of the same process, so that starts do not count.
     """
     by_node: defaultdict[int, list[Sample]] = defaultdict(list)
     for sample in samples:
         by_node[sample.node_id].append(sample)
-    found: dict[tuple[int, str], list[float]] = {}
+    unseen = set(range(tenths)) - {sample.tenth for sample in by_node[node_kept]}
+    assert not unseen, f"node {node_kept} was not seen in every tenth"
+    found: dict[tuple[int, str], list[float | None]] = {}
     for node_id, of_node in by_node.items():
         in_tenths = [[sample for sample in of_node if sample.tenth == tenth] for tenth in range(tenths)]
-        assert all(in_tenths), f"node {node_id} was not seen in every tenth"
 
-        def medians(name: str, in_tenths: list[list[Sample]] = in_tenths) -> list[float]:
-            return [statistics.median(float(getattr(sample, name)) for sample in of_tenth) for of_tenth in in_tenths]
+        def medians(name: str, in_tenths: list[list[Sample]] = in_tenths) -> list[float | None]:
+            return [
+                statistics.median(float(getattr(sample, name)) for sample in of_tenth) if of_tenth else None
+                for of_tenth in in_tenths
+            ]
 
         found[node_id, "resident memory"] = medians("resident_bytes")
         found[node_id, "descriptors"] = medians("descriptors")
         found[node_id, "threads"] = medians("threads")
         found[node_id, "bytes on disk"] = medians("disk_bytes")
-        found[node_id, "CPU per request"] = [_cpu_per_request(of_tenth) for of_tenth in in_tenths]
+        found[node_id, "CPU per request"] = [_cpu_per_request(of_tenth) if of_tenth else None for of_tenth in in_tenths]
     return found
 
 

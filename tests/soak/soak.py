@@ -75,9 +75,8 @@ def soak(
             job.finish()
         if findings.sentences and logs is not None:
             copy_logs(cluster, logs)
-        return SoakResult(
-            verdicts=judge(series(sampler.samples, TENTHS)), counts=findings.counts, findings=findings.sentences
-        )
+        values = series(sampler.samples, TENTHS, node_kept=Restarts.NODE_KEPT)
+        return SoakResult(verdicts=judge(values), counts=findings.counts, findings=findings.sentences)
 
 
 def _expiry_ms(tenth_s: float) -> int:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from tests.soak.judge import MEASURES, growth_of, judge
-from tests.soak.report import table
+from tests.soak.report import table, write_chart, write_json
 from tests.soak.samples import Sample, series
 
 
-def verdict(name: str, values: list[float]) -> bool:
+def verdict(name: str, values: Sequence[float | None]) -> bool:
     found = judge({(3, name): values})
     assert len(found) == 1
     return found[0].is_flat
@@ -55,36 +57,67 @@ def test_what_falls_is_flat() -> None:
     assert growth_of([9.0, 8.0, 7.0]) == -2.0
 
 
+def sample(tenth: int, *, node_id: int, pid: int, earlier: int) -> Sample:
+    return Sample(
+        tenth=tenth,
+        node_id=node_id,
+        pid=pid,
+        resident_bytes=50_000_000,
+        descriptors=40,
+        threads=6,
+        # A start costs a second of CPU, which no request pays for.
+        cpu_s=1.0 + earlier * 0.01,
+        requests=100.0 * earlier,
+        disk_bytes=1_000_000,
+    )
+
+
 def samples(tenths: int) -> list[Sample]:
-    """A node that is restarted in every tenth: its counters begin again."""
+    """Node 1 is restarted in every tenth: its counters begin again. Node 3 lives throughout."""
     found = []
     for tenth in range(tenths):
         for place in range(4):
-            of_run = place % 2
-            found.append(
-                Sample(
-                    tenth=tenth,
-                    node_id=1,
-                    pid=2 * tenth + place // 2,
-                    resident_bytes=50_000_000,
-                    descriptors=40,
-                    threads=6,
-                    # A start costs a second of CPU, which no request pays for.
-                    cpu_s=1.0 + of_run * 0.01,
-                    requests=100.0 * of_run,
-                    disk_bytes=1_000_000,
-                )
-            )
+            found.append(sample(tenth, node_id=1, pid=2 * tenth + place // 2, earlier=place % 2))
+            found.append(sample(tenth, node_id=3, pid=1_000, earlier=4 * tenth + place))
     return found
 
 
 def test_cpu_per_request_does_not_count_starts() -> None:
-    found = series(samples(10), 10)
-    assert found[1, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
+    found = series(samples(10), 10, node_kept=3)
+    for node_id in (1, 3):
+        assert found[node_id, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
+
+
+def test_a_tenth_in_which_a_restarted_node_was_down_is_left_out(tmp_path: Path) -> None:
+    seen = [one for one in samples(10) if (one.node_id, one.tenth) not in {(1, 4), (1, 5)}]
+    found = series(seen, 10, node_kept=3)
+    assert found[1, "descriptors"] == [40.0] * 4 + [None] * 2 + [40.0] * 4
+    assert [place for place, value in enumerate(found[1, "CPU per request"]) if value is None] == [4, 5]
+    verdicts = judge(found)
+    assert all(one.is_flat for one in verdicts)
+    assert table(verdicts).count("down") == 2 * len(MEASURES)
+    write_json(tmp_path / "soak.json", verdicts, {}, [])
+    assert "NaN" not in (tmp_path / "soak.json").read_text()
+    write_chart(tmp_path / "soak.svg", verdicts)
+    # The places of the others stay: three a tenth.
+    assert growth_of([0.0, 3.0, None, None, 12.0, None]) == 15.0
+
+
+def test_the_node_that_lives_throughout_is_seen_in_every_tenth() -> None:
+    for missing in ({4}, set(range(10))):
+        seen = [one for one in samples(10) if one.node_id == 1 or one.tenth not in missing]
+        with pytest.raises(AssertionError, match="node 3 was not seen"):
+            series(seen, 10, node_kept=3)
+
+
+def test_a_leak_is_found_beside_a_tenth_without_a_value() -> None:
+    assert not verdict("threads", [6.0 + tenth if tenth != 4 else None for tenth in range(10)])
+    assert verdict("threads", [6.0, *[None] * 9])
 
 
 def test_the_table_has_every_measure_and_names_what_grows() -> None:
-    values_of = {**series(samples(10), 10), (1, "descriptors"): [40.0 + 10 * tenth for tenth in range(10)]}
+    growing: list[float | None] = [40.0 + 10 * tenth for tenth in range(10)]
+    values_of = {**series(samples(10), 10, node_kept=3), (1, "descriptors"): growing}
     text = table(judge(values_of))
     assert all(measure.name in text for measure in MEASURES)
     assert [line.split(",")[0] for line in text.splitlines() if line.endswith("GROWS")] == ["descriptors"]
