@@ -80,8 +80,8 @@ class Executor:
     async def _set_throttles(self, before: _Replicas, targets: _Replicas, throttle: int) -> None:
         await set_throttled_replicas(self._admin, before, targets)
         involved = {one for some in (*before.values(), *targets.values()) for one in some}
-        await set_rates(self._admin, involved - self._rated, between=throttle)
-        self._rated |= involved
+        # A broker that is away now may be back in a later step.
+        self._rated |= await set_rates(self._admin, involved - self._rated, between=throttle)
 
     async def _wait(self, number: int, step: Step, todo: Sequence[Movement]) -> None:
         """Until no partition of the step moves any more. If clients suffer, the step is taken back."""

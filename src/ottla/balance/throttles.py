@@ -53,19 +53,24 @@ async def set_throttled_replicas(
 
 async def set_rates(
     admin: AdminClient, brokers: Iterable[int], *, between: int | None, within: int | None = None
-) -> None:
-    """Sets the rates of brokers, one broker after the other: a change costs each a moment, which producers notice."""
+) -> set[int]:
+    """Sets the rates of brokers, and returns the brokers that are in the cluster and have them now.
+
+    One broker comes after the other: a change costs each a moment, which producers notice.
+    """
     rates = []
     if between is not None:
         rates += [ConfigChange(LEADER_RATE, str(between)), ConfigChange(FOLLOWER_RATE, str(between))]
     if within is not None:
         rates.append(ConfigChange(DIRECTORY_RATE, str(within)))
     if not rates:
-        return
+        return set()
     await admin.connections.refresh([])
     # A broker that is gone sends nothing that could be throttled, and a request to it would fail.
-    for broker in sorted(set(brokers) & set(admin.connections.metadata.brokers)):
+    present = set(brokers) & set(admin.connections.metadata.brokers)
+    for broker in sorted(present):
         await _alter(admin, {ConfigResource(ResourceType.BROKER, str(broker)): rates})
+    return present
 
 
 async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
