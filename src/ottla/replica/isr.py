@@ -104,6 +104,8 @@ class IsrKeeper:
         self._cluster = cluster
         self._partitions = partitions
         self._waiting: dict[Partition, _Change] = {}
+        # Those of the waiting partitions whose change was in no request yet.
+        self._never_asked: set[Partition] = set()
         self._is_asking = False
         self._is_planned = False
         self._is_closed = False
@@ -122,6 +124,7 @@ class IsrKeeper:
             if timer is not None:
                 timer.cancel()
         self._waiting.clear()
+        self._never_asked.clear()
 
     def now_ms(self) -> int:
         """Monotonic time, by which the followers' progress is measured."""
@@ -199,6 +202,7 @@ class IsrKeeper:
     def _propose(self, change: _Change) -> None:
         change.state.propose_isr(change.pending)
         self._waiting[change.partition] = change
+        self._never_asked.add(change.partition)
         self._plan_request()
 
     def _plan_request(self) -> None:
@@ -211,6 +215,7 @@ class IsrKeeper:
         self._is_planned = False
         self._retry_timer = None
         self._waiting = {partition: change for partition, change in self._waiting.items() if change.is_current}
+        self._never_asked.intersection_update(self._waiting)
         if not self._waiting or self._is_closed:
             return
         asked: dict[tuple[Uuid, int], _Change] = {}
@@ -218,6 +223,7 @@ class IsrKeeper:
             asked[(partition.topic_id, partition.index)] = change
             if len(asked) == PARTITIONS_PER_REQUEST_MAX:
                 break
+        self._never_asked.difference_update(change.partition for change in asked.values())
         self._is_asking = True
         self._controller.ask(self._request(asked.values())).when_done(lambda answer: self._on_answer(asked, answer))
 
@@ -266,19 +272,19 @@ class IsrKeeper:
             logger.info("the controller answered %d changes of in-sync sets", len(answered))
         for key, change in asked.items():
             data = answered.get(key)
-            if data is None:
-                continue
-            if data.error_code == ErrorCode.NONE:
+            if data is not None and data.error_code == ErrorCode.NONE:
                 # Counted here, because metadata may have brought the new set before the response.
                 self._count(change.pending)
                 if len(asked) <= CHANGES_LOGGED_MAX:
                     logger.info("in-sync set of %s changed to %s", change.partition, sorted(data.isr))
-            if change.is_current:
+            if data is not None and change.is_current:
                 self._on_partition_answer(change, data)
             if self._waiting.get(change.partition) is change:
                 # Behind the changes that were not asked yet.
                 self._waiting[change.partition] = self._waiting.pop(change.partition)
-        if self._waiting:
+        if self._never_asked:
+            self._plan_request()
+        elif self._waiting:
             self._plan_retry()
 
     def _on_partition_answer(self, change: _Change, data: ResponsePartitionData) -> None:
