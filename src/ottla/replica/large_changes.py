@@ -108,9 +108,12 @@ class LargeChanges:
     def _turn(self) -> None:
         self._is_planned = False
         applied = 0
-        while applied < CHANGES_PER_TURN and (portions := self._led or self._followed):
-            portion = portions.popleft()
-            applied += len(portion.indexes)
-            self._apply(*portion)
-        if self._led or self._followed:
-            self._plan()
+        try:
+            while applied < CHANGES_PER_TURN and (portions := self._led or self._followed):
+                portion = portions.popleft()
+                applied += len(portion.indexes)
+                self._apply(*portion)
+        finally:
+            # An unexpected error must not stop the other portions.
+            if self._led or self._followed:
+                self._plan()

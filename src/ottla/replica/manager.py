@@ -33,7 +33,6 @@ from ottla.replica.statistics import ReplicaStatistics, replica_statistics
 from ottla.replica.throttles import ReplicationThrottles
 from ottla.replica.validations import Validations
 from ottla.replica.views import ClusterView, ControllerChannel, DeltaView, PartitionView, TopicView
-from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
@@ -181,7 +180,10 @@ class ReplicaManager:
         return None if hosted is None else hosted.partitions.get(index)
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """The partition, if this broker has a replica. A log that is about to be created is created now."""
+        """The partition, if this broker has a replica. A log that waits in `openings` is created now.
+
+        A new partition that waits in `large_changes` is not known yet. Internal topics never wait there.
+        """
         partition = self.present(topic, index)
         if partition is None and self.openings:
             self.openings.open_now(TopicPartition(topic, index), at_any_rate=True)
@@ -389,12 +391,11 @@ class ReplicaManager:
     def _create(
         self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, view: PartitionView
     ) -> Partition | None:
-        directory_id = view.directory(self.node_id)
         try:
-            log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=directory_id)
+            log = self.logs.get_or_create(topic_partition, topic_id, config, directory_id=view.directory(self.node_id))
             if log.doubtful_from is not None:
                 check_may_lead(log, log.doubtful_from, view, self.node_id, self.directory_reporter)
-        except StorageError as error:
+        except KafkaError as error:
             # Logged once: the creation is retried every second while the disk is full.
             if topic_partition not in self.offline:
                 logger.error("could not create the log of %s, will retry: %s", topic_partition, error.message)
@@ -405,12 +406,7 @@ class ReplicaManager:
             self._plan_create_retry()
             return None
         partition = Partition(
-            topic_partition,
-            topic_id,
-            log,
-            node_id=self.node_id,
-            parking=self.parking,
-            isr_keeper=self.isr_keeper,
+            topic_partition, topic_id, log, node_id=self.node_id, parking=self.parking, isr_keeper=self.isr_keeper
         )
         name, hosted = topic_partition.topic, self.by_id.get(topic_id.bytes)
         if hosted is None:
@@ -480,8 +476,12 @@ class ReplicaManager:
             for partition in list(hosted.partitions.values()):
                 self._delete(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         for index in topic.partitions:
-            self.offline.discard(TopicPartition(topic.name, index))
-            self.lost.discard(TopicPartition(topic.name, index))
+            topic_partition = TopicPartition(topic.name, index)
+            # A log that may not lead (`check_may_lead`) has no `Partition`.
+            if self.logs.topic_id_of(topic_partition) == topic.topic_id:
+                self.logs.delete(topic_partition)
+            self.offline.discard(topic_partition)
+            self.lost.discard(topic_partition)
 
     def _delete(self, partition: Partition, error: ErrorCode) -> None:
         """The replica leaves this broker: its parked requests fail, and its log is deleted."""

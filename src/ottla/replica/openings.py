@@ -87,8 +87,11 @@ class Openings:
         taken = [(topic_partition, queue[topic_partition]) for topic_partition in islice(queue, LOGS_PER_TURN)]
         for topic_partition, _ in taken:
             del queue[topic_partition]
-        # Adjacent partitions mostly have one topic, whose configuration is then computed once.
-        for (topic, topic_id), run in groupby(taken, key=lambda queued: (queued[0].topic, queued[1])):
-            self._open_replicas(topic, topic_id, [topic_partition.partition for topic_partition, _ in run])
-        if self:
-            self._plan()
+        try:
+            # Adjacent partitions mostly have one topic, whose configuration is then computed once.
+            for (topic, topic_id), run in groupby(taken, key=lambda queued: (queued[0].topic, queued[1])):
+                self._open_replicas(topic, topic_id, [topic_partition.partition for topic_partition, _ in run])
+        finally:
+            # An unexpected error must not stop the other replicas.
+            if self:
+                self._plan()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ottla.model.ids import Uuid
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.replica.large_changes import CHANGES_AT_ONCE_MAX, CHANGES_PER_TURN
+from ottla.storage.errors import StorageError
 from ottla.wire.messages import metadata_records as r
 from tests.support.data_path import DataPath
 
@@ -85,3 +89,63 @@ def test_nothing_is_applied_after_the_end(node: DataPath, topic_id: Uuid) -> Non
     node.replicas.close()
     node.virtual.scheduler.run()
     assert led(node) == []
+
+
+def test_a_turn_that_fails_does_not_stop_the_following_turns(
+    node: DataPath, topic_id: Uuid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = node.replicas.large_changes._apply
+
+    def fail_once(*_: Any) -> None:
+        monkeypatch.setattr(node.replicas.large_changes, "_apply", real)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(node.replicas.large_changes, "_apply", fail_once)
+    node.commit(*move(topic_id, HERE, range(MANY)))
+    with pytest.raises(RuntimeError, match="a defect"):
+        node.virtual.scheduler.run()
+    node.virtual.scheduler.run()
+    assert led(node) == list(range(CHANGES_PER_TURN, MANY))
+
+
+def test_a_log_that_cannot_be_created_is_retried_and_stops_no_other(
+    node: DataPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refused = node.logs.get_or_create, TopicPartition("many", 1)
+
+    def refuse_one(topic_partition: TopicPartition, *arguments: Any, **options: Any) -> Any:
+        if topic_partition == refused:
+            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, "of another topic")
+        return real(topic_partition, *arguments, **options)
+
+    monkeypatch.setattr(node.logs, "get_or_create", refuse_one)
+    node.create_topic("many", MANY)
+    node.virtual.scheduler.run()
+    assert led(node) == [0, *range(2, MANY)]
+    assert node.replicas.look_up("many", 1) is ErrorCode.KAFKA_STORAGE_ERROR
+    monkeypatch.undo()
+    node.virtual.scheduler.advance(1_000)
+    assert led(node) == list(range(MANY))
+
+
+def test_a_topic_takes_the_place_of_one_whose_log_was_refused(node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log exists and no partition has it: it goes with its topic nevertheless."""
+
+    def refuse(*_: Any) -> None:
+        raise StorageError("another in-sync replica has to lead")
+
+    first = node.create_topic("many", 2, replicas=(HERE, ELSEWHERE))
+    monkeypatch.setattr("ottla.replica.manager.check_may_lead", refuse)
+    partition = node.replicas.find("many", 1)
+    partition.log.doubtful_from = 0
+    node.replicas._on_log_failed(partition.topic_partition)
+    node.virtual.scheduler.advance(1_000)
+    assert node.replicas.present("many", 1) is None
+    assert node.logs.topic_id_of(partition.topic_partition) == first
+    monkeypatch.undo()
+    node.commit(r.RemoveTopicRecord(topic_id=first))
+    assert len(node.logs) == 0
+    again = node.create_topic("many", MANY)
+    node.virtual.scheduler.run()
+    assert led(node) == list(range(MANY))
+    assert {node.logs.topic_id_of(log.topic_partition) for log in node.logs} == {again}

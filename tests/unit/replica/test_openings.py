@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
@@ -87,3 +89,19 @@ def test_nothing_is_opened_after_the_end(node: DataPath, topic_id: Uuid) -> None
     node.replicas.close()
     node.virtual.scheduler.run()
     assert len(node.logs) == AT_ONCE
+
+
+def test_a_turn_that_fails_does_not_stop_the_following_turns(
+    node: DataPath, topic_id: Uuid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = node.replicas.openings._open_replicas
+
+    def fail_once(*_: Any) -> None:
+        monkeypatch.setattr(node.replicas.openings, "_open_replicas", real)
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(node.replicas.openings, "_open_replicas", fail_once)
+    with pytest.raises(RuntimeError, match="a defect"):
+        node.virtual.scheduler.run()
+    node.virtual.scheduler.run()
+    assert len(node.logs) == MANY - LOGS_PER_TURN
