@@ -258,13 +258,13 @@ class ScaleRun:
 
 
 def measure(nodes: int) -> list[Phase]:
-    # Nodes warn of every killed neighbour.
-    logging.getLogger("ottla").setLevel(logging.ERROR)
     assert nodes >= CONTROLLERS + 2, f"at least {CONTROLLERS + 2} nodes: controllers, and two that can be lost"
     return ScaleRun(nodes).run()
 
 
 def main(arguments: Sequence[str]) -> None:
+    # Nodes warn of every killed neighbour.
+    logging.getLogger("ottla").setLevel(logging.ERROR)
     for nodes in map(int, arguments or ["5", "50", "200"]):
         print(f"{nodes} nodes")
         print(f"{'virtual ms':>12}{'events':>12}{'requests':>12}{'per node':>10}{'real s':>9}")
