@@ -3,7 +3,7 @@
 It is the Lagrange dual of the planning problem. Every broker has a price for each figure that it carries (replicas,
 disk, traffic). With prices, every partition chooses the brokers that cost it least, moved bytes included, and keeps its
 racks apart; partitions do not see each other. What they pay, minus the prices of the loads that brokers may carry, is
-at most what any plan moves, whatever the prices are. Prices rise where brokers get too much and fall where they get too
+at most what any plan moves, for any prices. Prices rise where brokers get too much and fall where they get too
 little, so the bound grows towards that of the linear program.
 """
 

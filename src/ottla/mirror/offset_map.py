@@ -7,7 +7,7 @@ of the records that it describes.
 
 The newest runs are kept as they are. Of older ones some are taken away when there are too many (`thin`): an offset
 among them is translated to a record before it, so that a group reads some records twice and misses none. The run before
-them counts their records, so it is about as many records before as runs were taken away.
+them keeps the number of their records. With it a group reads about one record again for each run that was taken away.
 
 An origin says for which topics (their ids on both sides) the following runs hold. Where the ids of an origin differ
 from those of the previous one, the topic was deleted and made again, and earlier runs do not hold any more.
@@ -46,7 +46,7 @@ _VALUE_SIZES = (0, _VALUE.size, _OLD_THINNED_VALUE.size, _THINNED_VALUE.size)
 _ORIGIN_KEY = struct.Struct(">i")
 _ORIGIN_START = struct.Struct(">q")
 _READ_WAIT_MS = 1_000
-# A consumer reads ahead. Every transaction of a flow adds some runs, which nobody waits for.
+# Every transaction of a flow adds runs. Nobody waits for them, so they are fetched together.
 _FETCH_PAUSE_MS = 200
 
 
