@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from ottla.broker.context import RequestContext
 
 __all__ = [
-    "Triage",
     "alter_loggers",
-    "answers",
+    "altered",
     "check_authorized",
     "check_named",
     "check_on_this_broker",
     "check_own_id",
     "refusals",
-    "triage",
 ]
 
 _SET = 0
@@ -103,7 +101,7 @@ R = TypeVar("R", bound=_Resource)
 A = TypeVar("A")
 
 
-class Triage(NamedTuple, Generic[R]):
+class _Triage(NamedTuple, Generic[R]):
     """The resources of a request in its order: those that this node has handled, and those for the controller."""
 
     # The error of each resource; None if the resource was handled or is forwarded.
@@ -113,14 +111,27 @@ class Triage(NamedTuple, Generic[R]):
     forwarded: list[R]
 
 
-def triage(resources: Sequence[R], settle: Callable[[R], bool | Deferred[None]]) -> Deferred[Triage[R]]:
-    """`settle` returns True if it has handled a resource, False to forward it, or raises the reason for refusing it.
+def altered(
+    resources: Sequence[R],
+    settle: Callable[[R], bool | Deferred[None]],
+    ask_controller: Callable[[list[R]], Deferred[Sequence[A]]],
+    answer_class: Callable[..., A],
+) -> Deferred[list[A]]:
+    """The answer for each resource of a request that changes configurations, in its order.
 
-    A Deferred forwards the resource if it succeeds, and refuses the resource if it fails.
+    `settle` returns True if it has handled a resource, False to forward it, or raises the reason for refusing it. A
+    Deferred forwards the resource if it succeeds, and refuses the resource if it fails.
     """
+
+    def forward(outcome: _Triage[R]) -> Deferred[list[A]]:
+        if not outcome.forwarded:
+            return Deferred.resolved(_answers(resources, outcome, [], answer_class))
+        decided = ask_controller(outcome.forwarded)
+        return decided.then(lambda answers: _answers(resources, outcome, answers, answer_class))
+
     repeated = _repeated(resources)
     settled = [_settled(resource, settle, repeated) for resource in resources]
-    return gather(settled).then(lambda outcomes: _triaged(resources, outcomes))
+    return gather(settled).then(lambda outcomes: _triaged(resources, outcomes)).and_then(forward)
 
 
 def _settled(
@@ -140,18 +151,18 @@ def _settled(
     return checked.recover(KafkaError, lambda error: error)
 
 
-def _triaged(resources: Sequence[R], outcomes: Sequence[bool | KafkaError]) -> Triage[R]:
-    return Triage(
+def _triaged(resources: Sequence[R], outcomes: Sequence[bool | KafkaError]) -> _Triage[R]:
+    return _Triage(
         refusals=[outcome if isinstance(outcome, KafkaError) else None for outcome in outcomes],
         is_forwarded=[outcome is False for outcome in outcomes],
         forwarded=[resource for resource, outcome in zip(resources, outcomes, strict=True) if outcome is False],
     )
 
 
-def answers(
-    resources: Sequence[R], outcome: Triage[R], decided: Sequence[A], answer_class: Callable[..., A]
+def _answers(
+    resources: Sequence[R], outcome: _Triage[R], decided: Sequence[A], answer_class: Callable[..., A]
 ) -> list[A]:
-    """The answer for each resource of the request, in its order: from the controller, or from this node."""
+    """Each answer is the controller's or this node's."""
     decisions = iter(decided)
     return [
         next(decisions)

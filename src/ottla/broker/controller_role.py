@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.apis import CONTROLLER_HANDLERS
 from ottla.broker.dispatch import Dispatcher
-from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS, Unreachable, log_settings, remote_controller
+from ottla.broker.metadata_source import Unreachable, log_settings, remote_controller
+from ottla.broker.registration import registered_features, registered_listeners
 from ottla.broker.routed_controller import RoutedController
 from ottla.metadata.controller import Controller, ControllerGateway
 from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
 from ottla.metadata.controller.decision import KraftVersion
 from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -256,21 +256,8 @@ class ControllerRole:
         return ControllerRegistrationRequest(
             controller_id=self._config.node_id,
             incarnation_id=self._incarnation_id,
-            listeners=[
-                Listener(
-                    name=listener.name,
-                    host=listener.advertised_host,
-                    port=listener.advertised_port,
-                    security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
-                )
-                for listener in self._listeners
-            ],
-            features=[
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in supported_features(
-                    unstable=self._config.unstable_feature_versions_enable
-                ).items()
-            ],
+            listeners=registered_listeners(self._listeners, Listener),
+            features=registered_features(Feature, unstable=self._config.unstable_feature_versions_enable),
         )
 
     def _on_leading(self) -> None:

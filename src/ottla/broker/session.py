@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.context import ListenerInfo
-from ottla.broker.metadata_source import SECURITY_PROTOCOL_NUMBERS
-from ottla.metadata.versions import DIRECTORIES_LEVEL, supported_features
+from ottla.broker.registration import registered_features, registered_listeners
+from ottla.metadata.versions import DIRECTORIES_LEVEL
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
@@ -315,21 +315,8 @@ class BrokerSession:
             broker_id=self._config.node_id,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=[
-                Listener(
-                    name=listener.name,
-                    host=listener.advertised_host,
-                    port=listener.advertised_port,
-                    security_protocol=SECURITY_PROTOCOL_NUMBERS[listener.security_protocol],
-                )
-                for listener in self._listeners
-            ],
-            features=[
-                Feature(name=name, min_supported_version=lowest, max_supported_version=highest)
-                for name, (lowest, highest) in supported_features(
-                    unstable=self._config.unstable_feature_versions_enable
-                ).items()
-            ],
+            listeners=registered_listeners(self._listeners, Listener),
+            features=registered_features(Feature, unstable=self._config.unstable_feature_versions_enable),
             rack=self._config.broker_rack,
             log_dirs=list(self._directories),
             previous_broker_epoch=self._previous_epoch,

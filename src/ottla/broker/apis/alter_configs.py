@@ -7,19 +7,18 @@ brokers, are first checked against this broker's properties file. Version 2 is f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
-    Triage,
-    answers,
+    altered,
     check_authorized,
     check_named,
     check_on_this_broker,
     check_own_id,
     refusals,
-    triage,
 )
 from ottla.broker.context import RequestContext
 from ottla.metadata.controller.configs import replacement
@@ -49,21 +48,13 @@ def handle(request: AlterConfigsRequest, context: RequestContext, broker: Broker
             return check_on_this_broker(resource, broker, lambda _target, _present: replacement(resource.configs))
         return False
 
-    def forward(outcome: Triage[AlterConfigsResource]) -> Deferred[AlterConfigsResponse]:
-        if not outcome.forwarded:
-            return Deferred.resolved(respond(outcome, []))
-        return broker.controller.ask(
-            AlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-            context.for_controller(),
-        ).then(lambda decided: respond(outcome, decided.responses))
+    def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
+        forwarded = AlterConfigsRequest(resources=resources, validate_only=request.validate_only)
+        decided = broker.controller.ask(forwarded, context.for_controller())
+        return decided.then(lambda response: response.responses)
 
-    def respond(
-        outcome: Triage[AlterConfigsResource], decided: list[AlterConfigsResourceResponse]
-    ) -> AlterConfigsResponse:
-        responses = answers(request.resources, outcome, decided, AlterConfigsResourceResponse)
-        return AlterConfigsResponse(responses=responses)
-
-    return triage(request.resources, settle).and_then(forward)
+    responses = altered(request.resources, settle, ask_controller, AlterConfigsResourceResponse)
+    return responses.then(lambda answers: AlterConfigsResponse(responses=answers))
 
 
 def error_response(

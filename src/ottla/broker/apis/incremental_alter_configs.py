@@ -8,20 +8,19 @@ flexible.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
-    Triage,
     alter_loggers,
-    answers,
+    altered,
     check_authorized,
     check_named,
     check_on_this_broker,
     check_own_id,
     refusals,
-    triage,
 )
 from ottla.broker.context import RequestContext
 from ottla.metadata.controller.configs import apply_operations
@@ -63,21 +62,13 @@ def handle(
             )
         return False
 
-    def forward(outcome: Triage[AlterConfigsResource]) -> Deferred[IncrementalAlterConfigsResponse]:
-        if not outcome.forwarded:
-            return Deferred.resolved(respond(outcome, []))
-        return broker.controller.ask(
-            IncrementalAlterConfigsRequest(resources=outcome.forwarded, validate_only=request.validate_only),
-            context.for_controller(),
-        ).then(lambda decided: respond(outcome, decided.responses))
+    def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
+        forwarded = IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
+        decided = broker.controller.ask(forwarded, context.for_controller())
+        return decided.then(lambda response: response.responses)
 
-    def respond(
-        outcome: Triage[AlterConfigsResource], decided: list[AlterConfigsResourceResponse]
-    ) -> IncrementalAlterConfigsResponse:
-        responses = answers(request.resources, outcome, decided, AlterConfigsResourceResponse)
-        return IncrementalAlterConfigsResponse(responses=responses)
-
-    return triage(request.resources, settle).and_then(forward)
+    responses = altered(request.resources, settle, ask_controller, AlterConfigsResourceResponse)
+    return responses.then(lambda answers: IncrementalAlterConfigsResponse(responses=answers))
 
 
 def error_response(

@@ -7,8 +7,9 @@ succeeds or fails independently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
@@ -46,6 +47,8 @@ __all__ = [
 ]
 
 R = TypeVar("R")
+A = TypeVar("A")
+Q = TypeVar("Q", incremental_alter_configs.AlterConfigsResource, alter_configs.AlterConfigsResource)
 
 UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
 
@@ -57,34 +60,16 @@ class AlterOperation(IntEnum):
     SUBTRACT = 3
 
 
-# Computes the new set of a resource from the present set.
-Change = Callable[[dict[str, str]], dict[str, str]]
-
-
 def decide_incremental_alter_configs(
     request: incremental_alter_configs.IncrementalAlterConfigsRequest, context: DecisionContext
 ) -> Decision[incremental_alter_configs.IncrementalAlterConfigsResponse]:
-    records: list[Any] = []
-    responses = []
-    duplicates = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
-    for resource in request.resources:
-        target = ConfigResource(resource.resource_type, resource.resource_name)
+    def change(
+        target: ConfigResource, resource: incremental_alter_configs.AlterConfigsResource, present: dict[str, str]
+    ) -> dict[str, str]:
+        return apply_operations(target, present, resource.configs)
 
-        def change(
-            present: dict[str, str],
-            configs: list[incremental_alter_configs.AlterableConfig] = resource.configs,
-            target: ConfigResource = target,
-        ) -> dict[str, str]:
-            return apply_operations(target, present, configs)
-
-        code, message = _alter_one(
-            target, change, {config.name for config in resource.configs}, context, records, duplicates
-        )
-        responses.append(
-            incremental_alter_configs.AlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=target.type, resource_name=target.name
-            )
-        )
+    answer_class = incremental_alter_configs.AlterConfigsResourceResponse
+    records, responses = _alter_all(request.resources, change, answer_class, context)
     response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
     return _with_elections(request, records, response, context)
 
@@ -92,27 +77,33 @@ def decide_incremental_alter_configs(
 def decide_alter_configs(
     request: alter_configs.AlterConfigsRequest, context: DecisionContext
 ) -> Decision[alter_configs.AlterConfigsResponse]:
+    def change(
+        _target: ConfigResource, resource: alter_configs.AlterConfigsResource, _present: dict[str, str]
+    ) -> dict[str, str]:
+        return replacement(resource.configs)
+
+    records, responses = _alter_all(request.resources, change, alter_configs.AlterConfigsResourceResponse, context)
+    return _with_elections(request, records, alter_configs.AlterConfigsResponse(responses=responses), context)
+
+
+def _alter_all(
+    resources: Sequence[Q],
+    change: Callable[[ConfigResource, Q, dict[str, str]], dict[str, str]],
+    answer_class: Callable[..., A],
+    context: DecisionContext,
+) -> tuple[list[Any], list[A]]:
+    """The records and the answers; `change` computes the new set of a resource from the present set."""
     records: list[Any] = []
-    responses = []
-    duplicates = repeated((resource.resource_type, resource.resource_name) for resource in request.resources)
-    for resource in request.resources:
+    answers = []
+    duplicates = repeated((resource.resource_type, resource.resource_name) for resource in resources)
+    for resource in resources:
         target = ConfigResource(resource.resource_type, resource.resource_name)
-
-        def change(
-            _present: dict[str, str], configs: list[alter_configs.AlterableConfig] = resource.configs
-        ) -> dict[str, str]:
-            return replacement(configs)
-
-        code, message = _alter_one(
-            target, change, {config.name for config in resource.configs}, context, records, duplicates
+        named = {config.name for config in resource.configs}
+        code, message = _alter_one(target, partial(change, target, resource), named, context, records, duplicates)
+        answers.append(
+            answer_class(error_code=code, error_message=message, resource_type=target.type, resource_name=target.name)
         )
-        responses.append(
-            alter_configs.AlterConfigsResourceResponse(
-                error_code=code, error_message=message, resource_type=target.type, resource_name=target.name
-            )
-        )
-    response = alter_configs.AlterConfigsResponse(responses=responses)
-    return _with_elections(request, records, response, context)
+    return records, answers
 
 
 def _with_elections(
@@ -136,7 +127,7 @@ def _with_elections(
 
 def _alter_one(
     target: ConfigResource,
-    change: Change,
+    change: Callable[[dict[str, str]], dict[str, str]],
     named: set[str],
     context: DecisionContext,
     records: list[Any],
