@@ -460,3 +460,27 @@ def test_code_without_a_loop(settings: ClientSettings, topic: str) -> None:
         numbers = admin.call(lambda client: client.offsets.numbers([one], LATEST))
         assert numbers == {one: 5}
         assert admin.call(lambda client: client.offsets.numbers([one], EARLIEST)) == {one: 0}
+
+
+def test_offsets_of_many_groups_are_asked_for_together(settings: ClientSettings, topic: str) -> None:
+    group_ids = [f"many-{topic}-{number}" for number in range(6)]
+
+    async def whole() -> None:
+        async with AdminClient(settings) as admin:
+            for number, group_id in enumerate(group_ids):
+                await admin.groups.alter_offsets(group_id, {TopicPartition(topic, number % 3): number})
+            listed = {one.group_id: one.coordinator for one in await admin.groups.find() if one.group_id in group_ids}
+            assert {one: await admin.connections.coordinator(admin.connections.GROUP, one) for one in listed} == listed
+            wanted = {
+                group_id: {TopicPartition(topic, number % 3): number} for number, group_id in enumerate(group_ids)
+            }
+            # Also for coordinators that were moved, that are gone, and that are not known.
+            for wrong in (0, 1, 9, -1):
+                found = await admin.groups.offsets_at({one: wrong or node_id for one, node_id in listed.items()})
+                assert {
+                    group_id: {one: committed.offset for one, committed in offsets.items()}
+                    for group_id, offsets in found.items()
+                    if not isinstance(offsets, KafkaError)
+                } == wanted
+
+    run(whole())

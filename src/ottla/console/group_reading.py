@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.client.admin import AdminClient
+from ottla.client.admin.each import ask_each
 from ottla.client.admin.groups import DescribedGroup, ListedGroup
 from ottla.client.admin.offsets import LATEST, FoundOffset
 from ottla.client.admin.share_groups import DescribedShareGroup
@@ -17,8 +18,6 @@ from ottla.model.ids import TopicPartition
 __all__ = ["GroupDetail", "GroupProgress", "MemberDetail", "kind_of", "progress_of_groups", "read_group", "total_lag"]
 
 KINDS = ("classic", "consumer", "share", "streams")
-# Offsets of groups that are asked for at the same time.
-_PARALLEL_MAX = 50
 
 
 class MemberDetail(NamedTuple):
@@ -71,30 +70,40 @@ async def read_group(admin: AdminClient, group_id: str, kind: str) -> GroupDetai
     return _from_consumers(described)
 
 
-async def progress_of_groups(admin: AdminClient, kinds: dict[str, str]) -> dict[str, list[GroupProgress] | KafkaError]:
+async def progress_of_groups(
+    admin: AdminClient, groups: Sequence[ListedGroup]
+) -> dict[str, list[GroupProgress] | KafkaError]:
     """Group -> its progress, for groups of any kind. The ends of all partitions are asked for together."""
-    turns = asyncio.Semaphore(_PARALLEL_MAX)
-
-    async def read(group_id: str, kind: str) -> dict[TopicPartition, tuple[int, int | None]] | KafkaError:
-        async with turns:
-            try:
-                return await _committed(admin, group_id, kind)
-            except KafkaError as error:
-                return error
-
-    committed = dict(zip(kinds, await asyncio.gather(*[read(*one) for one in kinds.items()]), strict=True))
-    wanted: dict[TopicPartition, int] = {}
-    for offsets in committed.values():
-        if not isinstance(offsets, KafkaError):
-            wanted |= dict.fromkeys(offsets, LATEST)
-    ends = await admin.offsets.find(wanted, timeout_ms=1_000) if wanted else {}
-    found: dict[str, list[GroupProgress] | KafkaError] = {}
+    kinds = {group.group_id: kind_of(group) for group in groups}
+    coordinators = {group.group_id: group.coordinator for group in groups if kinds[group.group_id] != "share"}
+    shares, committed = await asyncio.gather(
+        ask_each([group_id for group_id, kind in kinds.items() if kind == "share"], admin.share_groups.offsets),
+        admin.groups.offsets_at(coordinators),
+    )
+    # Partition -> committed offset, and the lag where the cluster tells it itself.
+    told: dict[str, dict[TopicPartition, tuple[int, int | None]] | KafkaError] = {}
     for group_id, offsets in committed.items():
-        if isinstance(offsets, KafkaError):
-            found[group_id] = offsets
-        else:
-            found[group_id] = [_progress(one, *offsets[one], ends.get(one)) for one in sorted(offsets)]
-    return found
+        told[group_id] = (
+            offsets
+            if isinstance(offsets, KafkaError)
+            else {partition: (one.offset, None) for partition, one in offsets.items()}
+        )
+    for group_id, share in shares.items():
+        told[group_id] = (
+            share
+            if isinstance(share, KafkaError)
+            else {
+                partition: (one.offset, one.lag) for partition, one in share.items() if not isinstance(one, KafkaError)
+            }
+        )
+    wanted = {one: LATEST for offsets in told.values() if not isinstance(offsets, KafkaError) for one in offsets}
+    ends = await admin.offsets.find(wanted, timeout_ms=1_000) if wanted else {}
+    return {
+        group_id: offsets
+        if isinstance(offsets, KafkaError)
+        else [_progress(one, *offsets[one], ends.get(one)) for one in sorted(offsets)]
+        for group_id, offsets in told.items()
+    }
 
 
 def total_lag(progress: Iterable[GroupProgress] | KafkaError | None) -> int | None:
@@ -103,14 +112,6 @@ def total_lag(progress: Iterable[GroupProgress] | KafkaError | None) -> int | No
         return None
     lags = [one.lag for one in progress if one.lag is not None]
     return sum(lags) if lags else None
-
-
-async def _committed(admin: AdminClient, group_id: str, kind: str) -> dict[TopicPartition, tuple[int, int | None]]:
-    """Partition -> committed offset, and the lag where the cluster tells it itself."""
-    if kind == "share":
-        shares = await admin.share_groups.offsets(group_id)
-        return {one: (told.offset, told.lag) for one, told in shares.items() if not isinstance(told, KafkaError)}
-    return {one: (told.offset, None) for one, told in (await admin.groups.offsets(group_id)).items()}
 
 
 def _progress(

@@ -16,7 +16,7 @@ from ottla.client.admin.offsets import LATEST, FoundOffset
 from ottla.client.errors import ClientError
 from ottla.console.answers import to_json
 from ottla.console.cluster_state import ClusterState
-from ottla.console.group_reading import kind_of, progress_of_groups, total_lag
+from ottla.console.group_reading import progress_of_groups, total_lag
 from ottla.console.node_metrics import NodeMetrics
 from ottla.console.rates import RecordRates, next_in_turn
 from ottla.console.view import ClusterView, or_none
@@ -32,8 +32,10 @@ INTERVAL_SECONDS = 1.0
 READ_SECONDS_MAX = 5.0
 FIRST_SECONDS_MAX = 30.0
 HISTORY_MAX = 600
-# A page that stays open costs less than one that a person asks for: lists are read in a small part of the time.
-COST_FACTOR = 200.0
+# A page that stays open costs less than one that a person asks for: lists are read in a small part of the time. A
+# cluster in trouble is read more often. Whether brokers are alive is asked with every event.
+COST_FACTOR = 400.0
+TROUBLED_COST_FACTOR = 50.0
 PARTITIONS_PER_TICK = 400
 GROUPS_PER_TICK = 20
 TOPICS_TOLD = 20
@@ -56,6 +58,9 @@ class Live:
         self._partition_turn = 0
         self._group_turn = 0
         self._last_at: float | None = None
+        self._health = "ok"
+        # The partitions that the rates know; the same object until the metadata is read again.
+        self._led: tuple[TopicPartition, ...] = ()
 
     @property
     def viewers(self) -> int:
@@ -122,7 +127,7 @@ class Live:
 
     async def _read(self) -> dict[str, Any]:
         state, groups, description, traffic = await asyncio.gather(
-            self._view.state.get(cost_factor=COST_FACTOR),
+            self._view.state.get(cost_factor=COST_FACTOR if self._health == "ok" else TROUBLED_COST_FACTOR),
             or_none(self._view.groups.get(cost_factor=COST_FACTOR)),
             or_none(self._admin.cluster.describe(fenced=True)),
             self._metrics.traffic(),
@@ -135,6 +140,7 @@ class Live:
         behind = sum(row.under_replicated for row in state.rows)
         total = len(state.brokers) if description is None else len(description.brokers)
         alive = total if description is None else sum(not node.is_fenced for node in description.brokers)
+        self._health = "critical" if offline else "warning" if behind or alive < total else "ok"
         return {
             "time": int(time.time() * 1000),
             "interval_ms": interval,
@@ -146,7 +152,7 @@ class Live:
             "brokers_total": total,
             "offline_partitions": offline,
             "under_replicated_partitions": behind,
-            "health": "critical" if offline else "warning" if behind or alive < total else "ok",
+            "health": self._health,
             "topics": self._busiest(),
             "groups": self._furthest_behind(),
         }
@@ -161,7 +167,9 @@ class Live:
 
     async def _read_rates(self, state: ClusterState) -> None:
         led = state.led
-        self._rates.keep(led)
+        if led is not self._led:
+            self._led = led
+            self._rates.keep(led)
         busy = self._rates.busiest(PARTITIONS_PER_TICK // 2)
         rest, self._partition_turn = next_in_turn(led, self._partition_turn, PARTITIONS_PER_TICK - len(busy))
         wanted: dict[TopicPartition, int] = dict.fromkeys([*busy, *rest], LATEST)
@@ -170,14 +178,14 @@ class Live:
         self._rates.update(asyncio.get_running_loop().time(), ends)
 
     async def _read_lags(self, groups: list[ListedGroup]) -> None:
-        kinds = {group.group_id: kind_of(group) for group in groups}
+        known = {group.group_id: group for group in groups}
         self._states = {group.group_id: group.state for group in groups}
-        self._lags = {group_id: lag for group_id, lag in self._lags.items() if group_id in kinds}
-        ids = sorted(kinds)
+        self._lags = {group_id: lag for group_id, lag in self._lags.items() if group_id in known}
+        ids = list(known)
         begin = self._group_turn % len(ids) if ids else 0
         turn = [*ids[begin:], *ids[:begin]][:GROUPS_PER_TICK]
         self._group_turn = begin + len(turn)
-        wanted = {group_id: kinds[group_id] for group_id in (*self._view.watched(), *turn) if group_id in kinds}
+        wanted = [known[group_id] for group_id in dict.fromkeys((*self._view.watched(), *turn)) if group_id in known]
         now = int(time.time() * 1000)
         for group_id, progress in ((await or_none(progress_of_groups(self._admin, wanted))) or {}).items():
             lag = total_lag(progress)

@@ -17,12 +17,13 @@ __all__ = ["RecordRates", "next_in_turn"]
 class _Seen(NamedTuple):
     at: float
     end: int
-    rate: float
 
 
 class RecordRates:
     def __init__(self) -> None:
         self._seen: dict[TopicPartition, _Seen] = {}
+        # Those with a rate above 0: few in a large cluster.
+        self._busy: dict[TopicPartition, float] = {}
 
     def update(self, at: float, ends: dict[TopicPartition, int]) -> None:
         """New ends of some partitions, read at a time in seconds."""
@@ -33,27 +34,30 @@ class RecordRates:
             else:
                 # An end that went back belongs to a topic that was deleted and made again.
                 rate = max(end - before.end, 0) / (at - before.at)
-            self._seen[partition] = _Seen(at, end, rate)
+            self._seen[partition] = _Seen(at, end)
+            if rate:
+                self._busy[partition] = rate
+            else:
+                self._busy.pop(partition, None)
 
     def keep(self, partitions: Iterable[TopicPartition]) -> None:
         """Forgets partitions that are gone."""
         known = set(partitions)
         self._seen = {one: seen for one, seen in self._seen.items() if one in known}
+        self._busy = {one: rate for one, rate in self._busy.items() if one in known}
 
     @property
     def total(self) -> float:
-        return sum(seen.rate for seen in self._seen.values())
+        return sum(self._busy.values())
 
     def by_topic(self) -> dict[str, float]:
         found: dict[str, float] = {}
-        for partition, seen in self._seen.items():
-            if seen.rate:
-                found[partition.topic] = found.get(partition.topic, 0.0) + seen.rate
+        for partition, rate in self._busy.items():
+            found[partition.topic] = found.get(partition.topic, 0.0) + rate
         return found
 
     def busiest(self, most: int) -> list[TopicPartition]:
-        busy = [one for one, seen in self._seen.items() if seen.rate > 0]
-        return sorted(busy, key=lambda one: -self._seen[one].rate)[:most]
+        return sorted(self._busy, key=lambda one: -self._busy[one])[:most]
 
 
 def next_in_turn(items: Sequence[TopicPartition], position: int, most: int) -> tuple[list[TopicPartition], int]:

@@ -23,7 +23,7 @@ from ottla.storage.names import (
     REPLICATION_OFFSET_FILE,
 )
 
-__all__ = ["CHECKPOINT_FILES", "LogDirectory", "lock_directory"]
+__all__ = ["CHECKPOINT_FILES", "LogDirectory", "is_reserved", "lock_directory"]
 
 logger = logging.getLogger(__name__)
 
@@ -176,3 +176,8 @@ class LogDirectory:
             write_meta_properties(self._files, self.path, properties)
         assert properties.directory_id is not None
         self.directory_id = properties.directory_id
+
+
+def is_reserved(directory_id: Uuid) -> bool:
+    """The first hundred ids mean "unassigned", "lost" and so on (KIP-858), not a directory."""
+    return directory_id.bytes[:15] == bytes(15) and directory_id.bytes[15] < 100

@@ -145,7 +145,8 @@ class Maintenance:
             if log.recovery_point < log.log_end_offset and now_ms - log.last_flush_ms >= log.config.flush_ms:
                 log.flush()
 
-        self._for_each_log(flush)
+        # This runs every second, and few logs have `flush.ms`: one pass selects them.
+        self._next_slice(iter([log for log in self._manager if log.config.flush_ms < _NEVER_MS]), flush)
 
     def expire_producers(self) -> None:
         now_ms = self._world.clock.now_ms()
@@ -238,8 +239,7 @@ class Maintenance:
 
     def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
         offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in self._manager.online_directories()}
-        for log in self._manager:
-            directory = self._manager.directory_of(log.topic_partition)
+        for log, directory in self._manager.places():
             offset = offset_of(log)
             if offset is not None and directory in offsets:
                 offsets[directory][log.topic_partition] = offset

@@ -20,7 +20,7 @@ from ottla.storage.beginning import begin_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.damage import recover_damaged
 from ottla.storage.descriptions import DirectoryDescription, ReplicaDescription
-from ottla.storage.directories import LogDirectory
+from ottla.storage.directories import LogDirectory, is_reserved
 from ottla.storage.errors import (
     DirectoryRefused,
     LogDirectoryOffline,
@@ -47,11 +47,6 @@ OPEN_FILES_MAX = 4096
 _PREFERRED_MAX = 10_000
 
 NO_OVERRIDES: Mapping[str, str] = {}
-
-
-def is_reserved(directory_id: Uuid) -> bool:
-    """The first hundred ids mean "unassigned", "lost" and so on (KIP-858), not a directory."""
-    return directory_id.bytes[:15] == bytes(15) and directory_id.bytes[15] < 100
 
 
 class _Entry:
@@ -199,6 +194,9 @@ class LogManager:
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter([entry.log for entry in self._entries.values()])
+
+    def places(self) -> list[tuple[PartitionLog, LogDirectory]]:
+        return [(entry.log, entry.directory) for entry in self._entries.values()]
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         entry = self._entries.get(topic_partition)
@@ -455,8 +453,10 @@ class LogManager:
         self, wanted: Iterable[TopicPartition] | None = None, *, per_slice: int
     ) -> Generator[None, None, list[DirectoryDescription]]:
         """Every directory with its replicas, including future ones. Pauses after every `per_slice` replicas."""
-        chosen, descriptions = None if wanted is None else frozenset(wanted), []
+        chosen, descriptions = self._entries.keys() if wanted is None else frozenset(wanted), []
         entries = list(self._entries.items())
+        if wanted is not None:
+            entries = [(one, self._entries[one]) for one in chosen if one in self._entries]
         for directory in self.directories:
             total, usable = -1, -1
             if not directory.is_offline:
@@ -468,12 +468,12 @@ class LogManager:
             for number, (topic_partition, entry) in enumerate(entries, 1):
                 if number % per_slice == 0:
                     yield
-                if entry.directory is directory and (chosen is None or topic_partition in chosen):
+                if entry.directory is directory:
                     log = entry.log
                     lag = max(0, log.high_watermark - log.log_end_offset)
                     replicas.append(ReplicaDescription(topic_partition, log.size_bytes, lag, False))
             for log in self._mover.futures_in(directory):
-                if chosen is None or log.topic_partition in chosen:
+                if log.topic_partition in chosen:
                     lag = max(0, self._entries[log.topic_partition].log.log_end_offset - log.log_end_offset)
                     replicas.append(ReplicaDescription(log.topic_partition, log.size_bytes, lag, True))
             descriptions.append(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ottla.client.admin.each import ask_each
 from ottla.client.cluster import Cluster
-from ottla.client.errors import check, error_of
+from ottla.client.errors import ClientError, check, error_of
 from ottla.client.leaders import by_topic
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -40,6 +40,7 @@ from ottla.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
+    OffsetFetchResponseGroup,
 )
 
 __all__ = ["CommittedOffset", "DescribedGroup", "GroupMember", "Groups", "ListedGroup"]
@@ -58,6 +59,8 @@ class ListedGroup(NamedTuple):
     protocol_type: str
     state: str
     type: str
+    # The broker that listed the group; -1 if it is not known.
+    coordinator: int = -1
 
 
 class CommittedOffset(NamedTuple):
@@ -103,17 +106,19 @@ class Groups:
     ) -> list[ListedGroup]:
         """Every group of every coordinator, or of these brokers."""
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-        responses: Sequence[ListGroupsResponse]
+        responses: dict[int, ListGroupsResponse]
         if brokers is None:
-            responses = list((await self._cluster.ask_brokers(request)).values())
+            responses = await self._cluster.ask_brokers(request)
         else:
-            responses = await asyncio.gather(*[self._cluster.ask_broker(node_id, request) for node_id in brokers])
-        for response in responses:
+            asked = list(brokers)
+            answers = await asyncio.gather(*[self._cluster.ask_broker(node_id, request) for node_id in asked])
+            responses = dict(zip(asked, answers, strict=True))
+        for response in responses.values():
             check(response.error_code)
         found = {
-            group.group_id: ListedGroup(group.group_id, group.protocol_type, group.group_state, group.group_type)
-            for response in responses
-            for group in response.groups
+            one.group_id: ListedGroup(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
+            for node_id, response in responses.items()
+            for one in response.groups
         }
         return [found[group_id] for group_id in sorted(found)]
 
@@ -169,17 +174,39 @@ class Groups:
             lambda answer: [group.error_code for group in answer.groups],
             version_max=_NAMES_VERSION_MAX,
         )
-        group = response.groups[0]
-        check(group.error_code)
-        found = {}
-        for topic in group.topics:
-            for partition in topic.partitions:
-                check(partition.error_code)
-                if partition.committed_offset >= 0:
-                    found[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
-                        partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
-                    )
-        return dict(sorted(found.items()))
+        return _committed(response.groups[0])
+
+    async def offsets_at(
+        self, coordinators: Mapping[str, int]
+    ) -> dict[str, dict[TopicPartition, CommittedOffset] | KafkaError]:
+        """The committed offsets of many groups: one request for each coordinator.
+
+        `coordinators` has the broker of each group, as `find` tells it. A group that has moved since gets a request of
+        its own.
+        """
+        by_coordinator: dict[int, list[str]] = defaultdict(list)
+        for group_id, node_id in coordinators.items():
+            by_coordinator[node_id].append(group_id)
+
+        async def ask(node_id: int, some: list[str]) -> list[OffsetFetchResponseGroup]:
+            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in some])
+            try:
+                response: OffsetFetchResponse = await self._cluster.ask_node(
+                    node_id, request, version_max=_NAMES_VERSION_MAX
+                )
+            except ClientError:
+                return []
+            return response.groups
+
+        found: dict[str, dict[TopicPartition, CommittedOffset] | KafkaError] = {}
+        for groups in await asyncio.gather(*[ask(*one) for one in by_coordinator.items() if one[0] >= 0]):
+            for group in groups:
+                if group.error_code not in _ELSEWHERE:
+                    try:
+                        found[group.group_id] = _committed(group)
+                    except KafkaError as error:
+                        found[group.group_id] = error
+        return found | await ask_each([one for one in coordinators if one not in found], self.offsets)
 
     async def alter_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
@@ -287,6 +314,20 @@ class Groups:
         for answers in await asyncio.gather(*[ask(some) for some in by_coordinator.values()]):
             result |= answers
         return result
+
+
+def _committed(group: OffsetFetchResponseGroup) -> dict[TopicPartition, CommittedOffset]:
+    """Raises the error of the group, or the first one of its partitions."""
+    check(group.error_code)
+    found = {}
+    for topic in group.topics:
+        for partition in topic.partitions:
+            check(partition.error_code)
+            if partition.committed_offset >= 0:
+                found[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                    partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
+                )
+    return dict(sorted(found.items()))
 
 
 def _from_consumer(group: ConsumerDescribed, coordinator: int) -> DescribedGroup:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ottla.cli.logic.offset_reset import Reset, clamp, targets
+from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.console.answers import ApiError, invalid
 from ottla.console.call import Call, Need, Route
@@ -84,7 +85,8 @@ async def _group(call: Call) -> tuple[str, str]:
 
 
 async def _progress(call: Call, group_id: str, kind: str) -> list[GroupProgress]:
-    progress = (await progress_of_groups(call.admin, {group_id: kind}))[group_id]
+    group = ListedGroup(group_id, protocol_type="", state="", type=kind)
+    progress = (await progress_of_groups(call.admin, [group]))[group_id]
     if isinstance(progress, KafkaError):
         raise progress
     return progress

@@ -72,9 +72,7 @@ async def _groups(call: Call) -> dict[str, Any]:
     }
     shown = page.cut(rows, keys[page.sort])
     kinds = {one.group_id: kind_of(one) for one in shown}
-    details, progress = await asyncio.gather(
-        _details(call, kinds), or_none(progress_of_groups(call.admin, {one: kinds[one] for one in kinds}))
-    )
+    details, progress = await asyncio.gather(_details(call, kinds), or_none(progress_of_groups(call.admin, shown)))
     return page_of(
         [_item(call, one, details.get(one.group_id), (progress or {}).get(one.group_id)) for one in shown],
         len(rows),
@@ -108,7 +106,7 @@ async def _group(call: Call) -> dict[str, Any]:
     group = await listed_group(call, call.part("id"))
     kind = kind_of(group)
     detail, progress = await asyncio.gather(
-        read_group(call.admin, group.group_id, kind), progress_of_groups(call.admin, {group.group_id: kind})
+        read_group(call.admin, group.group_id, kind), progress_of_groups(call.admin, [group])
     )
     rows = progress[group.group_id]
     if isinstance(rows, KafkaError):
@@ -153,7 +151,7 @@ async def _groups_of_topic(call: Call) -> dict[str, Any]:
     """Groups with offsets or members on the topic."""
     info = await topic_of(call, call.part("name"))
     groups = (await call.view.groups.get())[:GROUPS_OF_TOPIC_MAX]
-    progress = await progress_of_groups(call.admin, {one.group_id: kind_of(one) for one in groups})
+    progress = await progress_of_groups(call.admin, groups)
     items = []
     for group in groups:
         rows = progress[group.group_id]
