@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Shortage", "find_shortages"]
+__all__ = ["Shortage", "find_shortages", "named_brokers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,9 +44,11 @@ def _shortage(
     count = "1 partition" if len(partitions) == 1 else f"{len(partitions)} partitions"
     text = f"{count} cannot have {replicas} replicas: {_why(state, lost)}, and "
     if len(able) < replicas:
-        text += f"only {_named(able)} can take replicas." if able else "no other broker can take replicas."
+        text += f"only {named_brokers(able)} can take replicas." if able else "no other broker can take replicas."
     else:
-        text += f"moving their replicas to {_named(able)} would violate a hard goal (capacity, racks or machines)."
+        text += (
+            f"moving their replicas to {named_brokers(able)} would violate a hard goal (capacity, racks or machines)."
+        )
     return Shortage(
         partitions=partitions,
         replicas=replicas,
@@ -61,7 +63,7 @@ def _why(state: ClusterState, lost: list[int]) -> str:
     drained = [one for one in lost if one not in dead and state.brokers[one].is_draining]
     failed = [one for one in lost if one not in dead and one not in drained]
     reasons = [
-        f"{_named(some)} {words if len(some) == 1 else words_of_many}"
+        f"{named_brokers(some)} {words if len(some) == 1 else words_of_many}"
         for some, words, words_of_many in (
             (dead, "is gone", "are gone"),
             (drained, "is being emptied", "are being emptied"),
@@ -76,11 +78,11 @@ def _remedy(state: ClusterState, lost: list[int], missing: int) -> str:
     added = "add a broker" if missing == 1 else f"add {missing} brokers"
     dead = [one for one in lost if one not in state.brokers or not state.brokers[one].is_alive]
     if dead:
-        return f"Start {_named(dead)} again, or {added} and run 'ottla balance run'."
+        return f"Start {named_brokers(dead)} again, or {added} and run 'ottla balance run'."
     return f"{added.capitalize()}, then run the command again."
 
 
-def _named(brokers: Iterable[int]) -> str:
+def named_brokers(brokers: Iterable[int]) -> str:
     """`broker 1`, `brokers 1 and 2`, `brokers 1, 2 and 3`."""
     ids = [str(one) for one in brokers]
     if len(ids) == 1:

@@ -156,6 +156,15 @@ TROUBLE: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+def test_brokers_are_listed_as_in_a_sentence() -> None:
+    facts = dataclasses.replace(
+        healthy(), directories={broker: [directory(path=f"/tmp/{broker}")] for broker in (2, 3, 1)}
+    )
+    assert [one.what for one in checks.data_in_temporary_place(facts)] == [
+        "Brokers 1, 2 and 3 keep their data in /tmp, which a restart may empty."
+    ]
+
+
 def test_a_healthy_cluster_is_left_alone() -> None:
     assert checks.examine(healthy()) == []
 

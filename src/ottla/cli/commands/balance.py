@@ -16,7 +16,7 @@ from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers, with_partitions
 from ottla.balance.planner import Movement, Plan, make_plan
-from ottla.balance.shortage import Shortage, find_shortages
+from ottla.balance.shortage import Shortage, find_shortages, named_brokers
 from ottla.balance.steps import Step, Steps, make_steps, seconds_of
 from ottla.cli.failures import Failure
 from ottla.cli.logic.offset_times import parse_moment
@@ -335,7 +335,7 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shorta
             f"about {duration(seconds * 1000)} at {size(rate)}/s for each broker"
         )
     for movement in steps.postponed:
-        output.say(f"No room for {movement.partition} on {numbers(movement.added)}: it stays where it is.")
+        output.say(f"No room for {movement.partition} on {named_brokers(movement.added)}: it stays where it is.")
     for shortage in shortages:
         output.say(f"{shortage.text} {shortage.remedy}")
         output.say(f"  {_listed(shortage)}")

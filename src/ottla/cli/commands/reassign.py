@@ -61,7 +61,7 @@ def generate(
         known = admin.connections.metadata.brokers
         for broker in targets:
             if broker not in known:
-                raise Failure(f"There is no broker {broker}; there are {numbers(sorted(known))}.")
+                raise Failure(f"There is no broker {broker}; there are {', '.join(map(str, sorted(known)))}.")
         racks = {broker: None if disable_rack_aware else known[broker].rack for broker in targets}
         proposed = propose(current, racks)
         session.output.say("Current partition replica assignment")

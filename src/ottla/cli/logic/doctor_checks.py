@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from shlex import quote
 
+from ottla.balance.shortage import named_brokers
 from ottla.cli.logic.doctor_facts import ClusterFacts
 from ottla.cli.logic.doctor_finding import HINT, RISK, WRONG, Finding
 from ottla.cli.logic.doctor_services import (
@@ -17,7 +18,7 @@ from ottla.cli.logic.doctor_services import (
     schemas_that_break_consumers,
 )
 from ottla.cli.logic.local_files import mount_options
-from ottla.cli.output import duration, numbers, size
+from ottla.cli.output import duration, size
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
 
@@ -242,9 +243,7 @@ def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
             if directory.path == place or directory.path.startswith(f"{place}/")
         }
         if paths:
-            who = (
-                f"Broker {min(paths)} keeps its" if len(paths) == 1 else f"Brokers {numbers(sorted(paths))} keep their"
-            )
+            who = f"{named_brokers(sorted(paths)).capitalize()} {'keeps its' if len(paths) == 1 else 'keep their'}"
             where = next(iter(paths.values())) if len(paths) == 1 else place
             yield Finding(
                 RISK,
