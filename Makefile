@@ -40,7 +40,7 @@ setup: $(READY)
 
 # Set-up runs once, and again when a lock file or pyproject.toml changes. `make run` needs only this part of it.
 $(NODE): pyproject.toml requirements/broker.lock requirements/cli.lock requirements/dev.lock \
-         setup.py $(wildcard src/ottla/*/*/_native.c src/ottla/client/columns/*/_native.c)
+         setup.py $(wildcard src/ottla/*/*/_native.c src/ottla/*/*/*/_native.c src/ottla/*/*/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit("Ottla needs Python 3.11 or newer") if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || { echo "Creating .venv with $$($(PYTHON) --version)"; $(PYTHON) -m venv .venv; }
 	@$(BIN)/python requirements/install.py requirements/dev.lock

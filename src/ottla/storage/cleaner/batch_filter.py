@@ -43,6 +43,9 @@ __all__ = ["BatchFilter", "FilterCounts", "Span", "spans_of"]
 Span = tuple[int, int, int, int, int, int, int, int]
 """The numbers of a `RecordSpan`: start, end, timestamp delta, offset delta, rest, key start, key and value length."""
 
+KeptRecords = tuple[int, int, int, int, bytes]
+"""How many records stay, how many had no key, how many tombstones stay, their largest timestamp delta, their bytes."""
+
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
 """The largest decompressed size of a batch. A larger batch makes its partition uncleanable."""
 
@@ -113,39 +116,57 @@ class BatchFilter:
             self.counts.records_read += header.record_count
             return self._empty_if_needed(header)
         payload = open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX)
+        if not header.is_control:
+            return self._filter_data(batch, payload)
         spans = spans_of(payload, header.record_count)
         self.counts.records_read += len(spans)
-        kept = spans if header.is_control else self._kept_spans(payload, spans, header)
-        self.counts.records_kept += len(kept)
-        if not kept:
+        self.counts.records_kept += len(spans)
+        if not spans:
             return self._empty_if_needed(header)
-        if not header.is_control:
-            wants_horizon = any(value_length < 0 for *_, value_length in kept)
-        new_horizon_ms = None
         if wants_horizon and horizon_ms is None:
-            new_horizon_ms = self._now_ms + self._delete_retention_ms
-        if len(kept) == len(spans) and new_horizon_ms is None:
-            return batch.view
-        return _rebuild(payload, kept, header, new_horizon_ms)
+            return _with_horizon(payload, len(spans), header, self._now_ms + self._delete_retention_ms)
+        return batch.view
 
-    def _kept_spans(self, payload: memoryview, spans: Sequence[Span], header: BatchHeader) -> Sequence[Span]:
-        base_offset = header.base_offset
-        latest_offset = self._map.latest_offset
-        newest = self._map.newest
+    def _filter_data(self, batch: Batch, payload: memoryview) -> bytes | bytearray | memoryview | None:
+        header = batch.header
         horizon_ms = header.delete_horizon_ms
         keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
-        data = bytes(payload)
-        kept = []
-        for span in spans:
+        latest_offset = self._map.latest_offset
+        found = self._map.keep_records(
+            payload, header.record_count, header.base_offset, latest_offset, keeps_tombstones
+        ) or self._keep_unusual(payload, header, keeps_tombstones)
+        kept, keyless, tombstones, largest_delta, records = found
+        self.counts.records_read += header.record_count
+        self.counts.records_kept += kept
+        self.counts.keyless_records += keyless
+        if not kept:
+            return self._empty_if_needed(header)
+        is_whole = kept == header.record_count
+        if tombstones and horizon_ms is None:
+            new_horizon_ms = self._now_ms + self._delete_retention_ms
+            return _with_horizon(payload if is_whole else memoryview(records), kept, header, new_horizon_ms)
+        if is_whole:
+            return batch.view
+        return _rebuild(records, kept, header, largest_delta=largest_delta)
+
+    def _keep_unusual(self, payload: memoryview, header: BatchHeader, keeps_tombstones: bool) -> KeptRecords:
+        """As `keep_records`. Raises CorruptRecords, with the words for what is wrong."""
+        kept: list[Span] = []
+        keyless = 0
+        for span in spans_of(payload, header.record_count):
             _, _, _, offset_delta, _, key_start, key_length, value_length = span
-            offset = base_offset + offset_delta
-            if offset > latest_offset:
+            offset = header.base_offset + offset_delta
+            if offset > self._map.latest_offset:
                 kept.append(span)
             elif key_length < 0:
-                self.counts.keyless_records += 1
-            elif (value_length >= 0 or keeps_tombstones) and offset >= newest(data[key_start : key_start + key_length]):
-                kept.append(span)
-        return kept
+                keyless += 1
+            elif value_length >= 0 or keeps_tombstones:
+                key = bytes(payload[key_start : key_start + key_length])
+                if offset >= self._map.newest(key):
+                    kept.append(span)
+        tombstones = sum(span[7] < 0 for span in kept)
+        records = b"".join(bytes(payload[start:end]) for start, end, *_ in kept)
+        return len(kept), keyless, tombstones, max((span[2] for span in kept), default=0), records
 
     def _empty_if_needed(self, header: BatchHeader) -> bytearray | None:
         if header.next_offset == self._upper_bound_offset or self._is_last_of_producer(header):
@@ -176,8 +197,7 @@ class BatchFilter:
         view = memoryview(rebuilt)
         header = read_header(view)
         payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
-        spans = spans_of(payload, header.record_count)
-        return _rebuild(payload, spans, header, self._now_ms + self._delete_retention_ms)
+        return _with_horizon(payload, header.record_count, header, self._now_ms + self._delete_retention_ms)
 
     def _keeps_old(self, record: Record) -> bool:
         if record.offset > self._map.latest_offset:
@@ -203,31 +223,33 @@ def spans_of(payload: bytes | memoryview, count: int) -> Sequence[Span]:
     return list(scan_records(payload, count)) if spans is None else spans
 
 
-def _rebuild(payload: memoryview, kept: Sequence[Span], header: BatchHeader, new_horizon_ms: int | None) -> bytearray:
+def _with_horizon(payload: memoryview, count: int, header: BatchHeader, horizon_ms: int) -> bytearray:
+    """The batch with a delete horizon. The timestamps of its records are relative to the horizon."""
     base_timestamp = header.base_timestamp
     records = bytearray()
-    if new_horizon_ms is None:
-        for start, end, *_ in kept:
-            records += payload[start:end]
-    else:
-        for _, end, timestamp_delta, _, rest, *_ in kept:
-            body = bytearray(1)
-            append_varint(body, base_timestamp + timestamp_delta - new_horizon_ms)
-            body += payload[rest:end]
-            append_varint(records, len(body))
-            records += body
-    if header.uses_append_time:
-        max_timestamp = header.max_timestamp
-    else:
-        max_timestamp = base_timestamp + max(span[2] for span in kept)
+    largest_delta = 0
+    for place, (_, end, timestamp_delta, _, rest, *_) in enumerate(spans_of(payload, count)):
+        largest_delta = max(largest_delta, timestamp_delta) if place else timestamp_delta
+        body = bytearray(1)
+        append_varint(body, base_timestamp + timestamp_delta - horizon_ms)
+        body += payload[rest:end]
+        append_varint(records, len(body))
+        records += body
+    return _rebuild(records, count, header, largest_delta=largest_delta, horizon_ms=horizon_ms)
+
+
+def _rebuild(
+    records: bytes | bytearray, count: int, header: BatchHeader, *, largest_delta: int, horizon_ms: int | None = None
+) -> bytearray:
+    base_timestamp = header.base_timestamp
     return assemble_batch(
         records,
         base_offset=header.base_offset,
         last_offset_delta=header.last_offset_delta,
-        record_count=len(kept),
-        attributes=header.attributes if new_horizon_ms is None else header.attributes | DELETE_HORIZON_BIT,
-        base_timestamp=base_timestamp if new_horizon_ms is None else new_horizon_ms,
-        max_timestamp=max_timestamp,
+        record_count=count,
+        attributes=header.attributes if horizon_ms is None else header.attributes | DELETE_HORIZON_BIT,
+        base_timestamp=base_timestamp if horizon_ms is None else horizon_ms,
+        max_timestamp=header.max_timestamp if header.uses_append_time else base_timestamp + largest_delta,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

@@ -1,73 +1,70 @@
 """The newest offset of every key in the dirty part of a log.
 
-A dictionary from key to offset. Long keys are replaced by a digest of 31 bytes. Short keys are stored as they are, and
-cannot be confused with a digest, because they are shorter. `log.cleaner.dedupe.buffer.size` limits the memory. When the
-map is full, the cleaning ends at the last batch that fitted, and the next cleaning continues from there.
+`log.cleaner.dedupe.buffer.size` limits the memory. When the map is full, the cleaning ends at the last batch that
+fitted, and the next cleaning continues from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from ottla.storage.cleaner.newest import ENTRY_BYTES, NewestOffsets
 
 __all__ = ["ENTRY_BYTES", "OffsetMap"]
 
-ENTRY_BYTES = 200
-"""The bytes of one key in a Python dictionary: its share of the table, the key and the offset.
-
-Measured with CPython 3.11 and keys of 8 and 16 bytes: 127 to 143 bytes with a full table, 156 to 173 right after the
-table has grown. The rest is for the moment when the old and the new table both exist.
-"""
-
-# An object of 31 bytes takes as much memory as one of 16, since Python rounds sizes up. A digest takes a microsecond.
-_DIGEST_BYTES = 31
+# A fuller table would have to look at too many of its places.
+_LOAD_FACTOR_MAX = 0.9
 
 
 class OffsetMap:
     """`latest_offset` is the last offset of the last batch in the map; -1 if the map is empty."""
 
-    __slots__ = ("_digest", "_offsets", "capacity", "latest_offset")
+    __slots__ = ("_newest", "_room", "_secret", "capacity", "keep_records", "latest_offset", "newest")
 
-    def __init__(self, *, capacity: int) -> None:
+    def __init__(self, *, capacity: int, secret: bytes, keys_max: int | None = None) -> None:
+        """`secret` are 16 random bytes: nobody can choose keys that seem equal. There are at most `keys_max` keys."""
         assert capacity > 0, "an offset map without room would never make progress"
         self.capacity = capacity
         self.latest_offset = -1
-        self._offsets: dict[bytes, int] = {}
-        self._digest = _load_digest()
+        self._secret = secret
+        self._make_room(capacity if keys_max is None else max(1, min(capacity, keys_max)))
 
     @classmethod
-    def of_bytes(cls, size_bytes: int, *, load_factor: float) -> OffsetMap:
-        return cls(capacity=max(1, int(size_bytes * load_factor / ENTRY_BYTES)))
+    def of_bytes(cls, size_bytes: int, *, load_factor: float, secret: bytes, keys_max: int | None = None) -> OffsetMap:
+        capacity = max(1, int(size_bytes * min(load_factor, _LOAD_FACTOR_MAX) / ENTRY_BYTES))
+        return cls(capacity=capacity, secret=secret, keys_max=keys_max)
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._newest)
 
     @property
     def utilization(self) -> float:
-        return len(self._offsets) / self.capacity
+        return len(self._newest) / self.capacity
 
-    def short_key(self, key: bytes) -> bytes:
-        return key if len(key) < _DIGEST_BYTES else self._digest(key)
+    def put_records(self, payload: memoryview, count: int, base_offset: int, start: int) -> bool | None:
+        """Adds the keys of a batch's records at or above `start`, or none of them if they may not all fit.
+
+        None if a record is unusual.
+        """
+        fits = self._newest.put_records(payload, count, base_offset, start)
+        if fits is False and not len(self._newest):
+            # A batch larger than the whole map is accepted, because its log could never be cleaned otherwise.
+            self._make_room(count)
+            return self._newest.put_records(payload, count, base_offset, start)
+        return fits
 
     def put_all(self, entries: dict[bytes, int]) -> bool:
-        """Adds the shortened keys of one batch, or none of them if they do not all fit."""
-        if len(self._offsets) + len(entries) > self.capacity:
-            added = sum(key not in self._offsets for key in entries)
-            # A batch larger than the whole map is accepted, because its log could never be cleaned otherwise.
-            if len(self._offsets) + added > self.capacity and self._offsets:
-                return False
-        self._offsets.update(entries)
+        """Adds the keys of one batch, or none of them if they do not all fit."""
+        if len(self._newest) + len(entries) > self._room:
+            added = sum(self.newest(key) < 0 for key in entries)
+            if len(self._newest) + added > self._room:
+                if len(self._newest):
+                    return False
+                self._make_room(len(entries))
+        for key, offset in entries.items():
+            self._newest.put(key, offset)
         return True
 
-    def newest(self, key: bytes) -> int:
-        """The newest offset of a key, or -1 if the dirty part does not contain it."""
-        return self._offsets.get(key if len(key) < _DIGEST_BYTES else self._digest(key), -1)
-
-
-def _load_digest() -> Callable[[bytes], bytes]:
-    # Imported on first use, because hashing libraries are large and most nodes do not compact for a long time.
-    from hashlib import blake2b
-
-    def digest(key: bytes) -> bytes:
-        return blake2b(key, digest_size=_DIGEST_BYTES).digest()
-
-    return digest
+    def _make_room(self, keys_max: int) -> None:
+        self._room = keys_max
+        self._newest = NewestOffsets(keys_max, self._secret)
+        self.newest = self._newest.get
+        self.keep_records = self._newest.keep_records

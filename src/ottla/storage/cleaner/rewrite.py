@@ -71,14 +71,14 @@ class Cleaning:
         """The first dirty offset after all groups are swapped in; valid from the first group on."""
         self._work = self._run()
 
-    def step(self, bytes_max: int) -> CleaningStep:
-        """Works until about `bytes_max` bytes were moved, or a group is finished."""
+    def step(self, bytes_max: int, batches_max: int) -> CleaningStep:
+        """Works until about `bytes_max` bytes or `batches_max` batches were moved, or a group is finished."""
         moved = 0
-        for progress in self._work:
+        for batches, progress in enumerate(self._work, start=1):
             if isinstance(progress, CleanedGroup):
                 return CleaningStep(bytes_moved=moved, group=progress, is_finished=False)
             moved += progress
-            if moved >= bytes_max:
+            if moved >= bytes_max or batches >= batches_max:
                 return CleaningStep(bytes_moved=moved, group=None, is_finished=False)
         return CleaningStep(bytes_moved=moved, group=None, is_finished=True)
 
@@ -142,19 +142,25 @@ class Cleaning:
             return True
         if transactions.on_batch(header) or header.last_offset < start:
             return True
-        short_key = self.map.short_key
-        entries: dict[bytes, int] = {}
         if header.magic < 2:
-            for record in iterate_messages(batch.view, limit=DECOMPRESSED_BYTES_MAX):
-                if record.key is not None and record.offset >= start:
-                    entries[short_key(bytes(record.key))] = record.offset
-            return self.map.put_all(entries)
-        payload = bytes(open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX))
+            messages = iterate_messages(batch.view, limit=DECOMPRESSED_BYTES_MAX)
+            return self.map.put_all(
+                {
+                    bytes(record.key): record.offset
+                    for record in messages
+                    if record.key is not None and record.offset >= start
+                }
+            )
+        payload = open_payload(batch.view, header, limit=DECOMPRESSED_BYTES_MAX)
         base_offset = header.base_offset
+        fits = self.map.put_records(payload, header.record_count, base_offset, start)
+        if fits is not None:
+            return fits
+        entries: dict[bytes, int] = {}
         for _, _, _, offset_delta, _, key_start, key_length, _ in spans_of(payload, header.record_count):
             offset = base_offset + offset_delta
             if key_length >= 0 and offset >= start:
-                entries[short_key(payload[key_start : key_start + key_length])] = offset
+                entries[bytes(payload[key_start : key_start + key_length])] = offset
         return self.map.put_all(entries)
 
     def _clean_group(

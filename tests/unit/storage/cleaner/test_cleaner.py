@@ -418,7 +418,7 @@ def test_batch_larger_than_the_map_is_taken_all_the_same(bench: Bench) -> None:
 
 
 def test_map_refuses_what_does_not_fit() -> None:
-    offset_map = OffsetMap(capacity=2)
+    offset_map = OffsetMap(capacity=2, secret=bytes(16))
     assert offset_map.put_all({b"a": 1, b"b": 2})
     assert offset_map.put_all({b"a": 3})
     assert not offset_map.put_all({b"a": 4, b"c": 5})
@@ -442,7 +442,7 @@ def test_checkpoint_is_kafkas_file_and_survives_a_restart(bench: Bench) -> None:
 
 def test_dropped_cleaning_that_swapped_something_is_on_record(tmp_path: Path) -> None:
     bench = Bench(tmp_path, immediate=False)
-    log = bench.log(internal_segment_bytes="100000")
+    log = bench.log(internal_segment_bytes=str(STEP_BYTES * 3 // 2))
     for number in range(4):
         bench.put(log, [("same", f"{number}" * STEP_BYTES)])
         log.roll()

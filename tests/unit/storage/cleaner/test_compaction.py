@@ -98,7 +98,7 @@ def test_records_without_key_go(bench: Bench) -> None:
 
 def test_what_lies_beyond_the_map_is_not_judged() -> None:
     batch_filter = BatchFilter(
-        OffsetMap(capacity=1),
+        OffsetMap(capacity=1, secret=bytes(16)),
         CleanedTransactions(),
         now_ms=0,
         delete_retention_ms=0,
@@ -463,7 +463,7 @@ def test_replay_of_a_compacted_log_is_the_last_value_of_each_key(steps: list[tup
 def test_client_appends_go_on_between_steps(tmp_path: Path) -> None:
     bench = Bench(tmp_path, immediate=False)
     log = bench.log(internal_segment_bytes="300000")
-    for number in range(40):
+    for number in range(120):
         bench.put(log, [(f"k{number % 5}", "v" * 10_000)])
     log.roll()
     bench.cleaner.start()

@@ -1,0 +1,19 @@
+ENTRY_BYTES: int
+
+class NewestOffsets:
+    def __new__(cls, keys_max: int, secret: bytes, /) -> NewestOffsets: ...
+    def __len__(self) -> int: ...
+    def put(self, key: bytes | memoryview, offset: int, /) -> None: ...
+    def get(self, key: bytes | memoryview, /) -> int: ...
+    def put_records(
+        self, payload: bytes | bytearray | memoryview, count: int, base_offset: int, start: int, /
+    ) -> bool | None: ...
+    def keep_records(
+        self,
+        payload: bytes | bytearray | memoryview,
+        count: int,
+        base_offset: int,
+        latest_offset: int,
+        keeps_tombstones: bool,
+        /,
+    ) -> tuple[int, int, int, int, bytes] | None: ...
