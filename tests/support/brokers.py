@@ -65,6 +65,7 @@ class Broker:
     name: ClassVar[str]
     # How many replicas a topic has here, if nothing else is said.
     replication_factor: ClassVar[int] = 1
+    start_timeout_s = START_TIMEOUT_S
 
     def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
         self.directory = directory
@@ -133,7 +134,7 @@ class Broker:
 
     def _wait_for(self, pattern: str) -> re.Match[str]:
         assert self._process is not None
-        deadline = time.monotonic() + START_TIMEOUT_S
+        deadline = time.monotonic() + self.start_timeout_s
         while time.monotonic() < deadline:
             text = self._output.read_text(errors="replace")
             if found := re.search(pattern, text, re.MULTILINE):
@@ -142,7 +143,7 @@ class Broker:
                 raise BrokerFailedError(f"{self.name} ended with {self._process.returncode}: {text[-2000:]}")
             time.sleep(0.01)
         self.kill()
-        raise BrokerFailedError(f"{self.name} was not ready in {START_TIMEOUT_S} s: {text[-2000:]}")
+        raise BrokerFailedError(f"{self.name} was not ready in {self.start_timeout_s:.0f} s: {text[-2000:]}")
 
 
 class ApacheKafka(Broker):

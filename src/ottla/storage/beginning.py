@@ -6,7 +6,7 @@ bring thousands of partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ottla.model.config import LogConfig
 from ottla.model.ids import TopicPartition
@@ -52,16 +52,17 @@ def reopen_empty_log(
     *,
     topic_partition: TopicPartition,
     directory: str,
+    listed: Iterable[str],
     config: LogConfig,
     producer_id_expiration_ms: int,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> PartitionLog | None:
     """The log in a directory that has never had a record; None if any file says otherwise.
 
-    The caller knows that no checkpoint has an offset of the log. May run on a worker.
+    The caller has listed the directory, and knows that no checkpoint has an offset of the log. May run on a worker.
     """
     files = world.files
-    for name in files.list_directory(directory):
+    for name in listed:
         if name != PARTITION_METADATA_FILE and (name != _FIRST_LOG_FILE or files.size_of(f"{directory}/{name}")):
             return None
     segment = segment_without_file(directory, pool, now_ms=world.clock.now_ms())

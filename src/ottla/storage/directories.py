@@ -23,7 +23,7 @@ from ottla.storage.names import (
     REPLICATION_OFFSET_FILE,
 )
 
-__all__ = ["CHECKPOINT_FILES", "LogDirectory", "is_reserved", "lock_directory"]
+__all__ = ["CHECKPOINT_FILES", "CheckpointsAtStart", "LogDirectory", "is_reserved", "lock_directory"]
 
 logger = logging.getLogger(__name__)
 
@@ -176,6 +176,31 @@ class LogDirectory:
             write_meta_properties(self._files, self.path, properties)
         assert properties.directory_id is not None
         self.directory_id = properties.directory_id
+
+
+class CheckpointsAtStart:
+    """The checkpoints of a directory. A log that a clean shutdown left needs none, unless its files have changed."""
+
+    __slots__ = ("_directory", "_offsets")
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+        self._offsets: tuple[dict[TopicPartition, int], ...] = ()
+
+    def read(self) -> None:
+        if not self._offsets:
+            names = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
+            self._offsets = tuple(self._directory.read_checkpoint(name) for name in names)
+
+    def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
+        """Recovery point, log start offset and high watermark."""
+        self.read()
+        recovery_points, start_offsets, high_watermarks = self._offsets
+        return (
+            recovery_points.get(topic_partition, 0),
+            start_offsets.get(topic_partition, 0),
+            high_watermarks.get(topic_partition, 0),
+        )
 
 
 def is_reserved(directory_id: Uuid) -> bool:

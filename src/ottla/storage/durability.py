@@ -57,6 +57,11 @@ class Durability:
         self._requested_target = end_offset
         return self._flusher.flush(self)
 
+    def count_closed(self, size: int, outcome: Deferred[None]) -> None:
+        """The flush of a closed segment has ended."""
+        if outcome.error is None:
+            self._pool.count_closed(size)
+
     def on_truncated(self, end_offset: int) -> None:
         """A flush under way has synced bytes that are gone: it may not move the recovery point past the new end."""
         self.recovery_point = min(self.recovery_point, end_offset)

@@ -55,6 +55,11 @@ class FoundFiles(NamedTuple):
             return LeaderEpochs.load(files, self.directory)
         return LeaderEpochs(files, self.directory)
 
+    def use_pool(self, pool: OpenFiles) -> None:
+        """The log is open: its files count with all others of the node."""
+        for segment in self.segments:
+            segment.use_pool(pool)
+
     def begin_segment(self, base_offset: int) -> None:
         """An empty segment begins at the offset, behind the others.
 
@@ -83,15 +88,18 @@ class FoundFiles(NamedTuple):
         return end_offset
 
 
-def find_files(world: World, directory: str, log_start_offset: int, *, may_have_gaps: bool) -> FoundFiles:
+def find_files(
+    world: World, directory: str, log_start_offset: int, *, may_have_gaps: bool, listed: Collection[str] | None = None
+) -> FoundFiles:
     files, now_ms = world.files, world.clock.now_ms()
     # May run on a worker, so the node's pool is not used yet.
     pool = OpenFiles(files, limit=_PRIVATE_OPEN_FILES_MAX)
-    try:
-        listed = files.list_directory(directory)
-    except FileNotFoundError:
-        files.make_directories(directory)
-        listed = []
+    if listed is None:
+        try:
+            listed = files.list_directory(directory)
+        except FileNotFoundError:
+            files.make_directories(directory)
+            listed = ()
     names, unfinished = _finish_interrupted_work(files, directory, set(listed))
     segments, orphans = _list_segments(files, directory, names, pool, now_ms)
     # A crash while a segment is deleted leaves indexes without their log file.

@@ -20,15 +20,12 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.beginning import reopen_empty_log
 from ottla.storage.clean_logs import LeftLog, read_clean_logs, reopen_log
-from ottla.storage.directories import LogDirectory
+from ottla.storage.directories import CheckpointsAtStart, LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
     CLUSTER_METADATA_TOPIC,
-    LOG_START_OFFSET_FILE,
     LOG_SUFFIX,
-    RECOVERY_POINT_FILE,
-    REPLICATION_OFFSET_FILE,
     DirectoryKind,
     delete_directory_name,
     parse_directory_name,
@@ -58,37 +55,12 @@ class LoadedLog(NamedTuple):
     report: RecoveryReport
 
 
-class _Checkpoints:
-    """The checkpoints of a directory. A log that a clean shutdown left needs none, unless its files have changed."""
-
-    __slots__ = ("_directory", "_offsets")
-
-    def __init__(self, directory: LogDirectory) -> None:
-        self._directory = directory
-        self._offsets: tuple[dict[TopicPartition, int], ...] = ()
-
-    def read(self) -> None:
-        if not self._offsets:
-            names = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
-            self._offsets = tuple(self._directory.read_checkpoint(name) for name in names)
-
-    def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
-        """Recovery point, log start offset and high watermark."""
-        self.read()
-        recovery_points, start_offsets, high_watermarks = self._offsets
-        return (
-            recovery_points.get(topic_partition, 0),
-            start_offsets.get(topic_partition, 0),
-            high_watermarks.get(topic_partition, 0),
-        )
-
-
 class _Job(NamedTuple):
     topic_partition: TopicPartition
     directory: LogDirectory
     config: LogConfig
     is_clean: bool
-    checkpoints: _Checkpoints | None
+    checkpoints: CheckpointsAtStart | None
     """None for a log whose checkpoints are lost."""
     cleaned_to: int | None
     """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
@@ -96,6 +68,10 @@ class _Job(NamedTuple):
     """One object for all logs of a directory."""
     left: LeftLog | None = None
     """The log as the last clean shutdown left it."""
+
+
+def _path(job: _Job) -> str:
+    return f"{job.directory.path}/{job.topic_partition}"
 
 
 _Opened = tuple[_Job, LoadedLog | BaseException]
@@ -170,7 +146,7 @@ class Loader:
             self.had_clean_shutdown = False
         else:
             self._epochs_left_behind.add(epoch)
-        checkpoints = _Checkpoints(directory)
+        checkpoints = CheckpointsAtStart(directory)
         cleaned = directory.read_cleaned()
         on_failure = directory.fail
         jobs: list[_Job] = []
@@ -309,29 +285,35 @@ class Loader:
         outcomes: list[_Opened] = []
         others: list[_Job] = []
         for job in jobs:
-            loaded = self._opened_if_empty(job)
+            names = self._list(job)
+            loaded = self._opened_if_empty(job, names)
             if loaded is not None:
                 outcomes.append((job, loaded))
-            elif self._is_light(job):
-                outcomes += self._open_all([job])
+            elif self._is_light(job, names):
+                outcomes += self._open_all([job], names)
             else:
                 others.append(job)
         return outcomes, others
 
-    def _is_light(self, job: _Job) -> bool:
-        """Whether reading the whole log takes little time."""
-        files, path = self._world.files, f"{job.directory.path}/{job.topic_partition}"
+    def _list(self, job: _Job) -> list[str]:
+        """The files of a log, listed once for everything that opens a light log; none if that is not possible."""
         try:
-            names = [] if job.directory.is_offline else files.list_directory(path)
-            sizes = [files.size_of(f"{path}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
+            return [] if job.directory.is_offline else self._world.files.list_directory(_path(job))
+        except OSError:
+            return []
+
+    def _is_light(self, job: _Job, names: list[str]) -> bool:
+        """Whether reading the whole log takes little time."""
+        try:
+            sizes = [self._world.files.size_of(f"{_path(job)}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
         except OSError:
             return False
         return bool(sizes) and sum(sizes) <= _LIGHT_BYTES_MAX
 
-    def _opened_if_empty(self, job: _Job) -> LoadedLog | None:
-        if job.is_clean or job.directory.is_offline or job.checkpoints is None:
+    def _opened_if_empty(self, job: _Job, names: list[str]) -> LoadedLog | None:
+        if job.is_clean or not names or job.checkpoints is None:
             return None
-        path = f"{job.directory.path}/{job.topic_partition}"
+        path = _path(job)
         try:
             if any(job.checkpoints.of(job.topic_partition)):
                 return None
@@ -340,6 +322,7 @@ class Loader:
                 self._pool,
                 topic_partition=job.topic_partition,
                 directory=path,
+                listed=names,
                 config=job.config,
                 producer_id_expiration_ms=_NEVER_MS,
                 on_failure=job.on_failure,
@@ -380,11 +363,11 @@ class Loader:
             else:
                 self._refuse(job, opened)
 
-    def _open_all(self, jobs: list[_Job]) -> list[_Opened]:
+    def _open_all(self, jobs: list[_Job], listed: list[str] | None = None) -> list[_Opened]:
         outcomes: list[_Opened] = []
         for job in jobs:
             try:
-                outcomes.append((job, self._open(job)))
+                outcomes.append((job, self._open(job, listed)))
             except BaseException as error:  # noqa: BLE001 (the loop's thread handles it)
                 outcomes.append((job, error))
         return outcomes
@@ -433,8 +416,8 @@ class Loader:
             exc_info=None if is_foreseen else error,
         )
 
-    def _open(self, job: _Job) -> LoadedLog:
-        return self._reopen(job) or self._open_from_files(job)
+    def _open(self, job: _Job, listed: list[str] | None = None) -> LoadedLog:
+        return self._reopen(job) or self._open_from_files(job, listed)
 
     def _reopen(self, job: _Job) -> LoadedLog | None:
         """The log as the last clean shutdown left it; None if its files have changed since then."""
@@ -446,7 +429,7 @@ class Loader:
             self._pool,
             left,
             topic_partition=job.topic_partition,
-            directory=f"{job.directory.path}/{job.topic_partition}",
+            directory=_path(job),
             config=job.config,
             cleaned_to=job.cleaned_to,
             producer_id_expiration_ms=_NEVER_MS,
@@ -464,8 +447,8 @@ class Loader:
             found = self._topic_ids[text] = Uuid.parse(text)
         return found
 
-    def _open_from_files(self, job: _Job) -> LoadedLog:
-        path = f"{job.directory.path}/{job.topic_partition}"
+    def _open_from_files(self, job: _Job, listed: list[str] | None) -> LoadedLog:
+        path = _path(job)
         topic_id = read_topic_id(self._world.files, path)
         offsets = (0, 0, 0) if job.checkpoints is None else job.checkpoints.of(job.topic_partition)
         recovery_point, log_start_offset, high_watermark = offsets
@@ -474,6 +457,7 @@ class Loader:
             self._pool,
             topic_partition=job.topic_partition,
             directory=path,
+            listed=listed,
             config=job.config,
             clean_shutdown=job.is_clean,
             recovery_point=recovery_point,

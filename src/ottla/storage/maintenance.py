@@ -40,6 +40,11 @@ _SLICE_LOGS = 100
 _NEVER_MS = 10 * 365 * 86_400_000
 _FLUSH_CHECK_INTERVAL_MS = 1000
 _FLUSHES_IN_FLIGHT_MAX = 8
+# Recovery reads everything behind the recovery points in the checkpoint. After so many bytes of closed segments the
+# checkpoint is written soon, not only when its interval is over.
+_CLOSED_BYTES_MAX = 256 << 20
+_CLOSED_BYTES_DELAY_S = 5.0
+_CLOSED_TASK = "closed segments"
 
 
 class Maintenance:
@@ -53,10 +58,12 @@ class Maintenance:
         self._checkpoints = CheckpointWrites(self._submit)
         self._is_behind = False
         self._is_catching_up = False
+        self._closed_bytes = 0
         self._scrubber: Scrubber | None = None
 
     def start(self) -> None:
         self._world.files.on_short_file = self.on_short_file
+        self._manager.pool.on_closed = self._on_segment_closed
         self.expire_producers()
         delay_ms = self._manager.config.log_initial_task_delay_ms
         self._every("retention", lambda c: c.log_retention_check_interval_ms, delay_ms, self.apply_retention)
@@ -86,6 +93,7 @@ class Maintenance:
     def stop(self) -> None:
         self._is_stopped = True
         self._world.files.on_short_file = None
+        self._manager.pool.on_closed = None
         if self._scrubber is not None:
             self._scrubber.stop()
         for timer in self._timers.values():
@@ -175,7 +183,17 @@ class Maintenance:
             self._is_behind = False
             self.checkpoint().when_done(lambda _: self._world.scheduler.call_soon(self._catch_up))
 
+    def _on_segment_closed(self, size: int) -> None:
+        self._closed_bytes += size
+        if self._closed_bytes >= _CLOSED_BYTES_MAX and _CLOSED_TASK not in self._timers:
+            self._timers[_CLOSED_TASK] = self._world.scheduler.call_later(_CLOSED_BYTES_DELAY_S, self._note_closed)
+
+    def _note_closed(self) -> None:
+        del self._timers[_CLOSED_TASK]
+        self.checkpoint_recovery_points()
+
     def checkpoint_recovery_points(self) -> Deferred[None]:
+        self._closed_bytes = 0
         return self._write_checkpoints(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
 
     def checkpoint_start_offsets(self) -> Deferred[None]:

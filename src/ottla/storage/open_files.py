@@ -8,6 +8,7 @@ the hot path). A release only drops the reference: a `FileRegion` that is still 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from ottla.model.ports import File, Files
@@ -29,7 +30,7 @@ class FileOwner(Protocol):
 class OpenFiles:
     """Opens files for their owners, and releases files that were not used lately."""
 
-    __slots__ = ("_limit", "_owners", "files", "flush_seconds", "flush_times")
+    __slots__ = ("_limit", "_owners", "files", "flush_seconds", "flush_times", "on_closed")
 
     def __init__(self, files: Files, *, limit: int) -> None:
         assert limit > 0
@@ -39,10 +40,16 @@ class OpenFiles:
         # Durations of the flushes of all logs: a count for each power of two of microseconds.
         self.flush_seconds = 0.0
         self.flush_times = [0] * FLUSH_PLACES
+        self.on_closed: Callable[[int], None] | None = None
+        """Called with the size of a closed segment that was flushed."""
 
     def count_flush(self, seconds: float) -> None:
         self.flush_seconds += seconds
         self.flush_times[int(seconds * 1e6).bit_length()] += 1
+
+    def count_closed(self, size: int) -> None:
+        if self.on_closed is not None:
+            self.on_closed(size)
 
     def __len__(self) -> int:
         return len(self._owners)

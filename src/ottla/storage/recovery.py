@@ -80,6 +80,7 @@ def open_log(
     topic_partition: TopicPartition,
     directory: str,
     config: LogConfig,
+    listed: Collection[str] | None = None,
     clean_shutdown: bool = False,
     is_damaged: bool = False,
     recovery_point: int = 0,
@@ -90,12 +91,13 @@ def open_log(
 ) -> OpenedLog:
     """Opens the log in a directory, or begins a new one there. May run on a worker: it uses its own open files.
 
-    With `is_damaged` the files are known to have lost records, and the log had reached the recovery point.
-    `cleaned_to` is the offset in the cleaner's checkpoint, if any: this node's cleaner made the gaps below it.
+    `listed` are the names in the directory, if it was listed already. With `is_damaged` the files are known to have
+    lost records, and the log had reached the recovery point. `cleaned_to` is the offset in the cleaner's checkpoint, if
+    any: this node's cleaner made the gaps below it.
     """
-    found = find_files(world, directory, log_start_offset, may_have_gaps=cleaned_to is not None or config.compacts)
-    segments, snapshots = found.segments, snapshot_offsets(found.names)
-    epochs = found.load_epochs()
+    may_have_gaps = cleaned_to is not None or config.compacts
+    found = find_files(world, directory, log_start_offset, may_have_gaps=may_have_gaps, listed=listed)
+    segments, snapshots, epochs = found.segments, snapshot_offsets(found.names), found.load_epochs()
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=snapshots)
     recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to, names=found.names)
     if not clean_shutdown:
@@ -106,9 +108,8 @@ def open_log(
         found.begin_segment(log_start_offset)
     start = max(log_start_offset, segments[0].base_offset)
     is_damaged = is_damaged or recovery.has_cut or (not found.had_log_file and bool(epochs.entries))
-    known_end = found.known_end(
-        next_offset, recovery_point, producers.snapshots, is_clean=clean_shutdown, is_damaged=is_damaged
-    )
+    ends = (next_offset, recovery_point, producers.snapshots)
+    known_end = found.known_end(*ends, is_clean=clean_shutdown, is_damaged=is_damaged)
     if next_offset < known_end:
         # No offset is given twice: the log continues where it is known to have ended.
         recovery.note_loss(next_offset, known_end)
@@ -116,8 +117,7 @@ def open_log(
         next_offset = known_end
     recovery.settle_ends(start, next_offset)
     _rebuild_producers(producers, segments, start, next_offset, found.now_ms, recovery.checked_from, clean_shutdown)
-    for segment in segments:
-        segment.use_pool(pool)
+    found.use_pool(pool)
     failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)
     log = PartitionLog(
         world,

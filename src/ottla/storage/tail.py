@@ -8,6 +8,7 @@ An append writes once. Memory and indexes follow the write, so that a refused or
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -254,8 +255,11 @@ class LogTail:
         if new is not old:
             self.recent.clear()
             self._roll_jitter_ms = self._draw_jitter()
-            self._world.scheduler.call_soon(self.flush)
+            self._world.scheduler.call_soon(self._flush_closed, old.size)
         return new
+
+    def _flush_closed(self, size: int) -> None:
+        self.flush().when_done(partial(self.durability.count_closed, size))
 
     def _draw_jitter(self) -> int:
         limit = min(self._config.segment_jitter_ms, self._config.segment_ms)

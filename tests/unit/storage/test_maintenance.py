@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
+from ottla.storage import maintenance
 from ottla.storage.maintenance import flush_all
 from tests.unit.storage.helpers import values_of
 from tests.unit.storage.test_manager import Node
@@ -75,3 +78,33 @@ def test_a_truncation_takes_the_recovery_point_back_on_disk_too() -> None:
     log.truncate_to(2)
     node.world.scheduler.run()
     assert "t 0 2" in node.files.read_bytes("/d1/recovery-point-offset-checkpoint").decode()
+
+
+def test_recovery_points_of_large_closed_segments_are_on_disk_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "_CLOSED_BYTES_MAX", 1_000)
+    node = Node(log_initial_task_delay_ms="3600000")
+    node.start()
+    log = node.create("t", segment_bytes=600)
+    checkpoint = "/d1/recovery-point-offset-checkpoint"
+
+    def on_disk() -> bytes:
+        return node.files.read_bytes(checkpoint) if node.files.exists(checkpoint) else b""
+
+    node.append(log, b"x" * 500)
+    node.append(log, b"x" * 500)
+    node.world.scheduler.advance(10_000)
+    assert b"t 0" not in on_disk(), "one closed segment is small"
+    node.append(log, b"x" * 500)
+    node.append(log, b"x" * 500)
+    node.world.scheduler.advance(4_999)
+    assert b"t 0" not in on_disk(), "others may follow"
+    node.world.scheduler.advance(1)
+    recovery_point = log.recovery_point
+    assert recovery_point >= 3
+    assert b"t 0 %d" % recovery_point in on_disk()
+    # It begins again.
+    node.append(log, b"x" * 500)
+    node.world.scheduler.advance(10_000)
+    assert b"t 0 %d" % recovery_point in on_disk()
+    node.stop()
+    assert node.logs.pool.on_closed is None

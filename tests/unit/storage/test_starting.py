@@ -128,3 +128,24 @@ def test_the_marker_of_a_clean_end_is_gone_for_good_before_the_logs_are_used() -
     node.stop()
     node.files.fail_next("sync_directory", OSError(errno.EIO, "input/output error"), path_contains="/d2")
     assert [directory.path for directory in node.start().online_directories()] == ["/d1"]
+
+
+def test_after_a_crash_the_directory_of_a_short_log_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node()
+    node.start()
+    for partition in range(3):
+        log = node.create("t", partition)
+        if partition:
+            node.append(log, b"a")
+    node.kill()
+    listed: list[str] = []
+    list_directory = node.files.list_directory
+
+    def count(path: str) -> list[str]:
+        listed.append(path)
+        return list_directory(path)
+
+    monkeypatch.setattr(node.files, "list_directory", count)
+    logs = node.start()
+    assert [path for path in sorted(listed) if path.startswith("/d1/t-")] == ["/d1/t-0", "/d1/t-1", "/d1/t-2"]
+    assert [log.log_end_offset for log in logs] == [0, 1, 1]
