@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.client.errors import error_of
@@ -66,6 +67,12 @@ class MetadataCache:
         for topic in response.topics:
             if topic.name is not None:
                 self._update_topic(topic.name, topic, before.get(topic.name))
+
+    def adopt(self, brokers: Mapping[int, BrokerNode], topics: Mapping[str, TopicInfo]) -> None:
+        """Takes over the brokers and all topics that another client of the same cluster was told."""
+        self.brokers = dict(brokers)
+        self.topics = dict(topics)
+        self.names = {info.topic_id: name for name, info in topics.items() if info.topic_id}
 
     def update_controllers(self, response: DescribeClusterResponse) -> None:
         """Applies a list of controllers, which take the place of brokers for clients of controllers."""

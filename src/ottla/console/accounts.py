@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla.client.admin import AdminClient
 from ottla.client.settings import ClientSettings
@@ -10,7 +10,6 @@ from ottla.console.live import Live
 from ottla.console.node_metrics import NodeMetrics
 from ottla.console.roles import Role
 from ottla.console.view import ClusterView
-from ottla.wire.peers import Endpoint
 
 __all__ = ["Account"]
 
@@ -41,13 +40,7 @@ class Account:
 
     @property
     def settings(self) -> ClientSettings:
-        """For a new client: it begins with the brokers that are known now. Those that were told first may be lost."""
-        state = self.view.state.value
-        if state is None:
-            return self.first_settings
-        known = [Endpoint(broker.host, broker.port) for broker in state.brokers.values()]
-        servers = tuple(dict.fromkeys([*known, *self.first_settings.bootstrap_servers]))
-        return replace(self.first_settings, bootstrap_servers=servers)
+        return self.view.settings
 
     async def close(self) -> None:
         await self.live.close()

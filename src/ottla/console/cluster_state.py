@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ottla.client.admin import AdminClient
 from ottla.client.metadata import BrokerNode, TopicInfo
 from ottla.model.ids import TopicPartition
 
-__all__ = ["ClusterState", "TopicRow", "topic_row"]
+__all__ = ["ClusterState", "TopicRow", "read_state", "topic_row"]
 
 
 class TopicRow(NamedTuple):
@@ -39,6 +40,19 @@ class ClusterState(NamedTuple):
             if name in self.topics
             for number in self.topics[name].partitions
         ]
+
+
+async def read_state(admin: AdminClient) -> ClusterState:
+    metadata = await admin.connections.refresh(None)
+    topics = dict(metadata.topics)
+    led = tuple(
+        TopicPartition(name, number)
+        for name, info in topics.items()
+        for number, one in info.partitions.items()
+        if one.leader >= 0
+    )
+    rows = tuple(topic_row(info) for info in topics.values())
+    return ClusterState(metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led)
 
 
 def topic_row(info: TopicInfo) -> TopicRow:

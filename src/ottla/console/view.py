@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from ottla.client.admin import AdminClient
@@ -17,11 +18,14 @@ from ottla.client.admin.groups import ListedGroup
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.cluster import calls_within
 from ottla.client.errors import ClientError
-from ottla.console.cluster_state import ClusterState, topic_row
+from ottla.client.settings import ClientSettings
+from ottla.console.aside import Aside
+from ottla.console.cluster_state import ClusterState, read_state
 from ottla.console.features import features_of
 from ottla.console.lag_history import LagHistory
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.wire.peers import Endpoint
 
 __all__ = ["Cached", "ClusterView", "leader_sizes", "or_none"]
 
@@ -45,6 +49,8 @@ FEATURES_USABLE_SECONDS = 3600.0
 STALE_FACTOR = 100.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
+# From so many partitions on, work on all of them does not run on the loop of the console.
+LARGE_PARTITIONS = 2_000
 # How long the session of a browser waits for the state.
 STATE_SECONDS_MAX = 0.1
 # How long a page waits for figures that it can do without.
@@ -132,6 +138,7 @@ class ClusterView:
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
+        self._aside = Aside()
         timeout_ms = min(READ_TIMEOUT_MS, admin.connections.settings.api_timeout_ms)
         self.state = Cached(
             self._read_state,
@@ -171,6 +178,25 @@ class ClusterView:
         for cached in (self.state, self.sizes, self.groups):
             cached.drop()
 
+    @property
+    def settings(self) -> ClientSettings:
+        """For a new client: it begins with the brokers that are known now. Those that were told first may be lost."""
+        first, state = self._admin.connections.settings, self.state.value
+        if state is None:
+            return first
+        known = [Endpoint(broker.host, broker.port) for broker in state.brokers.values()]
+        return replace(first, bootstrap_servers=tuple(dict.fromkeys([*known, *first.bootstrap_servers])))
+
+    async def run(self, work: Callable[[AdminClient], Awaitable[T]], settings: ClientSettings | None = None) -> T:
+        """Work on all partitions; in a large cluster on a thread of its own. With settings it gets its own client."""
+        state = self.state.value
+        if state is not None and len(state.led) >= LARGE_PARTITIONS:
+            return await self._aside.run(settings or self.settings, work)
+        if settings is None:
+            return await work(self._admin)
+        async with AdminClient(settings) as admin:
+            return await work(admin)
+
     def watch(self, group_id: str) -> None:
         """The live figures follow this group for a while."""
         self._watched[group_id] = asyncio.get_running_loop().time() + WATCH_SECONDS
@@ -188,6 +214,7 @@ class ClusterView:
     async def close(self) -> None:
         for cached in (self.state, self.sizes, self.groups, self.features, self._active_controller):
             await cached.close()
+        await self._aside.close()
 
     async def sizes_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The sizes of the leaders' logs; partitions whose leader does not answer are missing."""
@@ -211,27 +238,16 @@ class ClusterView:
         return found
 
     async def _read_state(self) -> ClusterState:
-        metadata = await self._admin.connections.refresh(None)
-        topics = dict(metadata.topics)
-        # Tens of thousands of partitions take a while: other requests are served in between.
-        await asyncio.sleep(0)
-        rows = tuple(topic_row(info) for info in topics.values())
-        await asyncio.sleep(0)
-        led = tuple(
-            TopicPartition(name, number)
-            for name, info in topics.items()
-            for number, one in info.partitions.items()
-            if one.leader >= 0
-        )
-        return ClusterState(
-            metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led
-        )
+        state = await self.run(read_state)
+        # The client of this loop sends requests to the leaders that are known now, whichever client was told.
+        self._admin.connections.metadata.adopt(state.brokers, state.topics)
+        return state
 
     async def _read_sizes(self) -> dict[int, list[LogDirectory] | KafkaError]:
         state = await self.state.get()
 
         async def ask(broker: int) -> list[LogDirectory] | KafkaError | None:
-            answer = await or_none(self._admin.partitions.log_directories([broker]), 10.0)
+            answer = await or_none(self.run(lambda admin: admin.partitions.log_directories([broker])), 10.0)
             return None if answer is None else answer[broker]
 
         answers = await asyncio.gather(*map(ask, state.brokers))

@@ -30,7 +30,7 @@ async def _balance(call: Call) -> Change:
     if not isinstance(drained, list) or any(type(one) is not int for one in drained):
         raise invalid("'drain' must be a list of brokers.")
     throttle, factor = _throttle(call), _factor(call)
-    observed = with_brokers(await observe(call.admin), drained=drained)
+    observed = with_brokers(await call.view.run(observe), drained=drained)
     # Thousands of partitions take seconds.
     plan = await asyncio.to_thread(make_plan, observed)
     shortages = find_shortages(observed, plan.stranded)

@@ -31,15 +31,19 @@ async def _doctor(call: Call) -> dict[str, Any]:
         api_timeout_ms=min(call.account.settings.api_timeout_ms, PATIENCE_MS),
         connect_timeout_ms=min(call.account.settings.connect_timeout_ms, PATIENCE_MS // 2),
     )
-    async with call.services.scans.turn(call.owner), AdminClient(settings) as admin:
-        url = call.services.settings.registry_url
-        registry = None if url is None else partial(RegistryClient, url)
+    url = call.services.settings.registry_url
+    registry = None if url is None else partial(RegistryClient, url)
+
+    async def look(admin: AdminClient) -> dict[str, Any]:
         facts = await gather(admin, seconds=BETWEEN_SECONDS, registry=registry)
-    return {
-        "findings": [_finding(one) for one in examine(facts)],
-        "unknown": facts.unknown,
-        "looked_at": {"brokers": len(facts.brokers), "topics": len(facts.topics), "groups": len(facts.groups)},
-    }
+        return {
+            "findings": [_finding(one) for one in examine(facts)],
+            "unknown": facts.unknown,
+            "looked_at": {"brokers": len(facts.brokers), "topics": len(facts.topics), "groups": len(facts.groups)},
+        }
+
+    async with call.services.scans.turn(call.owner):
+        return await call.view.run(look, settings)
 
 
 def _finding(finding: Finding) -> dict[str, Any]:

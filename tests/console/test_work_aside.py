@@ -1,0 +1,97 @@
+"""Work on all partitions of a large cluster runs on a thread of its own, and pages go on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import ottla.testing
+from ottla.client.admin import AdminClient
+from ottla.client.admin.offsets import LATEST, FoundOffset
+from ottla.client.admin.topics import NewTopic
+from ottla.client.errors import ClientError
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.console import view
+from ottla.console.view import ClusterView
+from ottla.model.ids import TopicPartition
+
+
+@asynccontextmanager
+async def opened(cluster: ottla.testing.Cluster) -> AsyncIterator[tuple[AdminClient, ClusterView]]:
+    async with AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap))) as admin:
+        seen = ClusterView(admin)
+        yield admin, seen
+        await seen.close()
+
+
+async def thread_name(_: AdminClient) -> str:
+    return threading.current_thread().name
+
+
+def test_the_state_of_a_large_cluster(cluster: ottla.testing.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view, "LARGE_PARTITIONS", 1)
+
+    async def whole() -> None:
+        async with opened(cluster) as (admin, seen):
+            await admin.topics.create([NewTopic(name="before", partitions=2)])
+            first = await seen.state.get()
+            assert "before" in first.topics
+            assert await seen.run(thread_name) == "ottla-client"
+            await admin.topics.create([NewTopic(name="after", partitions=3)])
+            seen.drop()
+            state = await seen.state.get()
+            assert {row.name: row.partitions for row in state.rows if row.name in ("before", "after")} == {
+                "before": 2,
+                "after": 3,
+            }
+            # The client of the pages knows the leaders that the other client was told.
+            assert admin.connections.metadata.leader_of("after", 2) == 1
+            last = TopicPartition("after", 2)
+            assert isinstance((await admin.offsets.find({last: LATEST}))[last], FoundOffset)
+            sizes = (await seen.sizes.get())[1]
+            assert isinstance(sizes, list)
+            assert last in sizes[0].replicas
+
+    asyncio.run(whole())
+    assert "ottla-client" not in [one.name for one in threading.enumerate()]
+
+
+def test_a_small_cluster_needs_no_thread(cluster: ottla.testing.Cluster) -> None:
+    async def whole() -> None:
+        async with opened(cluster) as (_, seen):
+            await seen.state.get()
+            assert await seen.run(thread_name) == threading.current_thread().name
+
+    asyncio.run(whole())
+
+
+def test_errors_and_cancellation_pass_between_the_threads(
+    cluster: ottla.testing.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view, "LARGE_PARTITIONS", 0)
+    ended = threading.Event()
+
+    async def fail(_: AdminClient) -> None:
+        raise ClientError("lost")
+
+    async def wait(_: AdminClient) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def whole() -> None:
+        async with opened(cluster) as (_, seen):
+            await seen.state.get()
+            with pytest.raises(ClientError, match="lost"):
+                await seen.run(fail)
+            begun = asyncio.ensure_future(seen.run(wait))
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(begun, 0.2)
+            assert await asyncio.to_thread(ended.wait, 30)
+
+    asyncio.run(whole())
