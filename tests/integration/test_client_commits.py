@@ -1,15 +1,25 @@
-"""A commit of `ottla.client` is tried again while the coordinator is away, and fails at once where that cannot help."""
+"""Commits of `ottla.client`.
+
+A commit is tried again while the coordinator is away, and fails at once where that cannot help. Automatic commits cover
+partitions of `assign`, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Coroutine
+from typing import Any
 
 import pytest
 
 import ottla.testing
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingConsumer
 from ottla.client.consumer import Consumer, ConsumerSettings
+from ottla.client.errors import WokenUp
+from ottla.client.producer import Producer
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
@@ -50,3 +60,134 @@ def test_a_client_outside_a_group_with_members_cannot_commit_for_it() -> None:
 
     with ottla.testing.cluster() as cluster:
         asyncio.run(whole(cluster))
+
+
+async def committed_offsets(where: dict[str, Any], group: str, partitions: list[TopicPartition]) -> list[int]:
+    async with Consumer({**where, "group.id": group}) as looker:
+        found = await looker.committed(partitions)
+        return [found[one].offset if one in found else -1 for one in partitions]
+
+
+class TestAutomaticCommitsOfAssignedPartitions:
+    """`assign` needs no membership, and neither do the automatic commits of what was assigned."""
+
+    @pytest.fixture
+    def config(self, client_bootstrap: str) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": client_bootstrap,
+            "group.id": f"g-{uuid.uuid4().hex[:8]}",
+            "auto.offset.reset": "earliest",
+            # No interval ends during a test, unless it says so.
+            "auto.commit.interval.ms": 3_600_000,
+        }
+
+    @pytest.fixture
+    def places(self, client_bootstrap: str) -> list[TopicPartition]:
+        topic = f"t-{uuid.uuid4().hex[:8]}"
+        places = [TopicPartition(topic, number) for number in range(2)]
+
+        async def whole() -> None:
+            where = {"bootstrap.servers": client_bootstrap}
+            async with AdminClient(where) as admin, Producer(where) as producer:
+                await admin.topics.create([NewTopic(name=topic, partitions=2, replication_factor=1)])
+                for place in places:
+                    for number in range(5):
+                        await producer.send(topic, b"%d" % number, partition=place.partition)
+
+        run(whole())
+        return places
+
+    @staticmethod
+    def look(config: dict[str, Any], places: list[TopicPartition]) -> list[int]:
+        where = {"bootstrap.servers": config["bootstrap.servers"]}
+        return run(committed_offsets(where, config["group.id"], places))  # type: ignore[no-any-return]
+
+    def test_a_poll_commits_at_the_interval(self, config: dict[str, Any], places: list[TopicPartition]) -> None:
+        async def whole() -> None:
+            async with Consumer({**config, "auto.commit.interval.ms": 50}) as consumer:
+                await consumer.assign(places)
+                await read(consumer, 10)
+                # One long poll is enough: it does not wait for records beyond the interval.
+                polling = asyncio.ensure_future(consumer.poll(600_000))
+                where = {"bootstrap.servers": config["bootstrap.servers"]}
+                while await committed_offsets(where, config["group.id"], places) != [5, 5]:
+                    await asyncio.sleep(0.02)
+                consumer.wakeup()
+                with pytest.raises(WokenUp):
+                    await polling
+
+        run(whole())
+
+    def test_close_commits(self, config: dict[str, Any], places: list[TopicPartition]) -> None:
+        async def whole() -> None:
+            async with Consumer(config) as consumer:
+                await consumer.assign(places)
+                await read(consumer, 10)
+
+        run(whole())
+        assert self.look(config, places) == [5, 5]
+
+    def test_close_commits_the_columns_that_were_handed_out(
+        self, config: dict[str, Any], places: list[TopicPartition]
+    ) -> None:
+        async def whole() -> None:
+            async with Consumer(config) as consumer:
+                await consumer.assign(places)
+                count = 0
+                while count < 10:
+                    count += sum(len(batch) for batch in await consumer.batches(100))
+
+        run(whole())
+        assert self.look(config, places) == [5, 5]
+
+    def test_another_assignment_commits_what_it_gives_up(
+        self, config: dict[str, Any], places: list[TopicPartition]
+    ) -> None:
+        async def whole() -> None:
+            async with Consumer(config) as consumer:
+                await consumer.assign(places[:1])
+                await read(consumer, 5)
+                await consumer.assign(places)
+                assert await consumer.committed(places) == {}
+                await consumer.assign(places[1:])
+                assert [one.offset for one in (await consumer.committed(places)).values()] == [5]
+                await read(consumer, 5)
+                await consumer.unsubscribe()
+                assert [one.offset for one in (await consumer.committed(places)).values()] == [5, 5]
+
+        run(whole())
+
+    def test_a_blocking_consumer_commits_what_its_loop_has_taken(
+        self, config: dict[str, Any], places: list[TopicPartition]
+    ) -> None:
+        with BlockingConsumer(config) as consumer:
+            consumer.assign(places[:1])
+            for record in consumer:
+                if record.offset == 2:
+                    break
+        assert self.look(config, places) == [3, -1]
+
+    def test_nothing_is_committed_without_automatic_commits(
+        self, config: dict[str, Any], places: list[TopicPartition]
+    ) -> None:
+        async def whole() -> None:
+            async with Consumer({**config, "enable.auto.commit": False, "auto.commit.interval.ms": 1}) as consumer:
+                await consumer.assign(places)
+                await read(consumer, 10)
+                await consumer.poll(50)
+
+        run(whole())
+        assert self.look(config, places) == [-1, -1]
+
+
+async def read(consumer: Consumer, count: int) -> None:
+    while count > 0:
+        count -= len(await consumer.poll(100))
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    async def limited() -> Any:
+        async with asyncio.timeout(60):
+            return await work
+
+    return asyncio.run(limited())

@@ -164,7 +164,7 @@ def test_a_commit_that_was_deleted_from_the_log_is_not_gone_back_to() -> None:
         broker.append(ONE, 1)
         assert await values(consumer, 2) == [(0, 5), (0, 6)]
 
-    run(work, group_id="g", auto_offset_reset="earliest")
+    run(work, group_id="g", auto_commit=False, auto_offset_reset="earliest")
 
 
 def test_fetched_records_are_returned_before_the_position_is_reset() -> None:
@@ -198,7 +198,7 @@ def test_an_answer_to_a_partition_that_was_given_up_is_none_to_the_one_that_came
         broker.append(ONE, 2)
         assert await values(consumer, 6) == [(0, offset) for offset in range(6)]
 
-    run(work, group_id="g")
+    run(work, group_id="g", auto_commit=False)
 
 
 def test_commits_of_a_transaction_that_is_about_to_end_are_waited_for() -> None:
@@ -208,7 +208,7 @@ def test_commits_of_a_transaction_that_is_about_to_end_are_waited_for() -> None:
         await consumer.assign([ONE])
         assert await values(consumer, 1) == [(0, 1)]
 
-    run(work, group_id="g")
+    run(work, group_id="g", auto_commit=False)
 
 
 def test_a_batch_that_cannot_be_opened_takes_no_other_with_it() -> None:

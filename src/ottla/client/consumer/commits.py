@@ -7,6 +7,7 @@ Awaited commits follow the pending ones, so that the last commit of a partition 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,8 @@ class Commits:
         self._committable = committable
         self._pending: set[asyncio.Task[None]] = set()
         self._due_at = 0.0
+        # The number of records that were handed out before the last automatic commit.
+        self._covered = 0
         self.membership: Membership | None = None
 
     async def commit(self, commits: Offsets) -> None:
@@ -82,8 +85,13 @@ class Commits:
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
+    @property
+    def next_at(self) -> float:
+        """When the records that were handed out since the last automatic commit are due; infinity without any."""
+        return self._due_at if self._is_automatic and self._measures.records != self._covered else math.inf
+
     async def commit_when_due(self) -> None:
-        if not self._settings.auto_commit:
+        if not self._is_automatic:
             return
         now = asyncio.get_running_loop().time()
         interval = self._settings.auto_commit_interval_ms / 1000
@@ -95,8 +103,9 @@ class Commits:
 
     async def commit_quietly(self) -> None:
         """Commits automatically. After a failure the next commit covers the same offsets."""
-        if not self._settings.auto_commit or self._settings.group_id is None:
+        if not self._is_automatic:
             return
+        self._covered = self._measures.records
         try:
             async with asyncio.timeout(_QUIET_SECONDS_MAX):
                 await self.commit(self._committable())
@@ -107,6 +116,10 @@ class Commits:
         """Waits for the commits in the background."""
         if self._pending:
             await asyncio.wait(set(self._pending))
+
+    @property
+    def _is_automatic(self) -> bool:
+        return self._settings.auto_commit and self._settings.group_id is not None
 
     def _check_group(self) -> None:
         if self._settings.group_id is None:

@@ -97,12 +97,11 @@ class Consumer:
     # Assignment.
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Reads exactly these partitions, without group membership."""
-        await self._leave()
+        """Reads exactly these partitions, without group membership. Automatic commits need group.id alone."""
         wanted = list(partitions)
-        await self._cluster.refresh(
-            sorted({partition.topic for partition in wanted}), create=self.settings.allow_auto_create
-        )
+        await self._leave(keeps=wanted)
+        topics = sorted({partition.topic for partition in wanted})
+        await self._cluster.refresh(topics, create=self.settings.allow_auto_create)
         for partition in wanted:
             info = self._cluster.metadata.topics.get(partition.topic)
             if info is None or (info.error is not None and not info.error.code.retriable):
@@ -386,7 +385,7 @@ class Consumer:
         self._wakeups.check()
         if self._membership is not None:
             await self._membership.poll(deadline)
-            await self._commits.commit_when_due()
+        await self._commits.commit_when_due()
         if self._fetcher.failure is not None:
             failure, self._fetcher.failure = self._fetcher.failure, None
             raise failure
@@ -394,11 +393,12 @@ class Consumer:
         self._fetcher.start()
 
     async def _wait(self, end: float) -> bool:
-        """Waits for records, the group, or the next lookup of a position; returns False at the deadline."""
+        """Waits for records, or until the group, a commit or a position is due; returns False at the deadline."""
         loop = asyncio.get_running_loop()
         if self._fetcher.has_next or self._fetcher.failure is not None:
             return True
-        until = min([end, *[self._positions.get(one).look_again for one in self._positions.unknown]])
+        lookups = [self._positions.get(one).look_again for one in self._positions.unknown]
+        until = min(end, self._commits.next_at, *lookups)
         self._fetcher.arrived.clear()
         # A wakeup before the line above would be missed otherwise.
         self._wakeups.check()
@@ -439,8 +439,7 @@ class Consumer:
 
     def _forget_waiting(self, keeps: Any) -> None:
         if self._waiting:
-            kept = [one for one in self._waiting if keeps(TopicPartition(one.topic, one.partition))]
-            self._waiting = deque(kept)
+            self._waiting = deque(one for one in self._waiting if keeps(TopicPartition(one.topic, one.partition)))
 
     def _committable(self) -> dict[TopicPartition, CommittedOffset]:
         """The positions behind the records that were handed out."""
@@ -458,10 +457,12 @@ class Consumer:
         self._positions.assign(partitions)
         self._forget_waiting(self._positions.states.__contains__)
 
-    async def _leave(self) -> None:
-        """Ends the membership: commits, tells the listener, and leaves the group."""
+    async def _leave(self, *, keeps: Iterable[TopicPartition] = ()) -> None:
+        """Commits, unless all partitions are kept. A member also tells its listener and leaves the group."""
         membership = self._membership
         if membership is None:
+            if not self._positions.states.keys() <= set(keeps):
+                await self._commits.commit_quietly()
             return
         owned = self.assignment
         try:
