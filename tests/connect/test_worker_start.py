@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from ottla.client.admin.topics import NewTopic
+from ottla.client.blocking import BlockingAdmin
 from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.stores.offsets import FileOffsetStore
@@ -63,6 +65,32 @@ def test_a_replication_factor_that_is_too_large_is_named_before_spark_starts(
         asyncio.run(run())
     assert raised.value.name == key
     assert not started[0].is_started
+
+
+@pytest.mark.parametrize(
+    ("kind", "partitions", "policy", "reason"),
+    [
+        ("config", 1, "delete", "cleanup.policy=delete"),
+        ("config", 3, "compact", "has 3 partitions and must have one"),
+        ("offset", 25, "compact,delete", "cleanup.policy=compact,delete"),
+        ("status", 5, "delete", "cleanup.policy=delete"),
+    ],
+)
+def test_a_topic_that_would_lose_the_state_of_connectors_is_named_before_spark_starts(
+    broker: Cluster, tmp_path: Path, kind: str, partitions: int, policy: str, reason: str
+) -> None:
+    name = f"unsuitable-{kind}-{partitions}-{policy.replace(',', '-')}"
+    topic = f"{name}-{kind}"
+    with BlockingAdmin({"bootstrap.servers": broker.bootstrap}) as admin:
+        admin.topics.create([NewTopic(name=topic, partitions=partitions, configs={"cleanup.policy": policy})])
+
+    async def run() -> None:
+        async with fake_worker(broker.bootstrap, tmp_path, distributed=True, name=name):
+            pytest.fail("it started")
+
+    with pytest.raises(ConfigError, match=re.escape(reason)) as raised:
+        asyncio.run(run())
+    assert raised.value.name == f"{kind}.storage.topic"
 
 
 def test_an_address_that_is_taken_and_a_file_that_cannot_be_written_are_named(tmp_path: Path) -> None:

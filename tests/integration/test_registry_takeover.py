@@ -11,6 +11,7 @@ import uuid
 from typing import Any
 
 import confluent_kafka
+import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -174,3 +175,17 @@ def test_keys_of_encrypted_fields_are_taken_over() -> None:
             (key, value.replace('"deleted":false', '"deleted":true')),
             (key, None),
         ]
+
+
+@pytest.mark.parametrize(
+    ("partitions", "policy", "reason"),
+    [(3, "compact", "has 3 partitions and must have one"), (1, "compact,delete", "cleanup.policy=compact,delete")],
+)
+def test_a_topic_that_would_lose_schemas_is_refused(
+    shared_cluster: ottla.testing.Cluster, partitions: int, policy: str, reason: str
+) -> None:
+    topic = f"unsuitable-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": shared_cluster.bootstrap})
+    admin.create_topics([NewTopic(topic, partitions, 1, config={"cleanup.policy": policy})])[topic].result(30)
+    with pytest.raises(AssertionError, match=reason):
+        RegistryProcess(shared_cluster.bootstrap, "--topic", topic, "--group", topic)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from ottla.client.admin.configs import ConfigResource, Configs, ResourceType
 from ottla.client.admin.offsets import LATEST, Offsets
 from ottla.client.admin.topics import NewTopic, Topics
 from ottla.client.cluster import Cluster
@@ -20,7 +21,7 @@ from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["CompactedReader", "create_compacted_topic"]
+__all__ = ["CompactedReader", "UnsuitableTopic", "create_compacted_topic"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ _RETRY_SECONDS = 0.5
 _REPLICAS = 3
 
 
+class UnsuitableTopic(ClientError):
+    """A topic that was there before and would lose records, or their order."""
+
+
 async def create_compacted_topic(
     cluster: Cluster,
     topic: str,
@@ -37,10 +42,12 @@ async def create_compacted_topic(
     partitions: int = 1,
     replicas: int | None = None,
     configs: Mapping[str, str] | None = None,
-) -> bool:
-    """Creates the topic if it is missing; returns True if it was. Without `replicas`, three or one on each broker.
+) -> None:
+    """Creates the topic if it is missing, and checks it otherwise. Without `replicas`, three or one on each broker.
 
-    Returns when the brokers know the topic: those that did not create it hear of it a moment later. Raises KafkaError.
+    A topic that is wanted with one partition, for the order of its records, must not have more. Returns when the
+    brokers know the topic: those that did not create it hear of it a moment later. Raises KafkaError and
+    UnsuitableTopic.
     """
     brokers = len((await cluster.refresh([])).brokers)
     factor = min(_REPLICAS, brokers) if replicas is None else replicas
@@ -56,8 +63,28 @@ async def create_compacted_topic(
         raise answer
     if is_new:
         logger.info("Created the topic %s with %d partitions and %d replicas", topic, partitions, factor)
-    await cluster.fresh_topic(topic, is_coming=True)
-    return is_new
+    known = await cluster.fresh_topic(topic, is_coming=True)
+    if not is_new:
+        if partitions == 1 and len(known.partitions) > 1:
+            raise UnsuitableTopic(
+                f"The topic {topic} has {len(known.partitions)} partitions and must have one, because the order of its "
+                "records matters. Name another topic, or delete this one if it is not needed."
+            )
+        await _check_policy(cluster, topic)
+
+
+async def _check_policy(cluster: Cluster, topic: str) -> None:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    found = (await Configs(cluster).describe([resource], keys=["cleanup.policy"]))[resource]
+    if isinstance(found, KafkaError):
+        logger.warning("It cannot be checked whether the topic %s is compacted: %s", topic, found)
+        return
+    policy = next((entry.value for entry in found), None)
+    if policy is not None and policy != "compact":
+        raise UnsuitableTopic(
+            f"The topic {topic} has cleanup.policy={policy} and would lose records that are still needed. Set it to "
+            f"compact: ottla configs alter --topic {topic} --set cleanup.policy=compact"
+        )
 
 
 class CompactedReader:

@@ -129,13 +129,14 @@ class Worker:
         )
 
     def _log(self, kind: str, partitions: int) -> Callable[[Callable[[ConsumedRecord], None]], TopicLog]:
-        factor = f"{kind}.storage.replication.factor"
+        topic, factor = f"{kind}.storage.topic", f"{kind}.storage.replication.factor"
         return partial(
             TopicLog,
             self.config.client_settings(f"{kind}s"),
-            self.config.settings.text(f"{kind}.storage.topic"),
+            self.config.settings.text(topic),
             partitions=partitions,
             replication_factor=None if self.config.settings[factor] is None else self.config.settings.integer(factor),
+            topic_setting=topic,
             factor_setting=factor,
             topic_settings=self.config.topic_settings(kind),
         )

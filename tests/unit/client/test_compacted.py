@@ -31,7 +31,14 @@ def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(monkeypatc
         async def create(self, new: list[Any]) -> dict[str, KafkaError]:
             return {new[0].name: KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS)}
 
-    async def whole() -> bool:
+    class Configs:
+        def __init__(self, _cluster: object) -> None:
+            pass
+
+        async def describe(self, resources: list[Any], **_: object) -> dict[Any, Any]:
+            return {resources[0]: KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
+
+    async def whole() -> None:
         cluster = Cluster(settings)
 
         async def refresh(topics: list[str], **_: object) -> Any:
@@ -41,10 +48,11 @@ def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(monkeypatc
             return cluster.metadata
 
         monkeypatch.setattr(cluster, "refresh", refresh)
-        return await create_compacted_topic(cluster, "t")
+        await create_compacted_topic(cluster, "t")
 
     monkeypatch.setattr(compacted, "Topics", Topics)
-    assert asyncio.run(whole()) is False
+    monkeypatch.setattr(compacted, "Configs", Configs)
+    asyncio.run(whole())
     assert asked == [[], ["t"], ["t"], ["t"]]
 
 

@@ -63,6 +63,27 @@ def test_a_write_that_waited_too_long_does_not_fence_the_next_writer(monkeypatch
     assert caught.value.url == "http://other:8081"
 
 
+def test_a_write_that_comes_while_the_role_is_given_up_does_not_fence_the_next_writer() -> None:
+    async def run() -> None:
+        registry = service()
+        registry._is_writer = True
+        is_closing, may_close = asyncio.Event(), asyncio.Event()
+
+        async def close() -> None:
+            is_closing.set()
+            await may_close.wait()
+
+        registry._topic._producer = SimpleNamespace(close=close)  # type: ignore[assignment]
+        giving_up = asyncio.ensure_future(registry._on_elected(False, Identity("other", 8081)))
+        await is_closing.wait()
+        with pytest.raises(Elsewhere):
+            await registry.write(lambda: ([noop_record()], None))
+        may_close.set()
+        await giving_up
+
+    asyncio.run(run())
+
+
 def test_a_role_that_is_lost_during_a_write_is_told() -> None:
     async def run() -> None:
         registry = service()

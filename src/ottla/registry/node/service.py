@@ -146,15 +146,17 @@ class RegistryService:
             # Fences the former writer before this one answers.
             await self._topic.start_writing()
             logger.info("This instance writes the schemas")
-        if not is_writer and self._is_writer:
-            await asyncio.gather(self._topic.stop_writing(), self._keys_topic.stop_writing())
+        was_writer = self._is_writer
         if identity is not None and identity != self._writer:
             self.elections += 1
+        # Before the producers are closed, which takes time: a write that began meanwhile would fence the next writer.
         self._is_writer, self._writer = is_writer, identity
         self._writer_changed.set()
         self._writer_changed = asyncio.Event()
         if identity is not None:
             self._elected.set()
+        if was_writer and not is_writer:
+            await asyncio.gather(self._topic.stop_writing(), self._keys_topic.stop_writing())
 
 
 def _decoded(record: ConsumedRecord) -> Record | None:

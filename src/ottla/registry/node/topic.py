@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from ottla.client.admin.configs import ConfigResource, Configs, ResourceType
 from ottla.client.cluster import Cluster
 from ottla.client.compacted import CompactedReader, create_compacted_topic
 from ottla.client.consumer import ConsumedRecord
@@ -55,8 +54,7 @@ class CompactedTopic:
     async def start(self) -> None:
         """Creates the topic if it is missing, and reads it to its end."""
         self._cluster = Cluster(self._settings)
-        if not await create_compacted_topic(self._cluster, self.topic, replicas=self._replicas):
-            await self._check_policy()
+        await create_compacted_topic(self._cluster, self.topic, replicas=self._replicas)
         await self._reader.start(self._cluster)
 
     async def stop(self) -> None:
@@ -123,20 +121,6 @@ class CompactedTopic:
         offsets = [(await delivery).offset for delivery in deliveries]
         await producer.commit_transaction()
         await self._reader.wait_for(self._partition, offsets[-1] + 1)
-
-    async def _check_policy(self) -> None:
-        """A topic that is not compacted would forget schemas."""
-        assert self._cluster is not None
-        resource = ConfigResource(ResourceType.TOPIC, self.topic)
-        found = (await Configs(self._cluster).describe([resource]))[resource]
-        if isinstance(found, KafkaError):
-            return
-        policy = next((entry.value for entry in found if entry.name == "cleanup.policy"), None)
-        if policy is not None and "compact" not in policy:
-            raise ClientError(
-                f"The topic {self.topic} has cleanup.policy={policy}, so it would lose schemas; set it to compact: "
-                f"ottla configs alter --topic {self.topic} --set cleanup.policy=compact"
-            )
 
     def _replay(self, record: ConsumedRecord) -> None:
         try:

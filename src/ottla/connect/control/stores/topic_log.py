@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from ottla.client.cluster import Cluster
-from ottla.client.compacted import CompactedReader, create_compacted_topic
+from ottla.client.compacted import CompactedReader, UnsuitableTopic, create_compacted_topic
 from ottla.client.consumer import ConsumedRecord
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
@@ -30,6 +30,7 @@ class TopicLog:
         *,
         partitions: int = 1,
         replication_factor: int | None = None,
+        topic_setting: str = "storage.topic",
         factor_setting: str = "replication.factor",
         topic_settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -38,6 +39,7 @@ class TopicLog:
         self._partitions = partitions
         # None: three, or the number of brokers if there are fewer.
         self._replication_factor = replication_factor
+        self._topic_setting = topic_setting
         self._factor_setting = factor_setting
         self._topic_settings = dict(topic_settings or {})
         self._cluster: Cluster | None = None
@@ -76,6 +78,8 @@ class TopicLog:
             await create_compacted_topic(
                 cluster, self.topic, partitions=self._partitions, replicas=factor, configs=self._topic_settings
             )
+        except UnsuitableTopic as error:
+            raise ConfigError(f"{self._topic_setting}: {error}", name=self._topic_setting) from error
         except KafkaError as error:
             if error.code != ErrorCode.INVALID_REPLICATION_FACTOR:
                 raise
