@@ -27,6 +27,7 @@ __all__ = [
     "RECOVERY_POINT_FILE",
     "REPLICATION_OFFSET_FILE",
     "SEGMENT_SUFFIXES",
+    "REPAIRED_SUFFIX",
     "SNAPSHOT_SUFFIX",
     "SWAP_SUFFIX",
     "TIME_INDEX_SUFFIX",
@@ -48,6 +49,8 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IND
 
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
+# Not the same as of a cleaning, which may write the same segment. A start removes both, and so does Kafka.
+REPAIRED_SUFFIX = ".repaired" + CLEANED_SUFFIX
 SWAP_SUFFIX = ".swap"
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"

@@ -20,7 +20,7 @@ from ottla.model.ports import Files
 from ottla.records.control import ControlType
 from ottla.records.iterate import Batch, iterate_batches, verify_checksum
 from ottla.storage.cleaner.batch_filter import read_batch_control_type
-from ottla.storage.names import CLEANED_SUFFIX
+from ottla.storage.names import REPAIRED_SUFFIX
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.segment import Segment
 from ottla.storage.transaction_index import AbortedTransaction
@@ -124,7 +124,7 @@ class SegmentRepair:
         ends = [*(segment.base_offset for segment in self._replaced[1:]), self.end_offset]
         for segment, end_offset in zip(self._replaced, ends, strict=True):
             copy = Segment.create(
-                segment.directory, segment.base_offset, pool, now_ms=segment.modified_ms, suffix=CLEANED_SUFFIX
+                segment.directory, segment.base_offset, pool, now_ms=segment.modified_ms, suffix=REPAIRED_SUFFIX
             )
             self._targets.append(_Target(copy, end_offset))
 
