@@ -119,6 +119,13 @@ class DataPath:
             self.virtual.scheduler.run()
         done.result()
 
+    def settle(self) -> None:
+        """Runs what is due, on workers too, until nothing is left."""
+        self.virtual.scheduler.run()
+        while self.virtual.workers.tasks:
+            self.virtual.workers.run_all()
+            self.virtual.scheduler.run()
+
     # Metadata.
 
     def commit(self, *records: Any) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from ottla.model.config import LogConfig
+from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.slices import Slices
@@ -24,6 +25,7 @@ from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.large_changes import LargeChanges
+from ottla.replica.late_logs import LateLogs
 from ottla.replica.lost_replicas import check_may_lead, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
@@ -45,9 +47,6 @@ __all__ = ["HostedTopic", "ReplicaManager", "ReplicaStatistics"]
 
 logger = logging.getLogger("ottla.replica.manager")
 
-# The creation of a log that failed, mostly because the disk was full, is retried after this time.
-CREATE_RETRY_SECONDS = 1.0
-
 _TOPIC_RESOURCE = 2
 
 
@@ -66,7 +65,6 @@ class ReplicaManager:
     """Looks up partitions, and applies metadata to them."""
 
     __slots__ = (
-        "_create_retry_planned",
         "_repairs",
         "_scheduler",
         "_world",
@@ -80,6 +78,7 @@ class ReplicaManager:
         "image",
         "isr_keeper",
         "large_changes",
+        "late_logs",
         "logs",
         "lost",
         "node_id",
@@ -101,7 +100,6 @@ class ReplicaManager:
         self.validations = Validations(world)
         self._scheduler = world.scheduler
         self._world = world
-        self._create_retry_planned = False
         self.parking = Parking(world.scheduler)
         # Runs fetches that are too large for one turn of the loop.
         self.slices = Slices(world.scheduler)
@@ -115,6 +113,7 @@ class ReplicaManager:
         self.offline: set[TopicPartition] = set()
         # ... their log directory failed. An empty log must not silently take the place of a lost one.
         self.lost: set[TopicPartition] = set()
+        self.late_logs = LateLogs(world.scheduler, self.offline, self._retry_late)
         # Replicas whose logs are about to be created.
         self.openings = Openings(world.scheduler, self._apply_newest)
         self.large_changes = LargeChanges(world.scheduler, self._apply_newest, self.present, node_id=node_id)
@@ -317,7 +316,7 @@ class ReplicaManager:
         """Files of a log are damaged: it is recovered, and another in-sync replica leads meanwhile."""
         self.on_directory_failed((topic_partition,))
         self.lost.discard(topic_partition)
-        self._plan_create_retry()
+        self.late_logs.retry_soon()
 
     def repair(self, topic_partition: TopicPartition, base_offset: int) -> None:
         """A segment is damaged: it is fetched from another replica."""
@@ -349,8 +348,8 @@ class ReplicaManager:
                     self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
                 continue
             if partition is None:
-                if self.logs.get(topic_partition) is None and not self.openings.admits():
-                    self.openings.add(topic_partition, topic_id, is_led=view.leader == self.node_id)
+                is_led = view.leader == self.node_id
+                if self.logs.get(topic_partition) is None and not self._may_create(topic_partition, topic_id, is_led):
                     continue
                 if config is None:
                     config = self._log_config(name, image)
@@ -370,6 +369,16 @@ class ReplicaManager:
         if topic is not None:
             views = [(index, topic.partitions[index]) for index in indexes if index in topic.partitions]
             self._apply_topic(name, topic_id, views, self.image)
+            self.late_logs.created(name, indexes)
+
+    def _may_create(self, topic_partition: TopicPartition, topic_id: Uuid, is_led: bool) -> bool:
+        """Whether the log is created now; otherwise it is queued."""
+        leaving = self.logs.maintenance.prompt_checkpoints.leaving(topic_partition)
+        if leaving is None and self.openings.admits():
+            return True
+        free = Deferred.resolved(None) if leaving is None else leaving
+        free.when_done(lambda _: self.openings.add(topic_partition, topic_id, is_led=is_led))
+        return False
 
     def _report_directory(self, topic_partition: TopicPartition, topic_id: Uuid, view: PartitionView) -> None:
         """Reports the replica's log directory to the controller, if the metadata names another directory or none."""
@@ -403,7 +412,7 @@ class ReplicaManager:
             if self.directory_reporter is not None and has_damaged_log:
                 self.directory_reporter.report_lost(topic_id, topic_partition.partition, view)
             self.offline.add(topic_partition)
-            self._plan_create_retry()
+            self.late_logs.retry_soon()
             return None
         partition = Partition(
             topic_partition, topic_id, log, node_id=self.node_id, parking=self.parking, isr_keeper=self.isr_keeper
@@ -417,24 +426,16 @@ class ReplicaManager:
             self._repair_all(partition)
         return partition
 
-    def _plan_create_retry(self) -> None:
-        if not self._create_retry_planned:
-            self._create_retry_planned = True
-            self._scheduler.call_later(CREATE_RETRY_SECONDS, self._retry_create)
-
-    def _retry_create(self) -> None:
-        """Retries failed creations, as long as a log directory is in service."""
-        self._create_retry_planned = False
-        image = self.image
-        if image is None or not self.logs.online_directories():
+    def _retry_late(self, topic_partition: TopicPartition) -> None:
+        if self.image is None or not self.logs.online_directories():
             return
-        for topic_partition in sorted(self.offline):
-            topic = image.topics.by_name.get(topic_partition.topic)
-            view = None if topic is None else topic.partitions.get(topic_partition.partition)
-            if topic is None or view is None or self.node_id not in view.replicas:
-                self.offline.discard(topic_partition)
-            elif topic_partition not in self.lost:
-                self._apply_topic(topic.name, topic.topic_id, [(topic_partition.partition, view)], image)
+        name, index = topic_partition
+        topic = self.image.topics.by_name.get(name)
+        view = None if topic is None else topic.partitions.get(index)
+        if topic is None or view is None or self.node_id not in view.replicas:
+            self.offline.discard(topic_partition)
+        elif topic_partition not in self.lost:
+            self._apply_newest(name, topic.topic_id, [index])
 
     def _log_config(self, name: str, image: ClusterView) -> LogConfig:
         """The topic's configuration. An invalid stored value is ignored, and does not stop the node."""

@@ -26,6 +26,7 @@ from ottla.storage.names import (
     REPLICATION_OFFSET_FILE,
     offset_of_file,
 )
+from ottla.storage.prompt_checkpoints import PromptCheckpoints
 from ottla.storage.retention import delete_expired
 
 if TYPE_CHECKING:
@@ -56,8 +57,7 @@ class Maintenance:
         self._timers: dict[str, Timer] = {}
         self._is_stopped = False
         self._checkpoints = CheckpointWrites(self._submit)
-        self._is_behind = False
-        self._is_catching_up = False
+        self.prompt_checkpoints = PromptCheckpoints(world.scheduler, self.checkpoint, manager.online_directories)
         self._closed_bytes = 0
         self._scrubber: Scrubber | None = None
 
@@ -92,6 +92,7 @@ class Maintenance:
 
     def stop(self) -> None:
         self._is_stopped = True
+        self.prompt_checkpoints.stop()
         self._world.files.on_short_file = None
         self._manager.pool.on_closed = None
         if self._scrubber is not None:
@@ -165,23 +166,6 @@ class Maintenance:
         return all_done(
             [self.checkpoint_recovery_points(), self.checkpoint_start_offsets(), self.checkpoint_high_watermarks()]
         )
-
-    def checkpoint_soon(self) -> None:
-        """A log was deleted, or truncated below its offsets in the checkpoints.
-
-        Recovery after a crash would trust these offsets, for records that are not synced, or for a new topic of the
-        same name.
-        """
-        self._is_behind = True
-        if not self._is_catching_up:
-            self._is_catching_up = True
-            self._world.scheduler.call_soon(self._catch_up)
-
-    def _catch_up(self) -> None:
-        self._is_catching_up = self._is_behind and not self._is_stopped
-        if self._is_catching_up:
-            self._is_behind = False
-            self.checkpoint().when_done(lambda _: self._world.scheduler.call_soon(self._catch_up))
 
     def _on_segment_closed(self, size: int) -> None:
         self._closed_bytes += size

@@ -334,7 +334,7 @@ class LogManager:
         if entry is None:
             return
         entry.directory.partition_count -= 1
-        self.maintenance.checkpoint_soon()
+        self.maintenance.prompt_checkpoints.forget(topic_partition, entry.directory)
         self.cleaner.on_log_deleted(topic_partition, entry.directory.path)
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
         try:
@@ -380,7 +380,7 @@ class LogManager:
     def _on_log_cut(self, topic_partition: TopicPartition, offset: int, goes_behind_checkpoints: bool) -> None:
         self._mover.on_cut(topic_partition, offset)
         if goes_behind_checkpoints:
-            self.maintenance.checkpoint_soon()
+            self.maintenance.prompt_checkpoints.write_soon()
 
     # ---- moving between directories
 

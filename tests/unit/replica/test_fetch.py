@@ -343,6 +343,7 @@ class TestSessions:
         session_id = self.open(node, {0: 0}).session_id
         node.commit(r.RemoveTopicRecord(topic_id=topic_id))
         node.create_topic("t")
+        node.settle()
         node.append("t", "new")
         assert texts(answered(self.again(node, session_id, 1))) == {0: ["new"]}
 
@@ -351,6 +352,7 @@ class TestSessions:
         session_id = self.open(node, {0: 0}, topic_id=topic_id, version=13).session_id
         node.commit(r.RemoveTopicRecord(topic_id=topic_id))
         node.create_topic("t")
+        node.settle()
         node.append("t", "new")
         response = answered(self.again(node, session_id, 1, version=13))
         assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -146,6 +146,6 @@ def test_a_topic_takes_the_place_of_one_whose_log_was_refused(node: DataPath, mo
     node.commit(r.RemoveTopicRecord(topic_id=first))
     assert len(node.logs) == 0
     again = node.create_topic("many", MANY)
-    node.virtual.scheduler.run()
+    node.settle()
     assert led(node) == list(range(MANY))
     assert {node.logs.topic_id_of(log.topic_partition) for log in node.logs} == {again}

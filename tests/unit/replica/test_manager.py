@@ -87,6 +87,7 @@ class TestMetadata:
                 partition_id=0, topic_id=new, replicas=[1], isr=[1], leader=1, leader_epoch=0, partition_epoch=0
             ),
         )
+        node.settle()
         assert node.partition("t").topic_id == new
         assert node.append("t", "new") == 0
         assert values(node.fetch_one("t", 0).records) == ["new"]

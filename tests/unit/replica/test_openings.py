@@ -80,7 +80,7 @@ def test_what_is_deleted_meanwhile_is_never_opened(node: DataPath, topic_id: Uui
     node.commit(r.RemoveTopicRecord(topic_id=topic_id))
     assert len(node.logs) == 0
     again = node.create_topic("many", MANY)
-    node.virtual.scheduler.run()
+    node.settle()
     assert {node.logs.topic_id_of(log.topic_partition) for log in node.logs} == {again}
     assert len(node.logs) == MANY
 

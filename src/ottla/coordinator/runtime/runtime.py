@@ -70,6 +70,7 @@ class CoordinatorRuntime(Generic[S]):
         self._world = world
         self._turn = Turn(world.scheduler)
         self._replicas = replicas
+        replicas.late_logs.on_created.append(self._on_late_replicas)
         self._new_state = new_state
         self._load_buffer_bytes = load_buffer_bytes
         self._shards: dict[int, Shard[S]] = {}
@@ -181,16 +182,16 @@ class CoordinatorRuntime(Generic[S]):
     def start(self, image: MetadataImage) -> None:
         topic = self._count_partitions(image)
         if topic is not None:
-            self._follow(topic, topic.partitions)
+            self._follow(topic.partitions)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         self._count_partitions(image)
         for deleted in delta.topics.deleted.values():
             if deleted.name == self.topic:
                 self.close()
-        for topic_id, changed in delta.topics.changed.items():
+        for changed in delta.topics.changed.values():
             if changed.name == self.topic:
-                self._follow(image.topics.by_id[topic_id], changed.changed)
+                self._follow(changed.changed)
 
     def close(self) -> None:
         """Closes every shard; pending requests fail with NOT_COORDINATOR."""
@@ -204,9 +205,14 @@ class CoordinatorRuntime(Generic[S]):
         self._partition_count = 0 if topic is None else len(topic.partitions)
         return topic
 
-    def _follow(self, topic: TopicImage, indexes: Iterable[int]) -> None:
+    def _on_late_replicas(self, topic: str, indexes: list[int]) -> None:
+        """Replicas have got their logs after the metadata change that named them."""
+        if topic == self.topic:
+            self._follow(indexes)
+
+    def _follow(self, indexes: Iterable[int]) -> None:
         for index in indexes:
-            partition = self._replicas.get(topic.name, index)
+            partition = self._replicas.get(self.topic, index)
             shard = self._shards.get(index)
             if partition is None or not partition.is_leader:
                 if shard is not None:

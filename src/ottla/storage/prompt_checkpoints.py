@@ -1,0 +1,81 @@
+"""Checkpoints that do not wait for their interval: a log was deleted, or truncated below its offsets in them.
+
+Recovery after a crash would trust these offsets, for records that are not synced, or for a new log of the same name.
+A name is free for a new log when no checkpoint file of the directory has the offsets of the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+from ottla.model.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla.model.ports import Scheduler
+    from ottla.storage.directories import LogDirectory
+
+__all__ = ["PromptCheckpoints"]
+
+_RETRY_SECONDS = 1.0
+
+
+class PromptCheckpoints:
+    """`checkpoint` writes all files of the directories in service, and does not fail."""
+
+    __slots__ = ("_checkpoint", "_is_behind", "_is_running", "_is_stopped", "_leaving", "_online", "_scheduler")
+
+    def __init__(
+        self, scheduler: Scheduler, checkpoint: Callable[[], Deferred[None]], online: Callable[[], list[LogDirectory]]
+    ) -> None:
+        self._scheduler = scheduler
+        self._checkpoint = checkpoint
+        self._online = online
+        self._is_behind = False
+        self._is_running = False
+        self._is_stopped = False
+        # Deleted logs whose offsets may still be in the files.
+        self._leaving: dict[TopicPartition, tuple[LogDirectory, Deferred[None]]] = {}
+
+    def stop(self) -> None:
+        self._is_stopped = True
+
+    def write_soon(self) -> None:
+        self._is_behind = True
+        if not self._is_running:
+            self._is_running = True
+            self._scheduler.call_soon(self._write)
+
+    def forget(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """The log was deleted."""
+        earlier = self._leaving.get(topic_partition)
+        self._leaving[topic_partition] = (directory, Deferred() if earlier is None else earlier[1])
+        self.write_soon()
+
+    def leaving(self, topic_partition: TopicPartition) -> Deferred[None] | None:
+        """None if the name is free. Otherwise resolves when it is."""
+        found = self._leaving.get(topic_partition)
+        return None if found is None else found[1]
+
+    def _write(self) -> None:
+        self._is_running = self._is_behind and not self._is_stopped
+        if self._is_running:
+            self._is_behind = False
+            leaving = dict(self._leaving)
+            self._checkpoint().when_done(lambda _: self._on_written(leaving))
+
+    def _on_written(self, leaving: dict[TopicPartition, tuple[LogDirectory, Deferred[None]]]) -> None:
+        if self._is_stopped:
+            return
+        for topic_partition, told in leaving.items():
+            directory, gone = told
+            is_written = directory.is_offline or directory.has_all_checkpoints
+            if is_written and self._leaving.get(topic_partition) is told:
+                del self._leaving[topic_partition]
+                gone.resolve(None)
+        if all(directory.has_all_checkpoints for directory in self._online()):
+            self._scheduler.call_soon(self._write)
+        else:
+            self._is_behind = True
+            self._scheduler.call_later(_RETRY_SECONDS, self._write)
