@@ -19,9 +19,9 @@ from ottla.metadata.controller.liveness import Liveness
 from ottla.metadata.controller.partitions import (
     Located,
     decide_alter_partition,
-    leader_and_isr_updates,
     without_replica,
 )
+from ottla.metadata.controller.sweeps import changes_of_leaving, changes_of_returning
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.model.config import BrokerConfig
@@ -298,19 +298,19 @@ class ReplicaCluster:
 
     def lose_broker(self, node_id: int) -> None:
         """Its session has run out: it is fenced, and others lead what it led."""
-        records = leader_and_isr_updates(self._context(), removed=node_id)
+        records, _ = changes_of_leaving(self._context(), node_id)
         epoch = self.image.brokers[node_id].broker_epoch
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=FENCE))
 
     def regain_broker(self, node_id: int) -> None:
         """The broker has caught up with the metadata: it is unfenced, and may lead partitions without a leader."""
-        records = leader_and_isr_updates(self._context(), added=node_id)
+        records, _ = changes_of_returning(self._context(), node_id)
         epoch = self.image.brokers[node_id].broker_epoch
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE))
 
     def note_unclean_stop(self, node_id: int) -> None:
         """It registers after a crash: what it holds cannot be relied upon (KIP-966)."""
-        self.commit(*leader_and_isr_updates(self._context(), stopped_uncleanly=node_id))
+        self.commit(*changes_of_leaving(self._context(), node_id, stopped_uncleanly=True).records)
 
     def _context(self) -> DecisionContext:
         return DecisionContext(

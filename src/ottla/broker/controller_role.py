@@ -125,6 +125,7 @@ class ControllerRole:
         quorum.leader.on_fetched.append(self._on_fetched)
         log.on_committed.append(self._on_committed)
         log.on_replaced = self._on_replaced
+        controller.advance_with(self._on_more)
         controller.publishers.add(self)
         controller.connect_quorum(
             KraftVersion(level=lambda: quorum.log.kraft_version, upgrade=quorum.reconfiguration.upgrade)
@@ -279,7 +280,13 @@ class ControllerRole:
             self._controllers.leader_named(news.endpoint)
 
     def _on_committed(self) -> None:
-        self._guarded(self._controller.advance)
+        # Until the broker follows, there are no clients, and the start waits for the newest metadata.
+        self._guarded(lambda: self._controller.advance(in_turns=self._is_followed))
+
+    def _on_more(self) -> None:
+        """A later turn of the loop continues with committed records."""
+        if not self._is_stopped:
+            self._on_committed()
 
     def _on_replaced(self) -> None:
         self._guarded(lambda: self._controller.reload(is_followed=self._is_followed))

@@ -111,6 +111,7 @@ class RemoteMetadata:
         self._start_timeout_ms = config.initial_broker_registration_timeout_ms
         self._controllers = controllers
         self._is_followed = False
+        self._is_stopped = False
         self._timer: Timer | None = None
         self.on_fatal = on_fatal
         self.controller: Controller | None = None
@@ -126,6 +127,7 @@ class RemoteMetadata:
             logger.warning("the copy of the metadata log was damaged; fetching it again")
         self._follower = MetadataFollower(world=world, log=log, config=config, cluster_id=storage.cluster_id)
         log.on_committed.append(self._on_committed)
+        self._follower.on_more = self._on_more
         self._observer = MetadataObserver(
             world=world,
             peers=peers,
@@ -183,6 +185,7 @@ class RemoteMetadata:
         self._is_followed = True
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         self._observer.close()
@@ -191,7 +194,13 @@ class RemoteMetadata:
         self._log.close()
 
     def _on_committed(self) -> None:
-        self._guarded(self._follower.advance)
+        # Until the broker follows, there are no clients, and the start waits for the newest metadata.
+        self._guarded(lambda: self._follower.advance(in_turns=self._is_followed))
+
+    def _on_more(self) -> None:
+        """A later turn of the loop continues with committed records."""
+        if not self._is_stopped:
+            self._on_committed()
 
     def _on_replaced(self) -> None:
         """The copy does not continue the image: it was replaced by a snapshot or truncated."""

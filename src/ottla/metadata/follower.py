@@ -2,10 +2,16 @@
 
 The active controller replays its own records when it writes them. Every other node runs this, standby controllers
 included. Newly committed batches are replayed into one next image, which is published.
+
+Thousands of records take tens of milliseconds, in which no client would be served. So a turn of the loop replays a
+limited number, and the next turn continues (`advance` with `in_turns`). A published image never ends inside a batch: a
+large batch is replayed over several turns into one delta.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
@@ -20,13 +26,40 @@ if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
     from ottla.model.config import BrokerConfig
     from ottla.model.ports import World
+    from ottla.quorum.local_log import CommittedBatch
     from ottla.quorum.log import ReadableMetadataLog
 
-__all__ = ["MetadataFollower"]
+__all__ = ["RECORDS_PER_TURN", "MetadataFollower"]
+
+# Decoding and replaying this many records takes about five milliseconds.
+RECORDS_PER_TURN = 1000
+
+
+class _Replay:
+    """Committed records that are not published yet: the next image, up to a place in a batch."""
+
+    __slots__ = ("batch", "delta", "epoch", "offset", "position", "timestamp_ms")
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.delta = MetadataDelta(image)
+        # Of the last batch that was replayed as a whole.
+        self.offset = image.offset
+        self.epoch = image.epoch
+        self.timestamp_ms = image.timestamp_ms
+        # The batch of which a part is replayed, and the number of its records that are.
+        self.batch: CommittedBatch | None = None
+        self.position = 0
+
+    def finished(self, batch: CommittedBatch) -> None:
+        self.offset, self.epoch, self.timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+        self.batch, self.position = None, 0
 
 
 class MetadataFollower:
-    """`publishers.image` is the newest committed image. `advance` must be called when the log has committed more."""
+    """`publishers.image` is the newest committed image. `advance` must be called when the log has committed more.
+
+    `on_more` is called in a later turn when `advance` has left records, and must call it again.
+    """
 
     def __init__(self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, cluster_id: str) -> None:
         self._log = log
@@ -38,6 +71,10 @@ class MetadataFollower:
             world=world, log=log, config=config, bytes_since_snapshot=loaded.bytes_since_snapshot
         )
         self.publishers.add(self.snapshots)
+        self._scheduler = world.scheduler
+        self._replay: _Replay | None = None
+        self._is_planned = False
+        self.on_more: Callable[[], object] = lambda: self.advance(in_turns=True)
 
     @property
     def image(self) -> MetadataImage:
@@ -53,26 +90,61 @@ class MetadataFollower:
         self._replayer = MetadataReplayer(image)
         self.publishers.publish(delta, image)
 
-    def advance(self) -> None:
-        """Replays and publishes newly committed batches; raises CorruptMetadataError."""
-        before = self.publishers.image
-        delta = MetadataDelta(before)
-        offset, epoch, timestamp_ms = before.offset, before.epoch, before.timestamp_ms
-        for batch in self._log.committed_batches(before.offset + 1):
+    def advance(self, *, in_turns: bool = False) -> None:
+        """Replays and publishes newly committed batches; raises CorruptMetadataError.
+
+        With `in_turns`, at most `RECORDS_PER_TURN` records in this turn of the loop.
+        """
+        if in_turns and self._is_planned:
+            return
+        replay = self._replay or _Replay(self.publishers.image)
+        self._replay = None
+        is_all = self._replay_some(replay, RECORDS_PER_TURN if in_turns else None)
+        if replay.batch is not None:
+            self._replay = replay
+        elif replay.offset > replay.delta.image.offset:
+            image = self._replayer.image = replay.delta.apply(
+                offset=replay.offset, epoch=replay.epoch, timestamp_ms=replay.timestamp_ms
+            )
+            self.publishers.publish(replay.delta, image)
+        if not is_all:
+            self._is_planned = True
+            self._scheduler.call_soon(self._continue)
+
+    def _continue(self) -> None:
+        self._is_planned = False
+        self.on_more()
+
+    def _replay_some(self, replay: _Replay, limit: int | None) -> bool:
+        """Whether all committed batches are replayed; False once the limit is reached."""
+        left = limit
+        for batch in self._batches_after(replay):
+            if left == 0:
+                return False
+            end = len(batch.values) if left is None else min(len(batch.values), replay.position + left)
+            values = batch.values[replay.position : end]
             try:
-                records = [decode_record(value) for value in batch.values]
+                records = [decode_record(value) for value in values]
             except MalformedMessage as error:
                 raise CorruptMetadataError(
                     f"the metadata log cannot be read at offset {batch.base_offset}: {error}"
                 ) from error
             for record in self._replayer.visible(records, last_offset=batch.last_offset):
-                delta.replay(record)
-            self.snapshots.appended(sum(map(len, batch.values)))
-            offset, epoch, timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
-        if offset == before.offset:
-            return
-        image = self._replayer.image = delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
-        self.publishers.publish(delta, image)
+                replay.delta.replay(record)
+            self.snapshots.appended(sum(map(len, values)))
+            if left is not None:
+                left -= len(values)
+            if end < len(batch.values):
+                replay.batch, replay.position = batch, end
+                return False
+            replay.finished(batch)
+        return True
+
+    def _batches_after(self, replay: _Replay) -> Iterator[CommittedBatch]:
+        """The rest of the batch of which a part is replayed, and the batches after it."""
+        if replay.batch is None:
+            return self._log.committed_batches(replay.offset + 1)
+        return chain((replay.batch,), self._log.committed_batches(replay.batch.last_offset + 1))
 
     def reload(self, *, is_followed: bool) -> None:
         """Loads the image again after the log was replaced; raises CorruptMetadataError.
@@ -80,6 +152,7 @@ class MetadataFollower:
         The new image may be older only before the machines of a broker follow the images (`is_followed`).
         """
         before = self.publishers.image
+        self._replay = None
         loaded = load_image(self._log, cluster_id=self._cluster_id)
         if is_followed and loaded.image.offset < before.offset:
             raise CorruptMetadataError(

@@ -119,7 +119,10 @@ class ControllerHarness:
             "broker_epoch": self.image.brokers[broker_id].broker_epoch,
             "current_metadata_offset": self.image.offset,
         }
-        return done(self.controller.ask(BrokerHeartbeatRequest(**{**given, **fields})))
+        asked = self.controller.ask(BrokerHeartbeatRequest(**{**given, **fields}))
+        # A decision about many partitions takes several turns.
+        self.virtual.scheduler.run()
+        return done(asked)
 
     def create(self, name: str, partitions: int = 1, factor: int = 1, **fields: Any) -> Any:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, **fields)

@@ -157,3 +157,53 @@ def test_what_was_committed_is_never_taken_back_from_those_who_follow(harness: C
     # Without followers the leader's log alone is enough.
     follower.reload(is_followed=False)
     assert follower.image.offset == older.image.offset
+
+
+def test_a_large_batch_is_replayed_in_turns_and_published_as_a_whole(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    follower, watcher = follower_of(harness)
+    before = follower.image
+    harness.create("large", 35, 2)
+    harness.create("small", 1, 1)
+    follower.advance(in_turns=True)
+    turns = 1
+    while follower.image is before:
+        # Newly committed batches wait for their turn, too.
+        follower.advance(in_turns=True)
+        harness.virtual.scheduler.run_turn()
+        turns += 1
+        assert turns < 100
+    # The topic and its partitions are 36 records.
+    assert turns == 4
+    assert len(follower.image.topics.by_name["large"].partitions) == 35
+    harness.virtual.scheduler.run()
+    assert same(follower.image, harness.image)
+    assert all(len(delta.topics.changed) == 1 or len(watcher.deltas) == 1 for delta in watcher.deltas)
+
+
+def test_whoever_needs_the_newest_image_does_not_wait_for_the_turns(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    follower, watcher = follower_of(harness)
+    harness.create("large", 35, 2)
+    follower.advance(in_turns=True)
+    assert watcher.images == []
+    follower.advance()
+    assert same(follower.image, harness.image)
+    # The turn that was planned finds nothing.
+    harness.virtual.scheduler.run()
+    assert len(watcher.images) == 1
+
+
+def test_a_replaced_log_ends_what_was_begun(harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    follower, watcher = follower_of(harness)
+    harness.create("large", 35, 2)
+    follower.advance(in_turns=True)
+    follower.reload(is_followed=True)
+    harness.virtual.scheduler.run()
+    assert same(follower.image, harness.image)
+    assert len(watcher.images) == 1

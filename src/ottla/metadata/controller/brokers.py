@@ -5,15 +5,20 @@ epochs only grow. A broker starts fenced: clients are not sent to it. The first 
 replayed its own registration unfences it. A broker that is silent for `broker.session.timeout.ms` is fenced again, but
 stays registered; only an administrator removes it (KIP-631). Controlled shutdown first moves leadership away. The
 broker may stop when the other brokers have replayed that.
+
+The partitions of the broker change with it, in portions if they are many (`sweeps`): a decision that has not reached
+the last one is taken again in a later turn of the loop, and continues where the last portion ended.
 """
 
 from __future__ import annotations
 
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext
-from ottla.metadata.controller.partitions import broker_has_leaderships, check_broker_epoch, leader_and_isr_updates
+from ottla.metadata.controller.partitions import broker_has_leaderships, check_broker_epoch
+from ottla.metadata.controller.sweeps import BEGINNING, Place, Portion, changes_of_leaving, changes_of_returning
 from ottla.metadata.image import BrokerImage, MetadataImage
 from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION
 from ottla.model.errors import ErrorCode, KafkaError
@@ -55,13 +60,19 @@ class BrokerState(Enum):
 
 
 def decide_register_broker(
-    request: BrokerRegistrationRequest, context: DecisionContext
+    request: BrokerRegistrationRequest, context: DecisionContext, start: Place = BEGINNING
 ) -> Decision[BrokerRegistrationResponse]:
     image = context.image
     existing = image.brokers.get(request.broker_id)
     same_incarnation = existing is not None and existing.incarnation_id == request.incarnation_id
     _check_registration(request, context, existing, same_incarnation=same_incarnation)
-    records = [] if existing is None else _end_of_former_process(request, existing, context)
+    records: list[Any] = []
+    if existing is not None:
+        records, place = _end_of_former_process(request, existing, context, start)
+        if place is not None:
+            return Decision(
+                records, BrokerRegistrationResponse(), later=partial(decide_register_broker, request, start=place)
+            )
     epoch = existing.broker_epoch if same_incarnation and existing is not None else context.next_offset
     records.append(
         RegisterBrokerRecord(
@@ -99,51 +110,52 @@ def decide_register_broker(
 
 
 def _end_of_former_process(
-    request: BrokerRegistrationRequest, existing: BrokerImage, context: DecisionContext
-) -> list[Any]:
+    request: BrokerRegistrationRequest, existing: BrokerImage, context: DecisionContext, start: Place
+) -> Portion:
     """Partition changes for the replicas of the broker's previous process."""
     broker_id = request.broker_id
     is_new = existing.incarnation_id != request.incarnation_id
     if is_new and request.previous_broker_epoch != existing.broker_epoch:
         # Only a clean shutdown stores the epoch, and the stored epoch is not the last one: the shutdown was unclean
         # (KIP-966).
-        return leader_and_isr_updates(context, stopped_uncleanly=broker_id)
+        return changes_of_leaving(context, broker_id, stopped_uncleanly=True, start=start)
     records: list[Any] = []
     missing = set(existing.directories) - set(request.log_dirs)
     if missing:
         # The broker stopped cleanly and came back without some of its directories.
-        records += leader_and_isr_updates(context, removed=broker_id, stopped_uncleanly=broker_id, directories=missing)
+        lost = changes_of_leaving(context, broker_id, stopped_uncleanly=True, directories=missing)
+        if lost.place is not None:
+            return lost._replace(place=BEGINNING)
+        records += lost.records
     if is_new and not existing.fenced:
         # The broker has neither left nor been fenced. Its new process is fenced, so it must not lead.
         known = {(record.topic_id, record.partition_id) for record in records}
-        gone = leader_and_isr_updates(context, removed=broker_id)
-        records += [record for record in gone if (record.topic_id, record.partition_id) not in known]
-    return records
+        gone = changes_of_leaving(context, broker_id, start=start)
+        records += [record for record in gone.records if (record.topic_id, record.partition_id) not in known]
+        return Portion(records, gone.place)
+    return Portion(records, None)
 
 
 def decide_broker_heartbeat(
-    request: BrokerHeartbeatRequest, context: DecisionContext
+    request: BrokerHeartbeatRequest, context: DecisionContext, start: Place = BEGINNING
 ) -> Decision[BrokerHeartbeatResponse]:
-    image = context.image
-    broker = check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    broker = check_broker_epoch(context.image, request.broker_id, request.broker_epoch)
     liveness = context.liveness
+    caught_up = request.current_metadata_offset >= broker.broker_epoch
+    if not broker.fenced and request.current_metadata_offset < liveness.fenced_offset(broker.broker_id):
+        # Its session has ended, and it is being fenced in portions. It does not know of the first ones yet, and would
+        # go on leading what others lead by now.
+        return Decision([], BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=True))
     liveness.heard(broker.broker_id, now_ms=context.steady_ms, connection_id=context.connection_id)
     liveness.replayed(broker.broker_id, request.current_metadata_offset)
-    caught_up = request.current_metadata_offset >= broker.broker_epoch
     state = next_broker_state(broker, request, context)
     if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
         # This heartbeat removes the replicas in offline directories; the next one unfences the broker.
         state = BrokerState.FENCED
-    records: list[Any] = []
-    if state is BrokerState.UNFENCED and broker.fenced:
-        records.append(_registration_change(broker, fenced=_UNFENCE))
-        records += leader_and_isr_updates(context, added=broker.broker_id)
-    elif state is BrokerState.CONTROLLED_SHUTDOWN and not broker.in_controlled_shutdown:
-        records.append(_registration_change(broker, in_controlled_shutdown=_SHUTTING_DOWN))
-        records += leader_and_isr_updates(context, removed=broker.broker_id)
-    elif state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
-        records += fence_records(broker, context)
-    records += _directory_records(broker, request, context)
+    records, place = _state_records(broker, state, context, start)
+    if place is None:
+        changes, place = _directory_records(broker, request, context)
+        records += changes
     response = BrokerHeartbeatResponse(
         is_caught_up=caught_up,
         is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -151,10 +163,33 @@ def decide_broker_heartbeat(
     )
     if request.want_shut_down and records:
         liveness.shutdown_began(broker.broker_id, offset=context.next_offset + len(records) - 1)
+    if place is not None:
+        return Decision(records, response, later=partial(decide_broker_heartbeat, request, start=place))
     if response.should_shut_down:
         # The process ends now. Its next registration need not wait for the end of this session.
         liveness.forget(broker.broker_id)
     return Decision(records, response)
+
+
+def _state_records(broker: BrokerImage, state: BrokerState, context: DecisionContext, start: Place) -> Portion:
+    """The changes that take a broker to its next state."""
+    broker_id, liveness = broker.broker_id, context.liveness
+    if state is BrokerState.UNFENCED and (broker.fenced or liveness.may_lead_more(broker_id)):
+        portion = changes_of_returning(context, broker_id, start=start)
+        liveness.leads_all(broker_id, is_certain=portion.place is None)
+        return portion if not broker.fenced else _after(_registration_change(broker, fenced=_UNFENCE), portion)
+    if state is BrokerState.CONTROLLED_SHUTDOWN:
+        portion = changes_of_leaving(context, broker_id, start=start)
+        if broker.in_controlled_shutdown:
+            return portion
+        return _after(_registration_change(broker, in_controlled_shutdown=_SHUTTING_DOWN), portion)
+    if state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW) and not broker.fenced:
+        return _fencing(broker, context, start)
+    return Portion([], None)
+
+
+def _after(record: Any, portion: Portion) -> Portion:
+    return portion._replace(records=[record, *portion.records])
 
 
 def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> BrokerState:
@@ -196,30 +231,44 @@ def silent_brokers(context: DecisionContext) -> list[int]:
     ]
 
 
-def decide_fence_silent_brokers(context: DecisionContext) -> Decision[list[int]]:
-    """Fences one broker whose session has ended. The next call fences the next one, with the leaders already moved."""
+def decide_fence_silent_brokers(
+    context: DecisionContext, begun_with: int | None = None, start: Place = BEGINNING
+) -> Decision[list[int]]:
+    """Fences one broker whose session has ended. The next call fences the next one, with the leaders already moved.
+
+    A broker that is heard between two portions, and knows what was taken from it, is not fenced.
+    """
     silent = silent_brokers(context)[:1]
-    records: list[Any] = []
-    for broker_id in silent:
-        records += fence_records(context.image.brokers[broker_id], context)
-        context.liveness.fenced(broker_id, offset=context.next_offset + len(records) - 1)
-    return Decision(records, silent)
+    if not silent:
+        return Decision([], [])
+    broker_id = silent[0]
+    start = start if broker_id == begun_with else BEGINNING
+    records, place = _fencing(context.image.brokers[broker_id], context, start)
+    context.liveness.fenced(broker_id, offset=context.next_offset + len(records) - 1)
+    if place is None:
+        return Decision(records, silent)
+    return Decision(records, [], later=partial(decide_fence_silent_brokers, begun_with=broker_id, start=place))
 
 
-def fence_records(broker: BrokerImage, context: DecisionContext) -> list[Any]:
-    return [
-        *leader_and_isr_updates(context, removed=broker.broker_id),
-        _registration_change(broker, fenced=_FENCE),
-    ]
+def _fencing(broker: BrokerImage, context: DecisionContext, start: Place) -> Portion:
+    """Takes partitions from the broker. The last portion fences it."""
+    portion = changes_of_leaving(context, broker.broker_id, start=start)
+    if portion.place is None:
+        portion.records.append(_registration_change(broker, fenced=_FENCE))
+    return portion
 
 
 def decide_unregister_broker(
-    request: UnregisterBrokerRequest, context: DecisionContext
+    request: UnregisterBrokerRequest, context: DecisionContext, start: Place = BEGINNING
 ) -> Decision[UnregisterBrokerResponse]:
     broker = context.image.brokers.get(request.broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
-    records = leader_and_isr_updates(context, removed=broker.broker_id, stopped_uncleanly=broker.broker_id)
+    records, place = changes_of_leaving(context, broker.broker_id, stopped_uncleanly=True, start=start)
+    if place is not None:
+        return Decision(
+            records, UnregisterBrokerResponse(), later=partial(decide_unregister_broker, request, start=place)
+        )
     records.append(UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch))
     context.liveness.forget(broker.broker_id)
     return Decision(records, UnregisterBrokerResponse())
@@ -236,19 +285,17 @@ def _registration_change(
     )
 
 
-def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> list[Any]:
+def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, context: DecisionContext) -> Portion:
     """The changes of directories in a heartbeat: offline (KIP-858) and cordoned directories (KIP-1066)."""
     records: list[Any] = []
     offline = frozenset(request.offline_log_dirs)
     online = [directory for directory in broker.directories if directory not in offline]
     if len(online) < len(broker.directories):
         # Data on a failed disk cannot be trusted again.
-        records += leader_and_isr_updates(
-            context,
-            removed=broker.broker_id,
-            stopped_uncleanly=broker.broker_id,
-            directories=offline,
-        )
+        lost = changes_of_leaving(context, broker.broker_id, stopped_uncleanly=True, directories=offline)
+        if lost.place is not None:
+            return lost._replace(place=BEGINNING)
+        records += lost.records
         records.append(
             BrokerRegistrationChangeRecord(
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, log_dirs=online
@@ -265,7 +312,7 @@ def _directory_records(broker: BrokerImage, request: BrokerHeartbeatRequest, con
                 broker_id=broker.broker_id, broker_epoch=broker.broker_epoch, cordoned_log_dirs=list(cordoned)
             )
         )
-    return records
+    return Portion(records, None)
 
 
 def _check_registration(

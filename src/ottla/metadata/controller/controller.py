@@ -96,6 +96,7 @@ class Controller:
         self._gate: CommitGate[_PendingImage] = CommitGate()
         self._failure: BaseException | None = None
         self._configs_seen: ConfigsImage | None = None
+        self._fencing: Deferred[list[int]] = Deferred.resolved([])
 
     @classmethod
     def open(
@@ -122,12 +123,16 @@ class Controller:
         # Every active broker gets a full session to send its next heartbeat. Brokers that are fenced or shutting down
         # may register again at once, and so may the broker of this process before its first registration: its earlier
         # process has ended, or it would still hold the lock of the data directory.
-        alive = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
+        active = {broker_id for broker_id, broker in image.brokers.items() if broker.active}
+        alive = set(active)
         if not self._own_broker_is_registered:
             alive.discard(self._log.node_id)
         # The offset at which a broker was fenced is not known here. It is at most the end of this image.
         fenced = [broker_id for broker_id, broker in image.brokers.items() if broker.fenced]
         self.liveness = Liveness(alive=alive, fenced=fenced, now_ms=self._steady_ms(), fenced_offset=image.offset)
+        for broker_id in active:
+            # The former controller may have ended between two portions (`sweeps`).
+            self.liveness.leads_all(broker_id, is_certain=False)
         if not image.features.finalized:
             first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
             self.submit(lambda _context: Decision(first, None))
@@ -142,10 +147,14 @@ class Controller:
             self.is_active = False
             self._drop_uncommitted(self._not_active())
 
-    def advance(self) -> None:
-        """The log has committed more. An active controller has replayed it before and does nothing."""
+    def advance(self, *, in_turns: bool = False) -> None:
+        """The log has committed more; see `MetadataFollower.advance`. An active controller has replayed it before."""
         if not self.is_active:
-            self._follower.advance()
+            self._follower.advance(in_turns=in_turns)
+
+    def advance_with(self, on_more: Callable[[], object]) -> None:
+        """What is called when `advance` has left records for a later turn of the loop."""
+        self._follower.on_more = on_more
 
     def reload(self, *, is_followed: bool) -> None:
         """The log was replaced by a snapshot or truncated; see `MetadataFollower.reload`."""
@@ -210,12 +219,16 @@ class Controller:
     def fence_silent_brokers(self, *, held_up_ms: int = 0) -> Deferred[list[int]]:
         """Fences at most one broker whose session has ended, which bounds the cost of a call; resolves with its id.
 
+        A broker with many replicas takes several turns of the loop (`sweeps`). Calls do nothing until it is fenced.
         `held_up_ms` is the delay of this call. The controller could not receive heartbeats in that time, so it is added
         to every session.
         """
         if held_up_ms > 0:
             self.liveness.excuse(held_up_ms)
-        return self.submit(decide_fence_silent_brokers)
+        if not self._fencing.done:
+            return Deferred.resolved([])
+        self._fencing = self.submit(decide_fence_silent_brokers)
+        return self._fencing
 
     # -- broker sessions ----------------------------------------------------------------------------------------------
 
@@ -270,6 +283,9 @@ class Controller:
             if decision.following is not None:
                 committed.when_done(self._on_committed)
                 return self.submit(decision.following, context)
+            if decision.later is not None:
+                committed.when_done(self._on_committed)
+                return self._submit_later(decision.later, context)
             answer = pending.hold(decision)
             # May be committed already, so the answer waits in the gate before this.
             committed.when_done(self._on_committed)
@@ -279,6 +295,21 @@ class Controller:
         if after_commit is None:
             return answer
         return answer.and_then(lambda _: after_commit()).recover(Exception, self._refuse)
+
+    def _submit_later(
+        self, decide: Callable[[DecisionContext], Decision[R]], context: ControllerContext | None
+    ) -> Deferred[R]:
+        """Submits the next portion of a large decision in a later turn of the loop, as requests that wait do."""
+        outcome: Deferred[R] = Deferred()
+
+        def submit() -> None:
+            try:
+                self.submit(decide, context).pass_to(outcome)
+            except Exception as error:  # noqa: BLE001 (whoever asked for the decision gets it)
+                outcome.fail(error)
+
+        self._world.scheduler.call_soon(submit)
+        return outcome
 
     def _context(self, context: ControllerContext | None) -> DecisionContext:
         extra: dict[str, Any] = {}

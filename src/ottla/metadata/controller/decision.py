@@ -83,9 +83,9 @@ class DecisionContext(NamedTuple):
 
 
 class Decision(BaseDecision[R]):
-    """A decision of the controller may wait for the quorum as well (`kraft.version`)."""
+    """A decision of the controller may be one portion of a large one, or wait for the quorum (`kraft.version`)."""
 
-    __slots__ = ("after_commit",)
+    __slots__ = ("after_commit", "later")
 
     following: Callable[[DecisionContext], Decision[R]] | None
 
@@ -95,9 +95,14 @@ class Decision(BaseDecision[R]):
         response: R,
         *,
         following: Callable[[DecisionContext], Decision[R]] | None = None,
+        later: Callable[[DecisionContext], Decision[R]] | None = None,
         after_commit: Callable[[], Deferred[R]] | None = None,
     ) -> None:
         super().__init__(records, response, following=following)
+        assert later is None or records, "a portion changes something"
+        # As `following`, in a later turn of the loop: the next portion of a change that is too large for one turn.
+        # Other requests are decided in between. It may never come (a new controller, a full disk).
+        self.later = later
         # Runs after the commit and provides the response instead of `response`.
         self.after_commit = after_commit
 

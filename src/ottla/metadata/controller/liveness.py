@@ -24,6 +24,7 @@ class Liveness:
         "_fenced_offsets",
         "_last_contact_ms",
         "_lost_ms",
+        "_may_lead_more",
         "_metadata_offsets",
         "_shutdown_offsets",
     )
@@ -42,6 +43,8 @@ class Liveness:
         self._shutdown_offsets: dict[int, int] = {}
         # The last offset of the decision that fenced a broker.
         self._fenced_offsets: dict[int, int] = dict.fromkeys(fenced, fenced_offset)
+        # Unfenced brokers for which not all partitions without a leader were looked at.
+        self._may_lead_more: set[int] = set()
 
     def heard(self, broker_id: int, *, now_ms: int, connection_id: str = "") -> None:
         """A registration or heartbeat has arrived: the session starts again."""
@@ -63,8 +66,15 @@ class Liveness:
         self._shutdown_offsets[broker_id] = offset
 
     def fenced(self, broker_id: int, *, offset: int) -> None:
-        """The broker was fenced for silence: it must replay up to this offset before it is unfenced."""
+        """The broker is fenced for silence: it must replay up to this offset before it is in session again."""
         self._fenced_offsets[broker_id] = offset
+
+    def leads_all(self, broker_id: int, *, is_certain: bool) -> None:
+        """Whether the broker leads all partitions without a leader that it can lead."""
+        if is_certain:
+            self._may_lead_more.discard(broker_id)
+        else:
+            self._may_lead_more.add(broker_id)
 
     def forget(self, broker_id: int) -> None:
         """The session is over, and the broker's next registration need not wait for its end."""
@@ -77,6 +87,7 @@ class Liveness:
         ):
             by_broker.pop(broker_id, None)
         self._connections.pop(broker_id, None)
+        self._may_lead_more.discard(broker_id)
 
     def excuse(self, held_up_ms: int) -> None:
         """Extends every session by the time in which this controller was held up and could not receive heartbeats."""
@@ -104,6 +115,10 @@ class Liveness:
     def shutdown_offset(self, broker_id: int) -> int:
         """The offset of `shutdown_began`; 0 if another controller began the shutdown."""
         return self._shutdown_offsets.get(broker_id, 0)
+
+    def may_lead_more(self, broker_id: int) -> bool:
+        """Whether partitions without a leader may wait for this unfenced broker."""
+        return broker_id in self._may_lead_more
 
     def fenced_offset(self, broker_id: int) -> int:
         """The offset of `fenced`; -1 if the broker was not fenced for silence."""

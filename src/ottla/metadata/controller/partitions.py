@@ -1,12 +1,12 @@
 """Decisions about leaders and in-sync replicas.
 
-Leaders report changes of their in-sync replicas (AlterPartition), and brokers that stop or start move leadership. All
-of these changes are computed by `PartitionChange`.
+Leaders report changes of their in-sync replicas (AlterPartition), and brokers that stop or start move leadership
+(`sweeps`). All of these changes are computed by `PartitionChange`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory
@@ -16,7 +16,6 @@ from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, Partitio
 from ottla.metadata.topics_delta import NO_LEADER_CHANGE, merge_partition_change
 from ottla.metadata.versions import DIRECTORIES_LEVEL
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import Uuid
 from ottla.wire.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
@@ -33,7 +32,6 @@ __all__ = [
     "change_of",
     "check_broker_epoch",
     "decide_alter_partition",
-    "leader_and_isr_updates",
     "leader_test",
     "without_replica",
 ]
@@ -103,81 +101,6 @@ def decide_alter_partition(
     return Decision(records, response)
 
 
-def leader_and_isr_updates(
-    context: DecisionContext,
-    *,
-    removed: int = NO_LEADER,
-    added: int = NO_LEADER,
-    stopped_uncleanly: int = NO_LEADER,
-    directories: Collection[Uuid] | None = None,
-) -> list[Any]:
-    """The changes of every partition that a stopping or starting broker concerns.
-
-    `removed` leaves all in-sync sets and leads nothing. `added` may lead partitions without a leader, although the
-    image still shows it fenced. `stopped_uncleanly` also ceases to be eligible, because it may have lost its newest
-    records. With `directories`, only replicas in these directories of the removed broker are concerned.
-
-    Thousands of partitions of a topic have the same replicas, leader and directories: one of them is decided, and the
-    others get the same change.
-    """
-    image = context.image
-    gone = {removed, stopped_uncleanly} - {NO_LEADER}
-    records: list[Any] = []
-    decided: dict[tuple[Any, ...], PartitionChangeRecord | None] = {}
-    decided_topic: TopicImage | None = None
-    for located in all_partitions(image):
-        topic, partition_id, partition = located
-        if gone:
-            concerned = not gone.isdisjoint(partition.isr) or (
-                stopped_uncleanly != NO_LEADER and stopped_uncleanly in partition.elr
-            )
-        else:
-            concerned = partition.leader == NO_LEADER
-        if not concerned or (directories is not None and partition.directory(removed) not in directories):
-            continue
-        if topic is not decided_topic:
-            decided, decided_topic = {}, topic
-        # Everything but the epochs. Equal directories are mostly one object, and the image keeps it alive.
-        key = (*partition[:3], id(partition.directories), *partition[6:])
-        if key in decided:
-            example = decided[key]
-            record = None if example is None else _same_change(example, partition_id)
-        else:
-            usual = leader_test(image, partition, added=added)
-            record = decided[key] = _change_without(located, context, gone, usual, stopped_uncleanly)
-        if record is not None:
-            records.append(record)
-    return records
-
-
-def _change_without(
-    located: Located, context: DecisionContext, gone: set[int], usual: Callable[[int], bool], stopped_uncleanly: int
-) -> PartitionChangeRecord | None:
-    """The change of one partition without the brokers in `gone`."""
-    change = change_of(located, context, lambda replica: replica not in gone and usual(replica))
-    change.isr = tuple(replica for replica in located.partition.isr if replica not in gone)
-    if stopped_uncleanly != NO_LEADER:
-        change.stopped_uncleanly = (stopped_uncleanly,)
-    return change.build()
-
-
-def _same_change(example: PartitionChangeRecord, partition_id: int) -> PartitionChangeRecord:
-    """The change of another partition of the topic. The lists are shared: records are not changed after a decision."""
-    return PartitionChangeRecord(
-        partition_id=partition_id,
-        topic_id=example.topic_id,
-        isr=example.isr,
-        leader=example.leader,
-        replicas=example.replicas,
-        removing_replicas=example.removing_replicas,
-        adding_replicas=example.adding_replicas,
-        leader_recovery_state=example.leader_recovery_state,
-        directories=example.directories,
-        eligible_leader_replicas=example.eligible_leader_replicas,
-        last_known_elr=example.last_known_elr,
-    )
-
-
 def without_replica(
     located: Located, replica: int, context: DecisionContext, *, has_begun_anew: bool
 ) -> PartitionChangeRecord | None:
@@ -201,7 +124,11 @@ def without_replica(
 
 
 def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:
-    return any(located.partition.leader == broker_id for located in all_partitions(image))
+    return any(
+        partition.leader == broker_id
+        for topic in image.topics.by_name.values()
+        for partition in topic.partitions.values()
+    )
 
 
 def all_partitions(image: MetadataImage) -> Iterator[Located]:
