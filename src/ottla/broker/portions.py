@@ -128,7 +128,7 @@ class _PortionedRequest:
         monotonic = self._broker.world.clock.monotonic
         started = monotonic()
         try:
-            response = self._api.handle(portion, self._context, self._broker)
+            response = (self._api.handle_portion or self._api.handle)(portion, self._context, self._broker)
         except KafkaError as error:
             return Deferred.resolved(self._error_response(portion, error))
         self._size.adapt(monotonic() - started)

@@ -78,6 +78,8 @@ class Api(Value):
     is_cut_by_elements: bool = False
     # Where a request with many entries may be handled as several requests: the first that fits the request is used.
     portions: tuple[Portions, ...] = ()
+    # `handle` for a portion, where the response of `handle` may be encoded already.
+    handle_portion: Handle | None = None
     # The elements that all arrays of a request may have together. A request with more is refused.
     elements_max: int | None = None
     # The error for such a request.

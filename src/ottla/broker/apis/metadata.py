@@ -9,12 +9,15 @@
 
 The request that creates a topic automatically is answered with UNKNOWN_TOPIC_OR_PARTITION; the client asks again, as
 with Apache Kafka. Any live broker is answered as the controller, since every broker takes administrative requests.
+
+An answer with thousands of partitions is built and encoded in several turns of the loop, all of it from one image.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
@@ -26,6 +29,7 @@ from ottla.broker.cluster_view import (
 )
 from ottla.broker.context import RequestContext
 from ottla.broker.internal_topics import automatic_topic
+from ottla.broker.topic_answers import PARTITIONS_PER_STEP
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.topic_names import is_internal
 from ottla.model.deferred import Deferred
@@ -42,6 +46,8 @@ from ottla.wire.messages.metadata import (
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.metadata.image import TopicImage
+    from ottla.wire.packed import PackedResponse
 
 __all__ = ["API"]
 
@@ -55,14 +61,37 @@ ALL_TOPICS_PER_TURN = 500
 
 def handle(
     request: MetadataRequest, context: RequestContext, broker: Broker
-) -> MetadataResponse | Deferred[MetadataResponse]:
+) -> MetadataResponse | Deferred[MetadataResponse | PackedResponse]:
+    _check_request(request, context.api_version)
+    if _wants_all(request, context) and len(broker.metadata.image.topics.by_name) > ALL_TOPICS_PER_TURN:
+        return _answer_all(request, context, broker)
+    steps = _response(request, context, broker)
+    try:
+        next(steps)
+    except StopIteration as end:
+        response: MetadataResponse = end.value
+        return response
+    from ottla.broker.long_answers import answer_in_slices
+
+    return answer_in_slices(steps, context, broker)
+
+
+def handle_portion(request: MetadataRequest, context: RequestContext, broker: Broker) -> Deferred[MetadataResponse]:
+    """Some of the topics of a long request, whose answers are encoded together."""
+    _check_request(request, context.api_version)
+    return broker.replicas.slices.start(_response(request, context, broker))
+
+
+def _wants_all(request: MetadataRequest, context: RequestContext) -> bool:
+    return request.topics is None or (context.api_version == 0 and not request.topics)
+
+
+def _response(
+    request: MetadataRequest, context: RequestContext, broker: Broker
+) -> Generator[None, None, MetadataResponse]:
     version = context.api_version
     image = broker.metadata.image
     listener = context.listener_name
-    _check_request(request, version)
-    wants_all = request.topics is None or (version == 0 and not request.topics)
-    if wants_all and len(image.topics.by_name) > ALL_TOPICS_PER_TURN:
-        return _answer_all(request, context, broker)
     alive = alive_brokers(image, listener)
     response = MetadataResponse(
         brokers=[
@@ -77,14 +106,15 @@ def handle(
         cluster_id=broker.cluster_id,
         controller_id=any_alive_broker(alive, broker.world.random),
     )
-    if wants_all:
-        response.topics = [
-            broker.topic_answers.of(image.topics.by_name[name], image, listener, version)
+    if _wants_all(request, context):
+        found: list[TopicImage | MetadataResponseTopic] = [
+            image.topics.by_name[name]
             for name in sorted(image.topics.by_name)
             if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
-        response.topics = _named_topics(request, context, broker, image)
+        found = _named_topics(request, context, broker, image)
+    response.topics = yield from _topic_answers(found, image, context, broker)
     if request.include_topic_authorized_operations and version >= 8:
         response.topics = [_with_operations(topic, context) for topic in response.topics]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
@@ -96,7 +126,9 @@ def handle(
     return response
 
 
-def _answer_all(request: MetadataRequest, context: RequestContext, broker: Broker) -> Deferred[MetadataResponse]:
+def _answer_all(
+    request: MetadataRequest, context: RequestContext, broker: Broker
+) -> Deferred[MetadataResponse | PackedResponse]:
     """All topics by their names, in portions. A topic that is deleted meanwhile is answered as unknown."""
     from ottla.broker.portions import handle_in_portions
 
@@ -138,23 +170,42 @@ def _check_request(request: MetadataRequest, version: int) -> None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a topic is asked for that has neither name nor id")
 
 
+def _topic_answers(
+    found: list[TopicImage | MetadataResponseTopic], image: MetadataImage, context: RequestContext, broker: Broker
+) -> Generator[None, None, list[MetadataResponseTopic]]:
+    answers: list[MetadataResponseTopic] = []
+    since_pause = 0
+    for topic in found:
+        if isinstance(topic, MetadataResponseTopic):
+            answers.append(topic)
+            continue
+        answer = yield from broker.topic_answers.steps(topic, image, context.listener_name, context.api_version)
+        answers.append(answer)
+        since_pause += len(answer.partitions)
+        if since_pause >= PARTITIONS_PER_STEP and topic is not found[-1]:
+            since_pause = 0
+            yield
+    return answers
+
+
 def _named_topics(
     request: MetadataRequest, context: RequestContext, broker: Broker, image: MetadataImage
-) -> list[MetadataResponseTopic]:
+) -> list[TopicImage | MetadataResponseTopic]:
+    """The topics, or the answers for those that cannot be described."""
     asked = request.topics or []
     identities = list(dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id))
     if identities:
-        return [_by_id(identity, context, broker, image) for identity in identities]
+        return [_by_id(identity, context, image) for identity in identities]
     names = list(dict.fromkeys(topic.name for topic in asked if topic.name is not None))
     may_create = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
-    answers: list[MetadataResponseTopic] = []
+    answers: list[TopicImage | MetadataResponseTopic] = []
     to_create: list[str] = []
     for name in names:
         topic = image.topics.by_name.get(name)
         if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
             answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         elif topic is not None:
-            answers.append(broker.topic_answers.of(topic, image, context.listener_name, context.api_version))
+            answers.append(topic)
         elif may_create and not _may_create(name, context):
             answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         else:
@@ -167,14 +218,14 @@ def _named_topics(
     return answers
 
 
-def _by_id(topic_id: Uuid, context: RequestContext, broker: Broker, image: MetadataImage) -> MetadataResponseTopic:
+def _by_id(topic_id: Uuid, context: RequestContext, image: MetadataImage) -> TopicImage | MetadataResponseTopic:
     topic = image.topics.by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
     if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         # The id reveals nothing to a client that may not describe the topic; the name would.
         return MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=None, topic_id=topic_id)
-    return broker.topic_answers.of(topic, image, context.listener_name, context.api_version)
+    return topic
 
 
 def _error(name: str, code: ErrorCode) -> MetadataResponseTopic:
@@ -225,6 +276,7 @@ API = Api(
     request=MetadataRequest,
     response=MetadataResponse,
     handle=handle,
+    handle_portion=handle_portion,
     error_response=error_response,
     portions=(Portions(request=("topics",), response=("topics",), size=200),),
 )
