@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from ottla.replica.fetcher_settings import FetcherSettings
 from ottla.replica.followed_partition import Cleaner, FollowedPartition
-from ottla.replica.follower_fetch_loop import FetcherSettings, ReplicaFetcher
+from ottla.replica.follower_fetch_loop import ReplicaFetcher
 from ottla.wire.peers import Endpoint
 
 if TYPE_CHECKING:

@@ -15,6 +15,9 @@ stops the other partitions.
 | a failed disk | partition failed: its log directory is out of service |
 | a defect of this code | partition failed: it would fail again |
 
+A response with records of thousands of partitions is appended over several turns of the event loop, and the next
+request waits for the last of them. A partition whose turn has not come is as if the response were later.
+
 The first pauses are short, because most failures are metadata that is a moment late. They grow to
 `replica.fetch.backoff.ms`.
 """
@@ -24,8 +27,8 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
@@ -42,16 +45,16 @@ from ottla.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
-    from ottla.model.config import BrokerConfig
     from ottla.model.deferred import Deferred
     from ottla.model.ids import Uuid
     from ottla.model.ports import Timer, World
+    from ottla.replica.fetcher_settings import FetcherSettings
     from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.throttles import ReplicationThrottles
     from ottla.wire.message import Message
     from ottla.wire.peers import Endpoint, Peers
 
-__all__ = ["FetcherSettings", "ReplicaFetcher"]
+__all__ = ["ReplicaFetcher"]
 
 logger = logging.getLogger("ottla.replica.follower_fetch_loop")
 
@@ -67,28 +70,12 @@ INTERRUPT_INTERVAL_MS = 100
 # A throttled replica is copied in portions of this size, since one response keeps the event loop from all other work.
 THROTTLED_FETCH_BYTES = 256 << 10
 
+# Partitions of one response that are appended in a turn of the loop. The first record of a partition creates files,
+# which takes up to a tenth of a millisecond.
+PARTITIONS_PER_TURN = 128
+
 _LATEST = -1
 _EARLIEST = -2
-
-
-class FetcherSettings(NamedTuple):
-    max_bytes: int = 1 << 20
-    response_max_bytes: int = 10 << 20
-    min_bytes: int = 1
-    wait_max_ms: int = 500
-    backoff_ms: int = 1000
-    socket_timeout_ms: int = 30_000
-
-    @classmethod
-    def from_broker_config(cls, config: BrokerConfig) -> FetcherSettings:
-        return cls(
-            max_bytes=config.replica_fetch_max_bytes,
-            response_max_bytes=config.replica_fetch_response_max_bytes,
-            min_bytes=config.replica_fetch_min_bytes,
-            wait_max_ms=config.replica_fetch_wait_max_ms,
-            backoff_ms=config.replica_fetch_backoff_ms,
-            socket_timeout_ms=config.replica_socket_timeout_ms,
-        )
 
 
 class ReplicaFetcher:
@@ -128,7 +115,8 @@ class ReplicaFetcher:
         # Incremented when the request under way is abandoned, so that its response is ignored.
         self._turn = 0
         self._is_asking = False
-        self._is_flushing = False
+        # True between a response and the next request, while records are appended or flushed.
+        self._is_storing = False
         self._is_planned = False
         self._is_closed = False
         # A consumer waits here for records that were just received.
@@ -188,7 +176,7 @@ class ReplicaFetcher:
 
     def _interrupt_long_poll(self) -> None:
         now_ms = self._now_ms()
-        if self._is_asking and not self._is_flushing and now_ms - self._interrupted_ms >= INTERRUPT_INTERVAL_MS:
+        if self._is_asking and not self._is_storing and now_ms - self._interrupted_ms >= INTERRUPT_INTERVAL_MS:
             self._interrupted_ms = now_ms
             self._abandon_request(self.endpoint)
         self._plan()
@@ -196,7 +184,7 @@ class ReplicaFetcher:
     def _abandon_request(self, endpoint: Endpoint) -> None:
         """Abandons the request under way. The leader may have advanced the session, so a new one begins."""
         self._turn += 1
-        self._is_asking = self._is_flushing
+        self._is_asking = self._is_storing
         self._session.restart()
         self._peers.disconnect(endpoint, purpose=self._purpose)
 
@@ -281,8 +269,30 @@ class ReplicaFetcher:
                 self._pause_all()
             return
         out_of_range: list[FollowedPartition] = []
+        self._store(self._taken(response, out_of_range), out_of_range, self._turn)
+
+    def _store(self, steps: Iterator[None], out_of_range: list[FollowedPartition], turn: int) -> None:
+        """Takes the records of a response, in this turn of the loop and in later ones."""
+        self._is_asking = self._is_storing = False
+        # The rest of a response is ignored once its request is abandoned.
+        for _ in steps if turn == self._turn else ():
+            self._is_asking = self._is_storing = True
+            self._scheduler.call_soon(self._store, steps, out_of_range, turn)
+            return
+        if out_of_range and turn == self._turn:
+            self._ask_for_range(out_of_range)
+        else:
+            # Without a detour through the scheduler: producers wait for the next fetch.
+            self._fetch_next()
+
+    def _taken(self, response: FetchResponse, out_of_range: list[FollowedPartition]) -> Iterator[None]:
+        left = PARTITIONS_PER_TURN
         for topic in response.responses:
             for data in topic.partitions:
+                if not left:
+                    left = PARTITIONS_PER_TURN
+                    yield
+                left -= 1
                 followed = self._session.get((topic.topic_id, data.partition_index))
                 if followed is None:
                     continue
@@ -292,11 +302,6 @@ class ReplicaFetcher:
                     self._session.restart()
                 else:
                     self._on_partition(followed, data, out_of_range)
-        if out_of_range:
-            self._ask_for_range(out_of_range)
-        else:
-            # Without a detour through the scheduler: producers wait for the next fetch.
-            self._fetch_next()
 
     def _fetch_next(self) -> None:
         if self._flushes:
@@ -339,14 +344,14 @@ class ReplicaFetcher:
         """The next fetch waits for the flushes that `flush.messages` demands, as a producer would."""
         flushes, self._flushes = self._flushes, []
         remaining = len(flushes)
-        self._is_asking = self._is_flushing = True
+        self._is_asking = self._is_storing = True
 
         def on_flushed(_: Deferred[None]) -> None:
             # A failed flush takes the log offline, which the next fetch notices.
             nonlocal remaining
             remaining -= 1
             if not remaining:
-                self._is_asking = self._is_flushing = False
+                self._is_asking = self._is_storing = False
                 self._ask()
 
         for flushed in flushes:

@@ -27,8 +27,8 @@ NO_SESSION = 0
 EPOCH_INITIAL = 0
 _EPOCH_MAX = 0x7FFFFFFF
 
-# New partitions in one request: a few milliseconds of work on each side.
-NEW_IN_REQUEST_MAX = 5_000
+# New partitions in one request: about ten milliseconds of work at the leader, which reads all of them.
+NEW_IN_REQUEST_MAX = 1_000
 
 T = TypeVar("T")
 

@@ -44,7 +44,7 @@ def test_a_defect_in_replaying_ends_the_node(monkeypatch: pytest.MonkeyPatch) ->
     failures: list[BaseException] = []
     metadata = remote_metadata(failures)
 
-    def fail(_: MetadataFollower) -> None:
+    def fail(_: MetadataFollower, **_how: bool) -> None:
         raise defect
 
     monkeypatch.setattr(MetadataFollower, "advance", fail)
@@ -58,7 +58,7 @@ def test_a_disk_that_cannot_be_read_is_tried_again(monkeypatch: pytest.MonkeyPat
     failures: list[BaseException] = []
     metadata = remote_metadata(failures)
 
-    def fail(_: MetadataFollower) -> None:
+    def fail(_: MetadataFollower, **_how: bool) -> None:
         raise OSError("the disk does not answer")
 
     monkeypatch.setattr(MetadataFollower, "advance", fail)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ottla.model.errors import ErrorCode
-from ottla.replica import follower_fetch_session
+from ottla.replica import follower_fetch_loop, follower_fetch_session
 from ottla.storage.errors import DiskFull, LogDirectoryOffline
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchRequest
@@ -133,6 +133,35 @@ class TestCopying:
         # None of them waits for a long poll of the others.
         pair.run()
         assert [pair[2].values(index=index) for index in range(9)] == [[f"p{index}"] for index in range(9)]
+
+    @pytest.mark.parametrize("is_abandoned", [False, True])
+    def test_a_large_response_is_taken_in_several_turns(
+        self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch, *, is_abandoned: bool
+    ) -> None:
+        pair.create_topic(partitions=9)
+        pair.run(1_000)
+        monkeypatch.setattr(follower_fetch_loop, "PARTITIONS_PER_TURN", 2)
+        for index in range(9):
+            pair[1].produce(f"p{index}", index=index)
+
+        def arrived() -> int:
+            return sum(bool(pair[2].values(index=index)) for index in range(9))
+
+        scheduler = pair.virtual.scheduler
+        while not arrived():
+            scheduler.run_turn()
+            if not scheduler._soon:
+                scheduler.advance(1)
+        assert arrived() == 2
+        if is_abandoned:
+            # The leader has a new address: the rest is fetched again.
+            (fetcher,) = pair[2].replicas.fetchers.fetchers  # type: ignore[union-attr]
+            fetcher.move(fetcher.endpoint)
+        # A new partition does not take the rest away.
+        pair.create_topic("other")
+        pair.run(1_000)
+        assert [pair[2].values(index=index) for index in range(9)] == [[f"p{index}"] for index in range(9)]
+        assert [pair[2].partition(index=index).high_watermark for index in range(9)] == [1] * 9
 
     def test_the_number_of_loops_changes_while_running(self, pair: ReplicaCluster) -> None:
         pair.create_topic(partitions=4)
