@@ -98,17 +98,17 @@ class TopicsDelta:
         self.topic(record.topic_id, "PartitionRecord").set_partition(
             record.partition_id,
             PartitionImage(
-                replicas=_shared(tuple(record.replicas)),
-                isr=_shared(tuple(record.isr)),
+                replicas=_tuple(record.replicas),
+                isr=_tuple(record.isr),
                 leader=record.leader,
                 leader_epoch=record.leader_epoch,
                 partition_epoch=record.partition_epoch,
-                directories=_shared(tuple(record.directories)),
+                directories=_tuple(record.directories),
                 leader_recovery_state=record.leader_recovery_state,
-                adding_replicas=_shared(tuple(record.adding_replicas)),
-                removing_replicas=_shared(tuple(record.removing_replicas)),
-                elr=_shared(tuple(record.eligible_leader_replicas or ())),
-                last_known_elr=_shared(tuple(record.last_known_elr or ())),
+                adding_replicas=_tuple(record.adding_replicas),
+                removing_replicas=_tuple(record.removing_replicas),
+                elr=_tuple(record.eligible_leader_replicas),
+                last_known_elr=_tuple(record.last_known_elr),
             ),
         )
 
@@ -197,6 +197,11 @@ def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeR
         elr=partition.elr if record.eligible_leader_replicas is None else tuple(record.eligible_leader_replicas),
         last_known_elr=partition.last_known_elr if record.last_known_elr is None else tuple(record.last_known_elr),
     )
+
+
+def _tuple(values: list[Any] | None) -> tuple[Any, ...]:
+    """The list as a tuple, one object for equal lists. Most are empty."""
+    return _shared(tuple(values)) if values else ()
 
 
 @lru_cache(maxsize=_SHARED_MAX)

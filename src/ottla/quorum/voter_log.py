@@ -22,10 +22,9 @@ from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import METADATA_DIRECTORY, LocalMetadataLog, MetadataLogSettings
 from ottla.quorum.quorum_state import NO_NODE
 from ottla.quorum.voters import VoterSet
-from ottla.records.build import build_batch
+from ottla.records.build import build_value_batch
 from ottla.records.control import ControlType, build_control_batch
 from ottla.records.iterate import iterate_batches, iterate_records
-from ottla.records.record import Record
 
 __all__ = ["VoterLog"]
 
@@ -153,10 +152,8 @@ class VoterLog(LocalMetadataLog):
             return Deferred.failed(refusal)
         if timestamp_ms is None:
             timestamp_ms = self._world.clock.now_ms()
-        batch = build_batch(
-            [Record(value=value, timestamp=timestamp_ms) for value in values],
-            base_offset=self._journal.end_offset,
-            leader_epoch=self._leader_epoch,
+        batch = build_value_batch(
+            values, timestamp_ms=timestamp_ms, base_offset=self._journal.end_offset, leader_epoch=self._leader_epoch
         )
         return self._append_batch(batch, len(values), timestamp_ms)
 

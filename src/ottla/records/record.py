@@ -25,6 +25,7 @@ __all__ = [
     "decode_records",
     "record_content",
     "scan_records",
+    "value_content",
 ]
 
 Buffer = bytes | bytearray | memoryview
@@ -123,6 +124,11 @@ def record_content(key: Buffer | None, value: Buffer | None, headers: Sequence[t
         pieces += (varint_bytes(len(encoded)), encoded)
         pieces += (_NULL,) if content is None else (varint_bytes(len(content)), content)
     return b"".join(pieces)
+
+
+def value_content(value: bytes) -> bytes:
+    """`record_content` of a record without key and headers."""
+    return b"".join((_NULL, varint_bytes(len(value)), value, b"\0"))
 
 
 def append_contents(

@@ -97,3 +97,15 @@ def test_nodes_of_a_single_machine_share_the_replicas() -> None:
     brokers = [UsableBroker(broker_id, None, False, "laptop") for broker_id in range(3)]
     placed = ReplicaPlacer(brokers, Random(1)).place(partition_count=3, replication_factor=3)
     assert [sorted(replicas) for replicas in placed] == [[0, 1, 2]] * 3
+
+
+@pytest.mark.parametrize(("brokers", "factor", "count"), [(3, 3, 3_000), (8, 2, 1_000), (6, 3, 1_003), (4, 2, 999)])
+def test_rounds_that_repeat_stay_even(brokers: int, factor: int, count: int) -> None:
+    """Most rounds around the ring are copies of the round before, the last ones are not."""
+    usable = [UsableBroker(number, f"rack-{number % 2}", fenced=False) for number in range(1, brokers + 1)]
+    placed = ReplicaPlacer(usable, Random(1)).place(partition_count=count, replication_factor=factor)
+    assert len(placed) == count
+    assert all(len(set(replicas)) == factor for replicas in placed)
+    assert all(len({number % 2 for number in replicas}) == min(factor, 2) for replicas in placed)
+    for shares in (Counter(replicas[0] for replicas in placed), Counter(number for each in placed for number in each)):
+        assert max(shares.values()) - min(shares.values()) <= factor

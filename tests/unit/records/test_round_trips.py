@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.records.build import build_batch
+from ottla.records.build import build_batch, build_value_batch
 from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import read_header, set_base_offset_and_epoch
@@ -239,3 +239,11 @@ def test_changed_payload_bytes_never_escape_the_scan(records: list[Record], posi
     with suppress(CorruptRecords):
         for span in scan_records(payload, len(records)):
             assert 0 <= span.start < span.rest < span.key_start <= span.end <= len(payload)
+
+
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 9_000])
+def test_a_batch_of_values_is_the_batch_of_such_records(count: int) -> None:
+    values = [b"v" * (number % 300) for number in range(count)]
+    records = [Record(value=value, timestamp=77) for value in values]
+    expected = build_batch(records, base_offset=5, leader_epoch=3)
+    assert build_value_batch(values, timestamp_ms=77, base_offset=5, leader_epoch=3) == expected

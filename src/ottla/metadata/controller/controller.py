@@ -46,7 +46,7 @@ from ottla.metadata.image import ConfigsImage, MetadataImage
 from ottla.metadata.invariants import check_image, check_step
 from ottla.metadata.loader import MetadataReplayer
 from ottla.metadata.publishers import Publishers
-from ottla.metadata.versions import encode_for
+from ottla.metadata.record_encoding import encode_all
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -345,7 +345,7 @@ class Controller:
         """Replays and appends the records; the offset comes when they are committed. Raises with nothing changed."""
         before = self._replayer.image
         level = before.features.metadata_version
-        values = [encode_for(record, level) for record in decision.records]
+        values = encode_all(decision.records, level)
         size_bytes = sum(map(len, values))
         if size_bytes > DECISION_BYTES_MAX:
             raise too_large(size_bytes)

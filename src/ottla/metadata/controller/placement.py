@@ -93,7 +93,22 @@ def _place_with_followers(
         leaders_to_come[ring[(first + index) % size].broker_id] += 1
     share = -(-partition_count * replication_factor // size)
     assignments: list[tuple[int, ...]] = []
-    for index in range(partition_count):
+    was_level = True
+    while len(assignments) < partition_count:
+        index = len(assignments)
+        if index and index % size == 0:
+            # All brokers have as many replicas as before the last round, relative to each other: the next rounds are
+            # the same, until the first broker has its share.
+            is_level = not fenced_ring and len(set(load.values())) == 1
+            room = share - max(load[broker_id] + leaders_to_come[broker_id] for broker_id in load)
+            rounds = min((partition_count - index) // size, room // replication_factor - 1)
+            if is_level and was_level and rounds > 0:
+                assignments += assignments[-size:] * rounds
+                for broker_id in load:
+                    load[broker_id] += rounds * replication_factor
+                    leaders_to_come[broker_id] -= rounds
+                continue
+            was_level = is_level
         at = (first + index) % size
         leader = ring[at]
         load[leader.broker_id] += 1
