@@ -77,8 +77,9 @@ BACKLOG_SIZE_DEFAULT = 1024
 # Hosts that can be bound but not connected to; the machine's name is advertised instead.
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
 
-# Most objects of a request are freed by reference count, so rare collections are enough.
-GC_THRESHOLDS = (50_000, 50, 100)
+# Most objects of a request are freed by reference count, so rare collections are enough. A collection of the youngest
+# objects stops the loop for about a millisecond per 10,000 of them, which thousands of new replicas soon are.
+GC_THRESHOLDS = (10_000, 250, 100)
 
 # The longest time that a worker computing in Python holds the interpreter. The loop releases the interpreter at every
 # system call, so with Python's default of 5 ms a request could wait several times that long for the log cleaner.

@@ -21,7 +21,8 @@ A change stays pending until its outcome is known: the high watermark counts bot
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.deferred import Deferred
@@ -53,7 +54,9 @@ LAG_CHECK_INTERVAL_MS_MIN = 10
 
 # Partitions in one request. A broker that starts or fails concerns thousands; the controller decides a request in one
 # turn of its loop, at about 20 microseconds for each partition.
-PARTITIONS_PER_REQUEST_MAX = 1_000
+PARTITIONS_PER_REQUEST_MAX = 400
+# Partitions whose followers are checked in one turn of the loop, at about a microsecond for each.
+LAG_CHECKS_PER_TURN = 2_000
 # More changes than this in one answer share one line of the log.
 CHANGES_LOGGED_MAX = 20
 
@@ -161,8 +164,22 @@ class IsrKeeper:
 
     def check_lag(self) -> None:
         """Proposes to remove every follower that has been behind for too long."""
+        self._check_lag_of(self._partitions())
+
+    def _check_in_turns(self, partitions: Iterator[Partition]) -> None:
+        """`check_lag`, a limited number of partitions in each turn of the loop."""
+        if self._is_closed:
+            return
+        checked = list(islice(partitions, LAG_CHECKS_PER_TURN))
+        if checked:
+            self._check_lag_of(checked)
+            self._scheduler.call_soon(self._check_in_turns, partitions)
+        else:
+            self._plan_lag_check()
+
+    def _check_lag_of(self, partitions: Iterable[Partition]) -> None:
         now_ms = self.now_ms()
-        for partition in self._partitions():
+        for partition in partitions:
             state = partition.leader_state
             if state is None:
                 continue
@@ -194,8 +211,7 @@ class IsrKeeper:
         self._lag_timer = self._scheduler.call_later(delay_ms / 1000, self._on_lag_check_due)
 
     def _on_lag_check_due(self) -> None:
-        self.check_lag()
-        self._plan_lag_check()
+        self._check_in_turns(iter(list(self._partitions())))
 
     # Requests to the controller.
 

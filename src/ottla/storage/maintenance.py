@@ -1,13 +1,16 @@
 """Periodic tasks for all logs: retention, flushes, checkpoints, expiration of producers.
 
 A task has its own interval, starts `log.initial.task.delay.ms` after the node, and handles the logs in slices, so that
-ten thousand logs do not block the loop. Checkpoint files are written on a worker.
+ten thousand logs do not block the loop. Checkpoint files are written on a worker. Their offsets are read in one turn of
+the loop, so that a later checkpoint never has older ones. Tasks that are due at once get a turn each.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
@@ -38,6 +41,8 @@ __all__ = ["Maintenance", "flush_all", "gather"]
 logger = logging.getLogger(__name__)
 
 _SLICE_LOGS = 100
+# For a task that only reads.
+_SLICE_LOGS_READ = 2_000
 _NEVER_MS = 10 * 365 * 86_400_000
 _FLUSH_CHECK_INTERVAL_MS = 1000
 _FLUSHES_IN_FLIGHT_MAX = 8
@@ -55,6 +60,8 @@ class Maintenance:
         self._world = world
         self._manager = manager
         self._timers: dict[str, Timer] = {}
+        # Tasks that are due.
+        self._due: deque[Callable[[], object]] = deque()
         self._is_stopped = False
         self._checkpoints = CheckpointWrites(self._submit)
         self.prompt_checkpoints = PromptCheckpoints(world.scheduler, self.checkpoint, manager.online_directories)
@@ -122,7 +129,13 @@ class Maintenance:
 
     def find_damage(self) -> None:
         """Notices files that were truncated or removed while the node runs. A worker asks for their sizes."""
-        written = [(log, log.files.written_files(log.recovery_point)) for log in self._manager if not log.is_offline]
+        self._find_damage_of(iter(list(self._manager)))
+
+    def _find_damage_of(self, logs: Iterator[PartitionLog]) -> None:
+        slice_of_logs = list(islice(logs, _SLICE_LOGS_READ))
+        if not slice_of_logs or self._is_stopped:
+            return
+        written = [(log, log.files.written_files(log.recovery_point)) for log in slice_of_logs if not log.is_offline]
 
         def find_suspects() -> list[PartitionLog]:
             return [log for log, files in written if is_any_short(files)]
@@ -132,6 +145,7 @@ class Maintenance:
                 log.files.find_damage(log.recovery_point)
 
         self._world.workers.submit(find_suspects).then(check).recover(BaseException, _ignore)
+        self._world.scheduler.call_soon(self._find_damage_of, logs)
 
     def on_short_file(self, path: str) -> None:
         """A file ended before a region that was to be sent: it was truncated, unless the log has done so itself."""
@@ -271,6 +285,18 @@ class Maintenance:
                 logger.warning("Maintenance of %s failed: %s", log.topic_partition, error.message)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
+    def _run_due(self) -> None:
+        """Runs one task. The tasks behind it come in later turns of the loop."""
+        if self._due and not self._is_stopped:
+            try:
+                self._due[0]()
+            finally:
+                self._world.scheduler.call_soon(self._end_of_turn)
+
+    def _end_of_turn(self) -> None:
+        self._due.popleft()
+        self._run_due()
+
     def _every(
         self, name: str, interval_ms_of: Callable[[BrokerConfig], int], delay_ms: int, duty: Callable[[], object]
     ) -> None:
@@ -282,7 +308,9 @@ class Maintenance:
         def run() -> None:
             if not self._is_stopped:
                 wait(interval_ms_of(self._manager.config))
-                duty()
+                self._due.append(duty)
+                if len(self._due) == 1:
+                    self._run_due()
 
         wait(delay_ms if delay_ms else interval_ms_of(self._manager.config))
 
