@@ -44,7 +44,7 @@ def encode_all(records: Sequence[Any], metadata_version: int) -> list[bytes]:
 def _likeness(record: Any) -> tuple[Any, ...] | None:
     """Equal for records that differ only in the partition's number; None for records that are not compared.
 
-    Ids and lists are compared by identity: a decision shares them between records, and they live as long as the records.
+    Ids and lists are compared by identity: a decision shares them between records, and the records keep them alive.
     """
     if type(record) is PartitionChangeRecord:
         return (
