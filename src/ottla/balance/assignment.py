@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
-__all__ = ["Assignment", "BrokerLoad"]
+__all__ = ["Assignment", "BrokerLoad", "Transfer"]
+
+
+class Transfer(NamedTuple):
+    """A replica of a partition goes from one broker to another, or only its leadership does."""
+
+    partition: TopicPartition
+    source: int
+    target: int
+    is_lead: bool = False
+
+    @property
+    def back(self) -> Transfer:
+        return self._replace(source=self.target, target=self.source)
 
 
 class BrokerLoad:
@@ -60,16 +74,29 @@ class Assignment:
         self._add(partition, target, leads=place == 0)
 
     def lead(self, partition: TopicPartition, broker_id: int) -> None:
-        """Another replica becomes the leader."""
+        """Another replica becomes the leader, and the leader gets its place in the list."""
         replicas = self.replicas[partition]
         old = replicas[0]
         out_rate = self.out_rate(partition)
-        replicas.remove(broker_id)
-        replicas.insert(0, broker_id)
+        replicas[replicas.index(broker_id)] = old
+        replicas[0] = broker_id
         for one, sign in ((old, -1), (broker_id, 1)):
             if one in self.loads:
                 self.loads[one].leaders += sign
                 self.loads[one].out_rate += sign * out_rate
+
+    def apply(self, transfer: Transfer) -> None:
+        if transfer.is_lead:
+            self.lead(transfer.partition, transfer.target)
+        else:
+            self.move(transfer.partition, transfer.source, transfer.target)
+
+    def cost(self, transfer: Transfer) -> float:
+        """The bytes by which the plan grows; less than 0 if it shrinks, because a replica goes back."""
+        if transfer.is_lead:
+            return 0.0
+        one = self.state.partitions[transfer.partition]
+        return one.size_bytes * ((transfer.target not in one.replicas) - (transfer.source not in one.replicas))
 
     def racks(self, partition: TopicPartition, *, without: int | None = None) -> Counter[str]:
         """How many replicas are in each rack; brokers without a rack do not count."""

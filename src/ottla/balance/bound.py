@@ -1,8 +1,8 @@
 """The fewest bytes that any plan has to move: what a plan is measured against.
 
 Every broker that carries too much of a figure has to give it away, at best by the replicas with the fewest bytes for
-it; and a broker that carries too little has to get it. Replicas are treated as divisible, and each broker by itself. So
-no plan that reaches all goals moves less, and some have to move more.
+it; and a broker that carries too little has to get it. Each broker is treated by itself, and replicas as divisible, but
+for the last one that leaves a full disk. So no plan that reaches all goals moves less, and some have to move more.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Iterable, Sequence
 
 from ottla.balance.assignment import Assignment
 from ottla.balance.goals import CapacityGoal, DistributionGoal, Goal, RackGoal
-from ottla.balance.metrics import LEADERS, NETWORK_OUT, Metric
+from ottla.balance.metrics import DISK, LEADERS, NETWORK_OUT, Metric
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
-__all__ = ["limits_of", "lower_bound_bytes"]
+__all__ = ["limits_of", "lower_bound_bytes", "share_of"]
 
 
 def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
@@ -33,7 +33,7 @@ def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
     limits = [limits_of(assignment, goal, targets) for goal in goals]
     for one in targets:
         bounds = [(metric, least, most[one]) for metric, least, most in filter(None, limits)]
-        shares = {metric: sum(_share(assignment, metric, each) for each in staying[one]) for metric, _, _ in bounds}
+        shares = {metric: sum(share_of(assignment, metric, each) for each in staying[one]) for metric, _, _ in bounds}
         by_rack[state.brokers[one].rack or one] += max(
             (_cheapest(assignment, metric, staying[one], shares[metric] - most) for metric, _, most in bounds),
             default=0.0,
@@ -50,8 +50,13 @@ def lower_bound_bytes(state: ClusterState, goals: Sequence[Goal]) -> float:
 def limits_of(
     assignment: Assignment, goal: Goal, targets: Sequence[int]
 ) -> tuple[Metric, float, dict[int, float]] | None:
-    """The metric of a goal, what every broker has to carry, and what each may carry. Leaders move without bytes."""
-    if not isinstance(goal, CapacityGoal | DistributionGoal) or goal.metric in (LEADERS, NETWORK_OUT) or not targets:
+    """The metric of a goal, what every broker has to carry, and what each may carry.
+
+    Leaders move without bytes, unless they are the only replicas.
+    """
+    if not isinstance(goal, CapacityGoal | DistributionGoal) or not targets:
+        return None
+    if goal.metric in (LEADERS, NETWORK_OUT) and any(len(one) > 1 for one in assignment.replicas.values()):
         return None
     if isinstance(goal, CapacityGoal):
         return goal.metric, 0.0, {one: goal.limit(assignment, one) for one in targets}
@@ -62,11 +67,12 @@ def limits_of(
 def _total(assignment: Assignment, metric: Metric) -> float:
     """Of all replicas: those that cannot stay are carried by other brokers afterwards."""
     state = assignment.state
-    return sum(_share(assignment, metric, each) * len(one.replicas) for each, one in state.partitions.items())
+    return sum(share_of(assignment, metric, each) * len(one.replicas) for each, one in state.partitions.items())
 
 
-def _share(assignment: Assignment, metric: Metric, partition: TopicPartition) -> float:
-    return metric.of_replica(assignment, partition, False)
+def share_of(assignment: Assignment, metric: Metric, partition: TopicPartition) -> float:
+    """The share of any replica of a partition."""
+    return metric.of_replica(assignment, partition, len(assignment.replicas[partition]) == 1)
 
 
 def _cheapest(assignment: Assignment, metric: Metric, partitions: Iterable[TopicPartition], wanted: float) -> float:
@@ -77,8 +83,10 @@ def _cheapest(assignment: Assignment, metric: Metric, partitions: Iterable[Topic
     rows = sorted(
         (sizes[each].size_bytes / share, share)
         for each in partitions
-        if (share := _share(assignment, metric, each)) > 0
+        if (share := share_of(assignment, metric, each)) > 0
     )
+    if metric is DISK:
+        return _smallest(sorted(share for _, share in rows), wanted)
     found = 0.0
     for cost, share in rows:
         taken = min(share, wanted)
@@ -87,6 +95,19 @@ def _cheapest(assignment: Assignment, metric: Metric, partitions: Iterable[Topic
         if wanted <= 0:
             break
     return found
+
+
+def _smallest(sizes: Sequence[float], wanted: float) -> float:
+    """A bound of the sum of sizes that is at least as large as wanted.
+
+    If all the small ones are not enough together, one that is larger is among them.
+    """
+    together = 0.0
+    for size in sizes:
+        together += size
+        if together >= wanted:
+            return max(size, wanted)
+    return wanted
 
 
 def _forced_by_racks(assignment: Assignment, goals: Sequence[RackGoal]) -> Counter[object]:

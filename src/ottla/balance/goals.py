@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from ottla.balance.assignment import Assignment
+from ottla.balance.assignment import Assignment, Transfer
 from ottla.balance.metrics import DISK, LEADERS, NETWORK_IN, NETWORK_OUT, REPLICAS, Metric
 from ottla.model.ids import TopicPartition
 
@@ -20,6 +20,7 @@ __all__ = [
     "Goal",
     "MachineGoal",
     "RackGoal",
+    "SoftGoal",
     "TopicGoal",
     "default_goals",
     "named_goals",
@@ -54,6 +55,14 @@ class Goal(Protocol):
 
     def violations(self, assignment: Assignment) -> list[str]:
         """Sentences about what is not as it should be; empty if the goal is reached."""
+
+
+@runtime_checkable
+class SoftGoal(Goal, Protocol):
+    """A goal that does not have to hold while replicas move."""
+
+    def accepts_together(self, assignment: Assignment, transfers: Sequence[Transfer]) -> bool:
+        """Whether all of these may happen; what counts is how things are after the last one."""
 
 
 class RackGoal:
@@ -216,6 +225,16 @@ class DistributionGoal:
         more = of_replica(assignment, partition, True) - of_replica(assignment, partition, False)
         return more <= 0 or self._accepts(assignment, assignment.leader(partition), target, more)
 
+    def accepts_together(self, assignment: Assignment, transfers: Sequence[Transfer]) -> bool:
+        changes: defaultdict[int, float] = defaultdict(float)
+        for transfer in transfers:
+            moved = self.metric.of_transfer(assignment, transfer)
+            changes[transfer.source] -= moved
+            changes[transfer.target] += moved
+        return _come_closer(
+            self.bounds, [(self.metric.of_broker(assignment.loads[one]), more) for one, more in changes.items()]
+        )
+
     def violations(self, assignment: Assignment) -> list[str]:
         least, most = self.bounds
         found = []
@@ -263,12 +282,45 @@ class TopicGoal:
     def accepts_lead(self, *_: object) -> bool:
         return True
 
+    def accepts_together(self, assignment: Assignment, transfers: Sequence[Transfer]) -> bool:
+        changes: Counter[tuple[str, int]] = Counter()
+        for partition, source, target, is_lead in transfers:
+            if not is_lead:
+                changes[(partition.topic, source)] -= 1
+                changes[(partition.topic, target)] += 1
+        return all(
+            _come_closer(
+                (0, self.most[topic]),
+                [(assignment.of_topic[(one, topic)], more) for (other, one), more in changes.items() if other == topic],
+            )
+            for topic in {topic for topic, _ in changes}
+        )
+
     def violations(self, assignment: Assignment) -> list[str]:
         return [
             f"broker {broker_id} has {count} replicas of {topic}, more than {self.most[topic]}"
             for (broker_id, topic), count in sorted(assignment.of_topic.items())
             if count > self.most[topic] and assignment.state.brokers[broker_id].takes_replicas
         ]
+
+
+def _come_closer(bounds: tuple[float, float], changes: Sequence[tuple[float, float]]) -> bool:
+    """Whether loads that change stay within the bounds, or get no further away from them altogether.
+
+    No load gets beyond the bounds further than one of the others was before.
+    """
+    if not any(more for _, more in changes):
+        return True
+    least, most = bounds
+    low, high = (pick((load for load, _ in changes), default=0) for pick in (min, max))
+    low, high = min(low, least), max(high, most)
+    before = after = 0.0
+    for load, more in changes:
+        if not low <= load + more <= high:
+            return False
+        before += max(load - most, least - load, 0)
+        after += max(load + more - most, least - load - more, 0)
+    return after <= before
 
 
 def default_goals() -> list[Goal]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ottla.balance.assignment import Assignment, BrokerLoad
+from ottla.balance.assignment import Assignment, BrokerLoad, Transfer
 from ottla.balance.state import BrokerState
 from ottla.model.ids import TopicPartition
 
@@ -18,6 +18,12 @@ class Metric(NamedTuple):
     # The share of the replica of a partition; True if it leads.
     of_replica: Callable[[Assignment, TopicPartition, bool], float]
     capacity: Callable[[BrokerState], float]
+
+    def of_transfer(self, assignment: Assignment, transfer: Transfer) -> float:
+        partition, source, _, is_lead = transfer
+        if is_lead:
+            return self.of_replica(assignment, partition, True) - self.of_replica(assignment, partition, False)
+        return self.of_replica(assignment, partition, assignment.leader(partition) == source)
 
 
 REPLICAS = Metric("replicas", lambda load: load.replicas, lambda *_: 1.0, lambda broker: broker.replicas_max)

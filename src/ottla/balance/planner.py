@@ -2,7 +2,8 @@
 
 A move is taken only if the goals before it accept it, and hard goals accept every move. Each move takes from a broker
 that carries too much, or gives to one that carries too little, without making another such broker; so the planner ends.
-Among the moves that help, those with the fewest bytes come first.
+Among the moves that help, those with the fewest bytes come first. Where moves do not reach a soft goal, replicas are
+swapped, unless racks make the goal unreachable.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ottla.balance.assignment import Assignment
+from ottla.balance.exchanges import Exchanges, Figure
 from ottla.balance.goals import (
     CapacityGoal,
     DistributionGoal,
@@ -22,6 +24,7 @@ from ottla.balance.goals import (
     default_goals,
 )
 from ottla.balance.metrics import DISK, LEADERS, NETWORK_OUT, Metric
+from ottla.balance.reachable import unreachable_because
 from ottla.balance.state import ClusterState
 from ottla.model.ids import TopicPartition
 
@@ -88,13 +91,14 @@ def make_plan(state: ClusterState, goals: Sequence[Goal] | None = None) -> Plan:
     results = []
     for goal, count in zip(chosen, before, strict=True):
         left = goal.violations(assignment)
+        reason = unreachable_because(assignment, goal, chosen) if left else None
         results.append(
             GoalResult(
                 goal=goal.name,
                 is_hard=goal.is_hard,
                 violations_before=count,
                 violations_after=len(left),
-                left=tuple(left[:3]),
+                left=tuple(left[:3]) if reason is None else (reason, *left[:2]),
             )
         )
     return Plan(movements=tuple(_movements(assignment)), goals=tuple(results), stranded=tuple(stranded))
@@ -223,10 +227,25 @@ class _Pursuit:
     def _even_out(self, goal: DistributionGoal) -> None:
         assignment, metric = self._assignment, goal.metric
         least, most = goal.bounds
+        goals = [goal, *self._others]
+        figure = Figure(
+            lambda broker_id: metric.of_broker(assignment.loads[broker_id]),
+            lambda partition, leads: metric.of_replica(assignment, partition, leads),
+            least,
+            most,
+            is_of_leaders=metric in (LEADERS, NETWORK_OUT),
+        )
+        if figure.is_of_leaders:
+            # That costs no bytes.
+            for broker_id in sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one])):
+                self._hand_over_leaders(metric, broker_id, most)
+            Exchanges(assignment, goals, only_leaders=True).run(figure)
         for broker_id in sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one])):
             self._relieve(metric, broker_id, most)
         for broker_id in sorted(assignment.targets, key=lambda one: metric.of_broker(assignment.loads[one])):
             self._fill(metric, broker_id, least)
+        if unreachable_because(assignment, goal, goals) is None:
+            Exchanges(assignment, goals).run(figure)
 
     def _relieve(self, metric: Metric, source: int, limit: float) -> None:
         """Takes from a broker until it is within its limit."""
@@ -318,14 +337,27 @@ class _Pursuit:
             if count > goal.most[topic] and assignment.state.brokers[broker_id].takes_replicas
         ]
         for source, topic in crowded:
-            sizes = assignment.state.partitions
-            mine = [one for one in assignment.held[source] if one.topic == topic]
-            for partition in sorted(mine, key=lambda one: (sizes[one].size_bytes, one)):
-                if assignment.of_topic[(source, topic)] <= goal.most[topic]:
-                    break
-                self._move_to_first(
-                    partition, source, sorted(assignment.targets, key=lambda one: assignment.of_topic[(one, topic)])
+            self._spread_topic(source, topic, goal.most[topic])
+
+    def _spread_topic(self, source: int, topic: str, most: int) -> None:
+        assignment = self._assignment
+        sizes, of_topic = assignment.state.partitions, assignment.of_topic
+        mine = [one for one in assignment.held[source] if one.topic == topic]
+        for partition in sorted(mine, key=lambda one: (sizes[one].size_bytes, one)):
+            if of_topic[(source, topic)] <= most:
+                return
+            targets = sorted(assignment.targets, key=lambda one: of_topic[(one, topic)])
+            self._move_to_first(partition, source, targets)
+        if of_topic[(source, topic)] > most:
+            Exchanges(assignment, [self._goal, *self._others]).run(
+                Figure(
+                    lambda broker_id: of_topic[(broker_id, topic)],
+                    lambda partition, _: float(partition.topic == topic),
+                    0.0,
+                    most,
+                    is_of_leaders=False,
                 )
+            )
 
     def _move_to_first(self, partition: TopicPartition, source: int, targets: Sequence[int]) -> bool:
         """Moves a replica to the first broker that all goals accept."""

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ottla.balance.assignment import Assignment
-from ottla.balance.bound import limits_of, lower_bound_bytes
+from ottla.balance.bound import limits_of, lower_bound_bytes, share_of
 from ottla.balance.goals import Goal, RackGoal
 from ottla.balance.metrics import Metric
 from ottla.balance.planner import Plan
@@ -146,7 +146,7 @@ def _choices(
             _Choice(
                 size,
                 tuple(
-                    metric.of_replica(assignment, partition, False) / scale
+                    share_of(assignment, metric, partition) / scale
                     for metric, scale in zip(metrics, scales, strict=True)
                 ),
                 tuple(
