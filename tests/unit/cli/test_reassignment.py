@@ -74,6 +74,18 @@ def test_proposals_use_different_racks() -> None:
         propose({ONE: [1, 2]}, {1: None})
 
 
+@pytest.mark.parametrize("racks", [None, "one", "of machines"])
+def test_proposals_use_different_machines(racks: str | None) -> None:
+    hosts = {broker: f"m{(broker - 1) // 2}" for broker in range(1, 7)}
+    of_rack = {broker: hosts[broker] if racks == "of machines" else racks for broker in hosts}
+    current = {TopicPartition("t", number): [1, 2, 3] for number in range(12)}
+    for replicas in propose(current, of_rack, hosts=hosts).values():
+        assert {hosts[broker] for broker in replicas} == {"m0", "m1", "m2"}
+    # There are fewer machines than replicas: all of them are used.
+    for replicas in propose(current, dict.fromkeys(range(1, 5)), hosts=hosts).values():
+        assert {hosts[broker] for broker in replicas} == {"m0", "m1"}
+
+
 def test_only_what_moves_is_throttled() -> None:
     other = TopicPartition("t", 1)
     leaders, followers = throttled_replicas({ONE: [1, 2], other: [2, 3]}, {ONE: [1, 3], other: [3, 2]})

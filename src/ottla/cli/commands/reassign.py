@@ -63,7 +63,7 @@ def generate(
             if broker not in known:
                 raise Failure(f"There is no broker {broker}; there are {', '.join(map(str, sorted(known)))}.")
         racks = {broker: None if disable_rack_aware else known[broker].rack for broker in targets}
-        proposed = propose(current, racks)
+        proposed = propose(current, racks, hosts={broker: known[broker].host for broker in targets})
         session.output.say("Current partition replica assignment")
         session.output.say(format_plan(current, await _directories(admin, current)))
         session.output.say()

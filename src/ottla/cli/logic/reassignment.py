@@ -82,12 +82,18 @@ def format_plan(
 
 
 def propose(
-    current: Mapping[TopicPartition, Sequence[int]], racks: Mapping[int, str | None], *, start: int = 0
+    current: Mapping[TopicPartition, Sequence[int]],
+    racks: Mapping[int, str | None],
+    *,
+    hosts: Mapping[int, str] | None = None,
+    start: int = 0,
 ) -> dict[TopicPartition, list[int]]:
-    """Replicas over the given brokers: leaders in turn, followers on other brokers, and on other racks first.
+    """Replicas over the given brokers: leaders in turn, followers on other machines, then on other racks first.
 
-    The number of moves is not minimized; Kafka's tool proposes the same kind of plan.
+    Brokers with the same host name are one machine, as for the placement of new partitions. The number of moves is not
+    minimized; Kafka's tool proposes the same kind of plan, but does not know machines.
     """
+    machines: Mapping[int, object] = hosts or {broker: broker for broker in racks}
     brokers = _by_rack(racks)
     loads = dict.fromkeys(brokers, 0)
     proposed: dict[TopicPartition, list[int]] = {}
@@ -98,12 +104,14 @@ def propose(
         chosen = [leader]
         while len(chosen) < len(replicas):
             used = {racks[broker] for broker in chosen}
+            occupied = {machines[broker] for broker in chosen}
             rest = [broker for broker in brokers if broker not in chosen]
             position = brokers.index(chosen[-1])
             chosen.append(
                 min(
                     rest,
                     key=lambda broker: (
+                        machines[broker] in occupied,
                         racks[broker] is not None and racks[broker] in used,
                         loads[broker],
                         (brokers.index(broker) - position) % len(brokers),
