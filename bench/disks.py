@@ -21,11 +21,17 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from bench.measure import cpu_seconds
+from ottla.client.blocking import BlockingProducer
+from ottla.client.producer import ProducerSettings
+from ottla.client.settings import ClientSettings, parse_bootstrap
 from tests.support.brokers import ApacheKafka, Broker, OttlaFromFile
 
 __all__ = ["main"]
@@ -41,6 +47,8 @@ WAIT_S_PER_GB = 60.0
 VALUE_BYTES = 380
 KEYS_PER_GB = 1_000_000
 RECORDS_PER_GB = 2_500_000
+FILLED_AT_ONCE = 500_000
+KEYS_SEGMENT_BYTES = 64 << 20
 SETTLED_S = 6.0
 
 SETTINGS = {
@@ -107,7 +115,7 @@ def recovery(broker: Broker, gigabytes: float) -> Metrics:
 
 def compaction(broker: Broker, gigabytes: float) -> Metrics:
     with broker:
-        create(broker.bootstrap, "keys", 1, {"segment.bytes": str(64 << 20)})
+        create(broker.bootstrap, "keys", 1, {"segment.bytes": str(KEYS_SEGMENT_BYTES)})
         fill_keys(broker.bootstrap, "keys", gigabytes)
         os.sync()
         directory = broker.log_directory / "keys-0"
@@ -119,8 +127,9 @@ def compaction(broker: Broker, gigabytes: float) -> Metrics:
         alter(broker.bootstrap, "keys", {"cleanup.policy": "compact"})
         size = before_bytes
         wait_s = longest_wait_s(gigabytes)
-        # The newest segment is never compacted, and the first pass may leave the one before it.
-        while size > 0.75 * before_bytes or time.monotonic() < changed + SETTLED_S:
+        # The newest segment is never compacted, and the last pass may leave the one before it.
+        wanted_bytes = before_bytes * KEYS_PER_GB / RECORDS_PER_GB + 3 * KEYS_SEGMENT_BYTES
+        while size > wanted_bytes or time.monotonic() < changed + SETTLED_S:
             assert time.monotonic() < began + wait_s, f"{size} of {before_bytes} bytes after {wait_s:.0f} s"
             time.sleep(0.2)
             if (now := log_bytes(directory)) != size:
@@ -197,19 +206,19 @@ def fill(bootstrap: str, topic: str, gigabytes: float) -> None:
 
 
 def fill_keys(bootstrap: str, topic: str, gigabytes: float) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "queue.buffering.max.messages": 1_000_000,
-            "linger.ms": 20,
-            "batch.size": 1 << 18,
-        }
-    )
-    keys = int(KEYS_PER_GB * gigabytes)
+    keys, records = int(KEYS_PER_GB * gigabytes), int(RECORDS_PER_GB * gigabytes)
     value = os.urandom(VALUE_BYTES)
-    for number in range(int(RECORDS_PER_GB * gigabytes)):
-        send(producer, topic, value, b"key-%012d" % (number * 7919 % keys), 0)
-    assert producer.flush(WAIT_S) == 0
+    producer = BlockingProducer(
+        ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)),
+        ProducerSettings(linger_ms=0, buffer_bytes=256 << 20),
+    )
+    for first in range(0, records, FILLED_AT_ONCE):
+        numbers = np.arange(first, min(records, first + FILLED_AT_ONCE)) * 7919 % keys
+        digits = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), 12, "0")
+        key = pc.binary_join_element_wise("key-", digits, "").cast(pa.binary())
+        table = pa.table({"key": key, "value": pa.repeat(pa.scalar(value), len(numbers))})
+        producer.send_table(topic, table)
+    producer.close()
 
 
 def send(producer: Producer, topic: str, value: bytes, key: bytes | None, partition: int) -> None:

@@ -64,12 +64,15 @@ def soak(
             for job in [*jobs, sampler]:
                 job.start()
                 stack.callback(job.stop)
-            began = time.monotonic()
+            began, told = time.monotonic(), 0
             for tenth in range(TENTHS):
                 sampler.tenth = tenth
                 time.sleep(max(0.0, began + (tenth + 1) * tenth_s - time.monotonic()))
                 counts = ", ".join(f"{count} {name}" for name, count in sorted(findings.counts.items()))
                 on_tenth(f"tenth {tenth + 1}: {counts}; {len(findings.sentences)} findings")
+                for sentence in findings.sentences[told:]:
+                    on_tenth(f"  found: {sentence}")
+                told = len(findings.sentences)
         # Writers flush before their readers look for what is missing.
         for job in reversed(jobs):
             job.finish()
@@ -88,6 +91,8 @@ def _settings(tenth_s: float) -> dict[str, str]:
     return {
         "ottla.metrics.listener": "127.0.0.1:0",
         "min.insync.replicas": "2",
+        # A producer that asks for its topic just after the deletion would create it again, and nobody would delete it.
+        "auto.create.topics.enable": "false",
         "broker.session.timeout.ms": "4000",
         "broker.heartbeat.interval.ms": "400",
         "offsets.topic.num.partitions": "6",

@@ -7,6 +7,7 @@ have a new position, or are to be forgotten. The response omits partitions witho
 A session costs memory, so there are at most `max.incremental.fetch.session.cache.slots` sessions. If all slots are
 taken, a new session may replace a session that was not used for two minutes, a smaller session that is older than two
 minutes, or, if it is a follower's, a consumer's session. Otherwise the client gets id 0 and sends full requests.
+Sessions of a follower's former run are removed when a follower opens another one.
 
 A follower's session knows which of its partitions are *live*, that is, may have news. The other partitions are *quiet*:
 the follower is at the end of the log, in sync, and knows the high watermark. A quiet partition keeps the session
@@ -317,6 +318,10 @@ class FetchSessions:
     def partitions_cached(self) -> int:
         return sum(len(session.entries) for session in self._sessions.values())
 
+    @property
+    def _consumers_partitions(self) -> int:
+        return sum(len(session.entries) for session in self._sessions.values() if not session.is_follower)
+
     def plan(self, request: FetchRequest, *, version: int, is_follower: bool, now_ms: int) -> FetchPlan:
         """Finds the session of the request and applies the request to it."""
         uses_topic_ids = version >= TOPIC_ID_VERSION
@@ -374,7 +379,9 @@ class FetchSessions:
 
     def _open(self, plan: FetchPlan, now_ms: int) -> int:
         size = len(plan.entries)
-        if not plan.is_follower and size + self.partitions_cached > PARTITIONS_CACHED_MAX:
+        if plan.is_follower:
+            self._forget_former_followers(now_ms)
+        elif size + self._consumers_partitions > PARTITIONS_CACHED_MAX:
             return NO_SESSION_ID
         if len(self._sessions) >= self.slots_max and not self._evict_for(
             is_follower=plan.is_follower, size=size, now_ms=now_ms
@@ -391,6 +398,20 @@ class FetchSessions:
             now_ms=now_ms,
         )
         return session_id
+
+    def _forget_former_followers(self, now_ms: int) -> None:
+        """A follower that restarts has new sessions, and never uses the former ones. It fetches all the time.
+
+        The former sessions would stay until all slots are taken, and with them deleted partitions and their logs.
+        """
+        former = []
+        for session in self._sessions.values():
+            if now_ms - session.used_ms <= _UNUSED_MS_MAX:
+                break
+            if session.is_follower:
+                former.append(session.id)
+        for session_id in former:
+            del self._sessions[session_id]
 
     def _evict_for(self, *, is_follower: bool, size: int, now_ms: int) -> bool:
         if not self._sessions:

@@ -237,3 +237,26 @@ def test_consumers_sessions_are_bounded_together(monkeypatch: pytest.MonkeyPatch
     grown = fetch((2, 1), (3, 1), session_id=session_id, epoch=1)
     assert broker.plan(grown).error is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert broker.sessions.get(session_id) is None
+
+
+def test_sessions_of_a_followers_former_run_do_not_stay() -> None:
+    broker = Broker()
+    former = [broker.open((index, 0), is_follower=True) for index in range(3)]
+    consumer = broker.open((0, 0))
+    living = broker.open((5, 0), is_follower=True)
+    broker.now_ms += 120_001
+    assert broker.plan(fetch(session_id=living, epoch=1), is_follower=True).error is ErrorCode.NONE
+    opened = broker.open((0, 0), is_follower=True)
+    assert [broker.sessions.get(session_id) is None for session_id in (*former, consumer, living, opened)] == [
+        *(True, True, True),
+        *(False, False, False),
+    ]
+    assert broker.sessions.evictions == 0
+
+
+def test_followers_partitions_do_not_count_for_the_bound_of_consumers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.replica.fetch_sessions.PARTITIONS_CACHED_MAX", 3)
+    broker = Broker()
+    broker.open((0, 0), (1, 0), (2, 0), (3, 0), is_follower=True)
+    assert broker.open((0, 0), (1, 0))
+    assert not broker.open((2, 0), (3, 0))
