@@ -56,6 +56,7 @@ class FollowedPartition:
         "flushed",
         "is_failed",
         "is_held_back",
+        "is_started",
         "key",
         "leader_epoch",
         "partition",
@@ -77,6 +78,7 @@ class FollowedPartition:
         self.is_failed = False
         # Paused because the replication quota is exceeded (KIP-73).
         self.is_held_back = False
+        self.is_started = False
 
     def on_success(self) -> Deferred[None] | None:
         """A response was applied. Returns the flush that the next fetch has to wait for, if any."""
@@ -114,11 +116,17 @@ class FollowedPartition:
         return log.log_end_offset if log.doubtful_from is None else log.doubtful_from
 
     def start(self) -> None:
-        """Truncates a log without leader epochs (old formats, a lost checkpoint) to its high watermark."""
+        """Truncates a log without leader epochs (old formats, a lost checkpoint) to its high watermark.
+
+        Called before the first fetch, and again after a pause, because a shortage may have refused it.
+        """
+        if self.is_started:
+            return
         log = self.partition.log
         if log.epochs.latest < 0 and log.high_watermark < log.log_end_offset:
             logger.warning("%s has no leader epochs and is truncated to its high watermark", self.partition)
             self._truncate(log.high_watermark)
+        self.is_started = True
 
     def wanted(self, *, max_bytes: int) -> FetchPartition:
         log = self.partition.log

@@ -11,7 +11,7 @@ stops the other partitions.
 | OFFSET_OUT_OF_RANGE | asks for the leader's offset range and moves the log into it |
 | FENCED_LEADER_EPOCH | partition failed: newer metadata is on its way |
 | any other error of the leader | partition paused: one of the two brokers waits for metadata |
-| corrupt records, a full disk | partition paused |
+| corrupt records, a full disk, no open files or memory left | partition paused |
 | a failed disk | partition failed: its log directory is out of service |
 | a defect of this code | partition failed: it would fail again |
 
@@ -34,7 +34,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
 from ottla.replica.followed_partition import DoubtEnded, FollowedPartition, GapsNotNoted
 from ottla.replica.follower_fetch_session import FollowerFetchSession
-from ottla.storage.errors import LogDirectoryOffline
+from ottla.storage.errors import LogDirectoryOffline, is_temporary
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from ottla.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -136,13 +136,19 @@ class ReplicaFetcher:
     def follow(self, followed: FollowedPartition) -> None:
         """Begins to fetch a partition, or continues in a new leader epoch."""
         self._followed[followed.key] = followed
+        self._enter_session(followed)
+
+    def _enter_session(self, followed: FollowedPartition, *, interrupts: bool = True) -> None:
         try:
             followed.start()
         except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
             self._on_partition_failure(followed, error)
             return
         self._session.set(followed.key, followed)
-        self._interrupt_long_poll()
+        if interrupts:
+            self._interrupt_long_poll()
+        else:
+            self._plan()
 
     def unfollow(self, key: PartitionKey) -> None:
         """A response under way is ignored for this partition."""
@@ -360,11 +366,11 @@ class ReplicaFetcher:
     def _on_partition_failure(self, followed: FollowedPartition, error: Exception) -> None:
         if isinstance(error, LogDirectoryOffline):
             self._fail(followed, error.message)
-        elif not isinstance(error, KafkaError):
-            self._fail(followed, error_of(error, "following", followed.partition).message)
-        else:
-            logger.warning("%s is paused, fetching it failed: %s", followed.partition, error.message)
+        elif isinstance(error, KafkaError) or (isinstance(error, OSError) and is_temporary(error)):
+            logger.warning("%s is paused, fetching it failed: %s", followed.partition, error)
             self._pause(followed)
+        else:
+            self._fail(followed, error_of(error, "following", followed.partition).message)
 
     # A log outside of the leader's offset range.
 
@@ -472,13 +478,9 @@ class ReplicaFetcher:
                 # Other partitions have used the quota meanwhile.
                 self._pause_for(followed, math.ceil(pause_seconds * 1000))
                 continue
-            self._session.set(followed.key, followed)
-            if followed.is_held_back:
-                # The leader answers the request under way at about this time.
-                followed.throttle(is_held_back=False)
-                self._plan()
-            else:
-                self._interrupt_long_poll()
+            # The leader answers the request under way at about the end of a pause for the quota.
+            self._enter_session(followed, interrupts=not followed.is_held_back)
+            followed.throttle(is_held_back=False)
         self._plan_resume()
 
     def _fail(self, followed: FollowedPartition, reason: str) -> None:

@@ -167,6 +167,9 @@ def _is_plain(files: Files, log: PartitionLog) -> bool:
     *closed, active = log.segments
     if log.recovery_point < log.log_end_offset or log.log_start_offset > log.log_end_offset:
         return False
+    if log.epochs.is_unwritten:
+        # The file has epochs that the log has not.
+        return False
     if log.doubtful_from is not None or log.files.failures.damaged_segments or log.files.failures.gaps_to_skip:
         return False
     if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):

@@ -20,6 +20,7 @@ __all__ = [
     "is_disk_full",
     "is_of_one_path",
     "is_shortage",
+    "is_temporary",
 ]
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -74,6 +75,11 @@ def is_disk_full(error: OSError) -> bool:
 def is_shortage(error: OSError) -> bool:
     """The process or the machine has no free descriptors or memory: temporary, and not a fault of the disk."""
     return error.errno in _SHORTAGE
+
+
+def is_temporary(error: OSError) -> bool:
+    """The disk is full, or there are no free descriptors or memory: the same call may succeed later."""
+    return is_disk_full(error) or is_shortage(error)
 
 
 def is_of_one_path(error: OSError) -> bool:

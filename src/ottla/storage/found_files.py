@@ -20,6 +20,7 @@ from ottla.storage.names import (
     LOG_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
     offset_file_name,
     offset_of_file,
 )
@@ -178,7 +179,7 @@ def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> t
     swaps: list[int] = []
     unfinished: set[int] = set()
     for name in sorted(names):
-        if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, ".tmp")):
+        if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)):
             continue
         offset = offset_of_file(name)
         if files.is_directory(f"{directory}/{name}") or (offset is None and name.endswith(SWAP_SUFFIX)):

@@ -16,7 +16,7 @@ from struct import Struct
 from typing import Any, ClassVar
 
 from ottla.model.ports import File
-from ottla.storage.errors import is_disk_full, is_shortage
+from ottla.storage.errors import is_temporary
 from ottla.storage.open_files import OpenFiles
 
 __all__ = ["IndexFile"]
@@ -86,7 +86,7 @@ class IndexFile:
             except OSError as error:
                 # The batch of this entry is already in the log, so a full disk or a lack of descriptors is no failure:
                 # the entries stay in the buffer, which does not grow long, because the log does not grow either.
-                if not is_disk_full(error) and not is_shortage(error):
+                if not is_temporary(error):
                     raise
 
     def write_pending(self) -> None:

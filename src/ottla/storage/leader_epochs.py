@@ -2,6 +2,10 @@
 
 Epochs and offsets both increase. The file `leader-epoch-checkpoint` is written with every change. Changes are rare
 (elections), and recovery reads lost entries from the batches, which contain their leader's epoch.
+
+A full disk does not keep a log from being truncated: then the file has more epochs than the log for a while, as after a
+crash between the two. Recovery removes the epochs outside of the log. The file is written before the next batch, which
+may have another epoch than the file has for its offset.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from typing import NamedTuple
 from ottla.model.ports import Files
 from ottla.records.header import BatchHeader
 from ottla.storage.checkpoints import CorruptCheckpoint, format_lines, parse_lines
+from ottla.storage.errors import is_temporary
 from ottla.storage.names import LEADER_EPOCH_FILE
 
 __all__ = ["EpochEnd", "EpochStart", "LeaderEpochs"]
@@ -33,15 +38,16 @@ class EpochEnd(NamedTuple):
 
 
 class LeaderEpochs:
-    """`latest` is -1 if no epoch is known."""
+    """`latest` is -1 if no epoch is known. `latest_on_disk` is the same, or None while the file has to be written."""
 
-    __slots__ = ("_entries", "_files", "directory", "is_unsynced", "latest")
+    __slots__ = ("_entries", "_files", "directory", "is_unsynced", "latest", "latest_on_disk")
 
     def __init__(self, files: Files, directory: str) -> None:
         self._files = files
         self.directory = directory
         self._entries: tuple[EpochStart, ...] = ()
         self.latest = _UNDEFINED
+        self.latest_on_disk: int | None = _UNDEFINED
         # Whether the file has to be synced with the next flush of the log.
         self.is_unsynced = False
 
@@ -74,6 +80,11 @@ class LeaderEpochs:
     def latest_start_offset(self) -> int:
         return self._entries[-1].start_offset if self._entries else _UNDEFINED
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether the file has epochs that were removed here, because the disk was full."""
+        return self.latest_on_disk is None
+
     def mark_unsynced(self) -> None:
         """The file on disk may not be durable: the next flush of the log syncs it."""
         self.is_unsynced = bool(self._entries)
@@ -88,18 +99,18 @@ class LeaderEpochs:
     def assign_from(self, headers: Iterable[BatchHeader]) -> None:
         """Batches are about to be appended: their epochs begin where the batches do."""
         for header in headers:
-            if header.leader_epoch != self.latest:
+            if header.leader_epoch != self.latest_on_disk:
                 if header.magic == 2:
                     self.assign(header.leader_epoch, header.base_offset)
-                elif self._entries:
+                else:
                     # Old formats carry no epoch. Without a gapless history, truncation uses the high watermark.
-                    self.clear()
+                    self._replace(())
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """The epoch begins at the offset. Contradicting entries are removed. Returns whether anything changed."""
         entries = self._with(epoch, start_offset)
         is_news = entries is not self._entries
-        if is_news:
+        if is_news or self.is_unwritten:
             self._replace(entries)
         return is_news
 
@@ -127,7 +138,7 @@ class LeaderEpochs:
 
     def truncate_from_end(self, end_offset: int) -> None:
         """The log ends at the offset now: later epochs are removed."""
-        self._replace(tuple(entry for entry in self._entries if entry.start_offset < end_offset))
+        self._shorten(tuple(entry for entry in self._entries if entry.start_offset < end_offset))
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log begins at the offset now: the epoch of that offset begins there."""
@@ -135,14 +146,19 @@ class LeaderEpochs:
         if number == 0:
             return
         first = EpochStart(self._entries[number - 1].epoch, start_offset)
-        self._replace((first, *self._entries[number:]))
+        self._shorten((first, *self._entries[number:]))
 
     def replace(self, entries: Iterable[EpochStart]) -> None:
         """Takes over the epochs that recovery has read from the batches."""
-        self._replace(tuple(entries))
+        self._shorten(tuple(entries))
 
     def clear(self) -> None:
-        self._replace(())
+        self._shorten(())
+
+    def write_late(self) -> None:
+        """Tries again to write the file, if the disk was full."""
+        if self.is_unwritten:
+            self._shorten(self._entries)
 
     def _with(self, epoch: int, start_offset: int) -> tuple[EpochStart, ...]:
         """The entries with the new epoch; the same tuple if nothing changes."""
@@ -154,16 +170,27 @@ class LeaderEpochs:
         kept = [old for old in self._entries if old.epoch < epoch and old.start_offset < start_offset]
         return (*kept, entry)
 
-    def _hold(self, entries: tuple[EpochStart, ...]) -> None:
+    def _hold(self, entries: tuple[EpochStart, ...], *, is_on_disk: bool = True) -> None:
         self._entries = entries
         self.latest = entries[-1].epoch if entries else _UNDEFINED
+        self.latest_on_disk = self.latest if is_on_disk else None
+
+    def _shorten(self, entries: tuple[EpochStart, ...]) -> None:
+        """Removes epochs: at once here, and from the file when there is room."""
+        try:
+            self._replace(entries)
+        except OSError as error:
+            if not is_temporary(error):
+                raise
+            self._hold(entries, is_on_disk=False)
+            self.is_unsynced = True
 
     def _replace(self, entries: tuple[EpochStart, ...]) -> None:
         """Writes the file first, because recovery takes batches of an epoch that is not in the file for damaged.
 
         If the disk is full, nothing has changed, and the next batch tries again.
         """
-        if entries != self._entries:
+        if entries != self._entries or self.is_unwritten:
             # The next flush of the log makes it durable. Until then the batches contain the same epochs.
             lines = (f"{entry.epoch} {entry.start_offset}" for entry in entries)
             self._files.write_atomically(self.path, format_lines(lines), durable=False)

@@ -202,7 +202,7 @@ class PartitionLog:
                     raise self._failures.no_room("append to", directory=self.directory) from None
                 raise
             except OSError as error:
-                raise self._failures.fail(error, f"read batches of producer {header.producer_id} in") from error
+                raise tail.refusal(error, f"read batches of producer {header.producer_id} in") from error
             if duplicate is not None:
                 return AppendResult(
                     duplicate.first_offset,
@@ -370,7 +370,7 @@ class PartitionLog:
 
     def _start_at(self, offset: int) -> None:
         self.log_start_offset = offset
-        self.epochs.truncate_from_start(offset)
+        self.files.remove_epochs_before(offset)
         self.producers.state.on_log_start_offset(offset)
 
     def configure(self, config: LogConfig) -> None:
@@ -414,16 +414,15 @@ class PartitionLog:
         """
         end_offset = self._tail.end_offset
         if offset >= end_offset:
-            latest = self.epochs.latest
-            self.epochs.truncate_from_end(end_offset)
-            return self.epochs.latest != latest
+            return self.files.remove_epochs_from(end_offset)
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
         start = self.log_start_offset
+        delay_ms = self.config.file_delete_delay_ms
         try:
             end_offset = self.files.truncate_to(
-                offset, log_start_offset=start, delete_delay_ms=self.config.file_delete_delay_ms
+                offset, log_start_offset=start, end_offset=end_offset, delete_delay_ms=delay_ms
             )
             self._reset_end(end_offset)
             self.files.rebuild_producers(
@@ -435,10 +434,8 @@ class PartitionLog:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the log is empty and begins at the offset."""
-        try:
-            self.files.restart_at(offset, delete_delay_ms=self.config.file_delete_delay_ms)
-        except OSError as error:
-            raise self._failures.fail(error, "empty") from error
+        delay_ms = self.config.file_delete_delay_ms
+        self.files.restart_at(offset, end_offset=self._tail.end_offset, delete_delay_ms=delay_ms)
         self._reset_end(offset)
         self.doubtful_from = None
         self.log_start_offset = offset

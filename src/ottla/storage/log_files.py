@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
 from ottla.storage.errors import CorruptLog
-from ottla.storage.names import CLEANED_SUFFIX, DELETED_SUFFIX, PARTITION_METADATA_FILE, SWAP_SUFFIX
+from ottla.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    PARTITION_METADATA_FILE,
+    SWAP_SUFFIX,
+    TEMPORARY_SUFFIX,
+    offset_file_name,
+)
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
@@ -130,7 +138,8 @@ class LogFiles:
         if self._is_directory_unsynced:
             self._is_directory_unsynced = False
             paths += self._paths_of_directory()
-        if self.epochs.is_unsynced:
+        self.epochs.write_late()
+        if self.epochs.is_unsynced and not self.epochs.is_unwritten:
             paths.append(self.epochs.path)
             self.epochs.mark_synced()
         return open_files, paths
@@ -185,14 +194,20 @@ class LogFiles:
             old.remove_files()
         return new
 
-    def truncate_to(self, offset: int, *, log_start_offset: int, delete_delay_ms: int) -> int:
-        """Cuts everything at and above the offset. Returns the new end of the log. Raises OSError.
+    def truncate_to(self, offset: int, *, log_start_offset: int, end_offset: int, delete_delay_ms: int) -> int:
+        """Cuts everything at and above the offset. Returns the new end of the log.
 
-        The new end may be below the offset, where the last remaining batch ends.
+        The new end may be below the offset, where the last remaining batch ends. Raises StorageError with nothing
+        changed, and OSError.
         """
         number = self.segments.number_of(offset)
         later = self.segments.from_offset(offset)[1:]
         keep = self.segments[number]
+        try:
+            # Opens the files, which may be refused, before anything is removed.
+            keep.find(offset)
+        except OSError as error:
+            raise self.refusal(error, "truncate", end_offset=end_offset) from error
         if later:
             self.segments.remove(later)
             self._forget_damage(later)
@@ -216,10 +231,39 @@ class LogFiles:
         # Transactions that ended below the high watermark are settled, and it may be long until that moves again.
         self.producers.state.on_high_watermark(high_watermark)
 
-    def restart_at(self, offset: int, *, delete_delay_ms: int) -> None:
-        """Removes everything; an empty segment begins at the offset. Raises OSError."""
+    def remove_epochs_from(self, end_offset: int) -> bool:
+        """Removes epochs that begin at or behind the end of the log. Returns whether there were any."""
+        latest = self.epochs.latest
+        try:
+            self.epochs.truncate_from_end(end_offset)
+        except OSError as error:
+            raise self.failures.fail(error, "remove epochs of") from error
+        return self.epochs.latest != latest
+
+    def remove_epochs_before(self, start_offset: int) -> None:
+        """The log begins at the offset."""
+        try:
+            self.epochs.truncate_from_start(start_offset)
+        except OSError as error:
+            raise self.failures.fail(error, "remove epochs of") from error
+
+    def restart_at(self, offset: int, *, end_offset: int, delete_delay_ms: int) -> None:
+        """Removes everything; an empty segment begins at the offset."""
+        path = f"{self.directory}/{offset_file_name(offset, LOG_SUFFIX)}"
+        try:
+            # A full disk may refuse a new file, so it is created before the others are removed.
+            self._world.files.open(path + TEMPORARY_SUFFIX).close()
+        except OSError as error:
+            raise self.refusal(error, "empty", end_offset=end_offset) from error
+        try:
+            self._replace_all(path, offset, delete_delay_ms)
+        except OSError as error:
+            raise self.failures.fail(error, "empty") from error
+
+    def _replace_all(self, path: str, offset: int, delete_delay_ms: int) -> None:
         self._forget_damage(self.segments)
         paths = mark_deleted(list(self.segments), self.producers)
+        self._world.files.rename(path + TEMPORARY_SUFFIX, path)
         self.segments.replace_all(Segment.create(self.directory, offset, self._pool, now_ms=self._world.clock.now_ms()))
         self._remove_later(paths, delete_delay_ms)
         self._unsynced_paths.append(self.directory)

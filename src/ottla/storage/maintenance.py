@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred, gather
+from ottla.model.errors import KafkaError
 from ottla.model.ports import Files, Timer, World
 from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
 from ottla.storage.clean_logs import write_clean_logs
@@ -280,9 +281,9 @@ class Maintenance:
                 continue
             try:
                 action(log)
-            except StorageError as error:
-                # The directory is out of service, or the disk is full: the next run tries again.
-                logger.warning("Maintenance of %s failed: %s", log.topic_partition, error.message)
+            except (KafkaError, OSError) as error:
+                # The directory is out of service, the disk is full or a segment damaged: the next run tries again.
+                logger.warning("Maintenance of %s failed: %s", log.topic_partition, _reason(log, error))
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
     def _run_due(self) -> None:
@@ -347,6 +348,13 @@ def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
 def _is_flushed(log: PartitionLog) -> bool:
     """False if a flush has failed, for lack of memory or open files for example."""
     return log.recovery_point >= log.log_end_offset and log.files.is_synced
+
+
+def _reason(log: PartitionLog, error: KafkaError | OSError) -> str:
+    """Decides what an OSError means for the log, and says why its maintenance failed."""
+    if isinstance(error, OSError):
+        error = log.files.refusal(error, "maintain", end_offset=log.log_end_offset)
+    return error.message
 
 
 def _size_of(files: Files, path: str) -> int:

@@ -30,6 +30,7 @@ __all__ = [
     "REPAIRED_SUFFIX",
     "SNAPSHOT_SUFFIX",
     "SWAP_SUFFIX",
+    "TEMPORARY_SUFFIX",
     "TIME_INDEX_SUFFIX",
     "TRANSACTION_INDEX_SUFFIX",
     "delete_directory_name",
@@ -51,6 +52,7 @@ DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
 # Not the same as of a cleaning, which may write the same segment. A start removes both, and so does Kafka.
 REPAIRED_SUFFIX = ".repaired" + CLEANED_SUFFIX
+TEMPORARY_SUFFIX = ".tmp"
 SWAP_SUFFIX = ".swap"
 
 LEADER_EPOCH_FILE = "leader-epoch-checkpoint"

@@ -126,6 +126,7 @@ class ProducerLedger:
             recall_batches(segments, entry)
         except CorruptLog:
             # The next read of these batches reports the damage.
+            entry.recall()
             return False
         return True
 

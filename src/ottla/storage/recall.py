@@ -24,14 +24,15 @@ SEGMENTS_MAX = 10
 
 
 def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
-    """Adds earlier batches of the entry's epoch, as many as an entry keeps."""
-    entry.recall()
+    """Adds earlier batches of the entry's epoch, as many as an entry keeps. Raises OSError with nothing changed."""
     if not entry.batches:
+        entry.recall()
         return
     first_offset = entry.batches[0].first_offset
     segment = segments[segments.number_of(first_offset)]
     place = segment.find(first_offset)
     if place is None:
+        entry.recall()
         return
     older = ProducerEntry(entry.producer_id, epoch=entry.epoch)
     for _, header in _headers_before(segments, segment, place[0]):

@@ -26,12 +26,19 @@ logger = logging.getLogger(__name__)
 def delete_expired(log: PartitionLog, now_ms: int) -> int:
     """Deletes expired segments. Returns their number."""
     expired = expired_segments(log, now_ms)
-    if expired:
-        log.delete_segments(expired)
-        logger.info(
-            "%s: deleted %d segments, log start offset is %d", log.topic_partition, len(expired), log.log_start_offset
-        )
+    active = _active(log)
+    # The active segment rolls before it is deleted, which a full disk may refuse: closed segments make room first.
+    _delete(log, [segment for segment in expired if segment is not active])
+    _delete(log, [segment for segment in expired if segment is active])
     return len(expired)
+
+
+def _delete(log: PartitionLog, segments: list[Segment]) -> None:
+    if segments:
+        log.delete_segments(segments)
+        logger.info(
+            "%s: deleted %d segments, log start offset is %d", log.topic_partition, len(segments), log.log_start_offset
+        )
 
 
 def expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:

@@ -135,7 +135,7 @@ class LogTail:
                 or next_offset > bounds.next_offset_max
             ):
                 segment = self._segment_for(size, headers, next_offset, now_ms)
-            if header.leader_epoch != self._epochs.latest or not is_single:
+            if header.leader_epoch != self._epochs.latest_on_disk or not is_single:
                 self._epochs.assign_from(headers)
             position = segment.size
             segment.append(buffer, headers, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
