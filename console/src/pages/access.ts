@@ -84,17 +84,25 @@ export class AccessPage extends Part {
 
   private aclColumns(): Column<Acl>[] {
     return [
-      { key: "principal", label: "Principal", sortable: true, width: "20%", cell: (acl) => html`<b>${acl.principal}</b>` },
-      { key: "permission", label: "", width: "90", cell: (acl) => badge(acl.permission.toLowerCase(), acl.permission === "DENY" ? "bad" : "good") },
-      { key: "operation", label: "Operation", sortable: true, width: "150", cell: (acl) => acl.operation.toLowerCase().replaceAll("_", " ") },
+      {
+        key: "principal",
+        label: "Principal",
+        sortable: true,
+        width: "20%",
+        narrow: "",
+        cell: (acl) => html`<b>${acl.principal}</b><span class="second-line">${ruleOf(acl)}</span>`,
+      },
+      { key: "permission", label: "", width: "90", hide: "narrow", cell: (acl) => badge(acl.permission.toLowerCase(), acl.permission === "DENY" ? "bad" : "good") },
+      { key: "operation", label: "Operation", sortable: true, width: "150", hide: "narrow", cell: (acl) => words(acl.operation) },
       {
         key: "resource_name",
         label: "Resource",
         sortable: true,
-        cell: (acl) => html`${acl.resource_type.toLowerCase().replaceAll("_", " ")} <span class="mono">${acl.resource_name}${acl.pattern_type === "PREFIXED" ? "*" : ""}</span>`,
+        hide: "narrow",
+        cell: (acl) => html`${words(acl.resource_type)} <span class="mono">${resourceOf(acl)}</span>`,
       },
       { key: "host", label: "From host", width: "120", hide: "middle", cell: (acl) => (acl.host === "*" ? html`<span class="faint">any</span>` : acl.host) },
-      this.actions((acl) => [["trash", "Remove", () => changes.removeAcl(acl)]]),
+      { ...this.actions<Acl>((acl) => [["trash", "Remove", () => changes.removeAcl(acl)]]), narrow: "60" },
     ];
   }
 
@@ -120,7 +128,7 @@ export class AccessPage extends Part {
 
   private roleColumns(): Column<Role>[] {
     return [
-      { key: "name", label: "Role", sortable: true, width: "20%", cell: (role) => html`<b>${role.name}</b>` },
+      { key: "name", label: "Role", sortable: true, width: "20%", narrow: "30%", cell: (role) => html`<b>${role.name}</b>` },
       { key: "rules", label: "Rules", cell: (role) => html`<span data-tip=${role.rules.join("\n")} tabindex="0">${role.rules.join(", ")}</span>` },
       { key: "bindings", label: "Bound to", width: "30%", cell: (role) => role.bindings.map((name) => badge(name)) },
       this.actions((role) => [
@@ -138,6 +146,22 @@ export class AccessPage extends Part {
   private async change(change: Change): Promise<void> {
     if (await propose(change)) this.querySelector("o-table")?.reload();
   }
+}
+
+function words(name: string): string {
+  return name.toLowerCase().replaceAll("_", " ");
+}
+
+function resourceOf(acl: Acl): string {
+  return `${acl.resource_name}${acl.pattern_type === "PREFIXED" ? "*" : ""}`;
+}
+
+/** The whole rule as a sentence, for a window that has no room for columns. */
+function ruleOf(acl: Acl): TemplateResult {
+  const isDenied = acl.permission === "DENY";
+  const host = acl.host === "*" ? "" : ` from ${acl.host}`;
+  return html`<b class=${isDenied ? "bad" : "good"}>${isDenied ? "may not" : "may"}</b> ${words(acl.operation)} ${words(acl.resource_type)}
+    <span class="mono">${resourceOf(acl)}</span>${host}`;
 }
 
 function noAuthorizer(): TemplateResult {

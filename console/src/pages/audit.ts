@@ -100,14 +100,15 @@ function wantedFromAddress(): Record<string, string> {
 function missing(): TemplateResult {
   return notAvailable(
     "audit",
-    "This cluster keeps no audit",
-    html`It is a setting of every node: ${copyable("ottla.audit.topic=true")}`,
+    "There is no audit",
+    html`Nothing was audited so far, or this cluster keeps no audit. It is a setting of every node of Ottla:
+      ${copyable("ottla.audit.topic=true")}`,
   );
 }
 
 const COLUMNS: Column<AuditEntry>[] = [
   { key: "time", label: "Time", width: "196", hide: "narrow", cell: (entry) => time(entry.time) },
-  { key: "principal", label: "Principal", width: "136", cell: (entry) => (entry.principal ? html`<b data-tip=${entry.principal}>${entry.principal.replace(/^User:/, "")}</b>` : html`<span class="faint">nobody</span>`) },
+  { key: "principal", label: "Principal", width: "136", narrow: "112", cell: (entry) => (entry.principal ? html`<b data-tip=${entry.principal}>${entry.principal.replace(/^User:/, "")}</b>` : html`<span class="faint">nobody</span>`) },
   { key: "allowed", label: "", width: "92", cell: (entry) => badge(entry.allowed ? "allowed" : "denied", entry.allowed ? "good" : "bad", entry.reason ?? undefined) },
   { key: "operation", label: "Operation", width: "110", hide: "narrow", cell: (entry) => entry.operation },
   { key: "resource", label: "Resource", cell: (entry) => (entry.resource ? html`<span class="mono small" data-tip=${entry.resource}>${entry.resource}</span>` : html`<span class="faint">–</span>`) },

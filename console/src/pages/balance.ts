@@ -38,7 +38,8 @@ export class BalancePage extends Part {
           ${button("Elect preferred leaders…", () => void this.change(ELECTION))}`
         : nothing,
     })}
-    ${this.run.render((run) => this.showRun(run))} ${this.brokers.render((page) => this.spread(page.items))}
+    ${this.brokers.value ? lostBrokers(this.brokers.value.items) : nothing} ${this.run.render((run) => this.showRun(run))}
+    ${this.brokers.render((page) => this.spread(page.items))}
     ${this.moving.render((rows) =>
       card(
         "Moves in progress",
@@ -47,7 +48,7 @@ export class BalancePage extends Part {
           label="Moves in progress"
           .columns=${this.columns()}
           .source=${rows}
-          .whenEmpty=${{ icon: "check", title: "Nothing is moving", text: "Every partition has the replicas it should have." }}
+          .whenEmpty=${{ icon: "check", title: "Nothing is moving", text: "Replicas that move to another broker appear here." }}
         ></o-table>`,
       ),
     )}`;
@@ -79,7 +80,7 @@ export class BalancePage extends Part {
       html`<ul class="plain layout-bars">
         ${brokers.map(
           (broker) => html`<li>
-            <a href="/brokers/${broker.id}">Broker ${broker.id}</a>
+            <span><a href="/brokers/${broker.id}">Broker ${broker.id}</a> ${broker.is_alive ? nothing : badge("down", "bad")}</span>
             <svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="${broker.replicas} replicas, leads ${broker.leaders}">
               <rect class="all" width=${(100 * broker.replicas) / most} height="10" rx="1" />
               <rect class="led" width=${(100 * broker.leaders) / most} height="10" rx="1" />
@@ -135,4 +136,16 @@ export class BalancePage extends Part {
     if (!(await propose(change))) return;
     await Promise.all([this.moving.reload(), this.brokers.reload(), this.run.reload()]);
   }
+}
+
+/** Replicas stay assigned to a broker that is down: nothing moves by itself. */
+function lostBrokers(brokers: Broker[]): TemplateResult | typeof nothing {
+  const lost = brokers.filter((broker) => !broker.is_alive);
+  if (!lost.length) return nothing;
+  const replicas = lost.reduce((sum, broker) => sum + broker.replicas, 0);
+  const names = `${lost.length === 1 ? "Broker" : "Brokers"} ${lost.map((broker) => broker.id).join(", ")}`;
+  return html`<p class="notice warn block" role="status">
+    ${icon("warning")}<span>${names} ${lost.length === 1 ? "is" : "are"} not running, with ${plural(replicas, "replica")}. They stay there
+      until the broker is back. “Balance…” tells whether other brokers can take them.</span>
+  </p>`;
 }

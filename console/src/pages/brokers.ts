@@ -67,16 +67,18 @@ function rowsOf(quorum: Quorum): Row[] {
 }
 
 const COLUMNS: Column<Broker>[] = [
-  { key: "id", label: "Broker", sortable: true, width: "110", cell: (broker) => html`<b>${broker.id}</b>` },
+  { key: "id", label: "Broker", sortable: true, width: "110", narrow: "88", cell: (broker) => html`<b>${broker.id}</b>` },
   {
     key: "host",
     label: "Address",
+    hide: "narrow",
     cell: (broker) => html`<span class="mono">${broker.host}:${broker.port}</span> ${broker.is_controller ? badge("controller", "info") : nothing}`,
   },
   {
     key: "is_alive",
     label: "State",
     width: "150",
+    narrow: "",
     cell: (broker) =>
       !broker.is_alive ? badge("down", "bad") : broker.out_of_sync ? badge(`${broker.out_of_sync} behind`, "warn") : badge("alive", "good"),
   },

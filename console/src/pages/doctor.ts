@@ -38,22 +38,29 @@ export class DoctorPage extends Part {
       <header class="card-head">
         <h2>${badge(finding.severity, TONES[finding.severity])} ${finding.title}</h2>
         <div class="actions">
-          ${finding.fix && mayWrite() ? button("Fix…", () => void this.fix(finding), { tone: "primary" }) : nothing}
+          ${finding.fix && mayWrite() ? this.fixButton(finding) : nothing}
         </div>
       </header>
       ${finding.detail ? html`<p class="soft">${adviceOf(finding)}</p>` : nothing} ${finding.command ? copyable(finding.command) : nothing}
     </li>`;
   }
 
+  /** A fix that removes something says so: it is the last resort. */
+  private fixButton(finding: Finding): TemplateResult {
+    const isRemoval = finding.fix!.method === "DELETE";
+    const label = !isRemoval ? "Fix…" : finding.fix!.path.startsWith("/api/brokers/") ? "Unregister…" : "Delete…";
+    return button(label, () => void this.fix(finding), { tone: isRemoval ? "danger" : "primary" });
+  }
+
   private async fix(finding: Finding): Promise<void> {
     const { method, path, body } = finding.fix!;
     const outcome = await propose({
-      title: "Fix",
+      title: method === "DELETE" ? "Remove" : "Fix",
       lead: finding.title,
       method,
       path: path.replace(/^\/api/, ""),
       body: () => body,
-      verb: "Fix it",
+      verb: method === "DELETE" ? "Remove it" : "Fix it",
       done: "Done. The cluster is examined again.",
     });
     if (outcome) await this.findings.reload();

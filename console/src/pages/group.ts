@@ -102,10 +102,10 @@ export class GroupPage extends Part {
 
 const OFFSET_COLUMNS: Column<GroupOffset>[] = [
   { key: "topic", label: "Topic", sortable: true, cell: (offset) => html`<a href="/topics/${encodeURIComponent(offset.topic)}">${offset.topic}</a>` },
-  { key: "partition", label: "Partition", number: true, sortable: true, width: "100" },
+  { key: "partition", label: "Partition", number: true, sortable: true, width: "100", narrow: "84" },
   { key: "committed", label: "Committed", number: true, sortable: true, width: "120", hide: "narrow", cell: (offset) => count(offset.committed), tip: "Where the group continues after a restart" },
   { key: "last_offset", label: "Log end", number: true, width: "120", hide: "narrow", cell: (offset) => count(offset.last_offset) },
-  { key: "lag", label: "Lag", number: true, sortable: true, width: "110", cell: (offset) => count(offset.lag) },
+  { key: "lag", label: "Lag", number: true, sortable: true, width: "110", narrow: "72", cell: (offset) => count(offset.lag) },
   { key: "member", label: "Member", width: "24%", hide: "middle", cell: (offset) => html`<span class="mono small">${offset.member ?? "–"}</span>` },
 ];
 

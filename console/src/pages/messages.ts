@@ -358,9 +358,9 @@ export class MessageBrowser extends Part {
 }
 
 const COLUMNS: Column<Message>[] = [
-  { key: "offset", label: "Offset", number: true, width: "100", cell: (message) => count(message.offset) },
+  { key: "offset", label: "Offset", number: true, width: "100", narrow: "76", cell: (message) => count(message.offset) },
   { key: "partition", label: "Part.", number: true, width: "70", tip: "Partition", hide: "narrow" },
   { key: "timestamp", label: "Time", width: "210", hide: "middle", cell: (message) => time(message.timestamp) },
-  { key: "key", label: "Key", width: "16%", cell: (message) => fieldLine(message.key) },
+  { key: "key", label: "Key", width: "16%", narrow: "32%", cell: (message) => fieldLine(message.key) },
   { key: "value", label: "Value", cell: (message) => fieldLine(message.value) },
 ];

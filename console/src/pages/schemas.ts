@@ -58,8 +58,8 @@ function missing(): TemplateResult {
 
 const COLUMNS: Column<Subject>[] = [
   { key: "subject", label: "Subject", sortable: true },
-  { key: "type", label: "Language", width: "120", cell: (subject) => badge(subject.type.toLowerCase()) },
-  { key: "latest", label: "Version", number: true, width: "100" },
+  { key: "type", label: "Language", width: "120", narrow: "96", cell: (subject) => badge(subject.type.toLowerCase()) },
+  { key: "latest", label: "Version", number: true, width: "100", narrow: "72" },
   { key: "id", label: "Id", number: true, width: "90", hide: "narrow" },
   { key: "compatibility", label: "Compatibility", width: "190", hide: "narrow", cell: (subject) => subject.compatibility.toLowerCase().replaceAll("_", " ") },
 ];

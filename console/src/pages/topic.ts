@@ -131,6 +131,6 @@ const PARTITION_COLUMNS: Column<Partition>[] = [
 
 const GROUP_COLUMNS: Column<Group>[] = [
   { key: "id", label: "Group" },
-  { key: "state", label: "State", width: "150", cell: (group) => stateBadge(group.state) },
-  { key: "lag", label: "Lag", number: true, width: "120", cell: (group) => count(group.lag), tip: "Records of this topic that the group has not read yet" },
+  { key: "state", label: "State", width: "150", narrow: "88", cell: (group) => stateBadge(group.state) },
+  { key: "lag", label: "Lag", number: true, width: "120", narrow: "68", cell: (group) => count(group.lag), tip: "Records of this topic that the group has not read yet" },
 ];

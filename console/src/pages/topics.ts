@@ -109,15 +109,16 @@ const COLUMNS: Column<Topic>[] = [
     label: "Health",
     sortable: true,
     width: "144",
+    narrow: "96",
     cell: (topic) =>
       topic.offline
         ? badge(`${topic.offline} offline`, "bad")
         : topic.under_replicated
-          ? badge(`${topic.under_replicated} under-replicated`, "warn")
+          ? badge(html`${topic.under_replicated} <span class="hide-narrow">under-replicated</span><span class="only-narrow">behind</span>`, "warn")
           : badge("in sync", "good"),
   },
   { key: "partitions", label: "Partitions", sortable: true, number: true, width: "110", hide: "narrow", cell: (topic) => count(topic.partitions) },
   { key: "replication_factor", label: "Replicas", sortable: true, number: true, width: "110", hide: "middle" },
   { key: "records", label: "Records", number: true, width: "110", hide: "narrow", cell: (topic) => brief(topic.records) },
-  { key: "bytes", label: "Size", sortable: true, number: true, width: "96", cell: (topic) => bytes(topic.bytes) },
+  { key: "bytes", label: "Size", sortable: true, number: true, width: "96", narrow: "88", cell: (topic) => bytes(topic.bytes) },
 ];

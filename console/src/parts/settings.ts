@@ -131,6 +131,7 @@ const COLUMNS: Column<Setting>[] = [
     label: "Setting",
     sortable: true,
     width: "38%",
+    narrow: "58%",
     cell: (setting) => html`<span class="mono" data-tip=${setting.documentation ?? nothing}>${setting.name}</span>`,
   },
   {

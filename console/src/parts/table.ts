@@ -25,6 +25,8 @@ export interface Column<Row> {
   sortable?: boolean;
   /** A CSS width; columns without one share the rest. */
   width?: string;
+  /** The width in a window narrower than 640 px; "" is for a share of the rest. */
+  narrow?: string;
   /** The column is left out in a window narrower than "narrow" (640 px) or "middle" (1000 px). */
   hide?: "narrow" | "middle";
 }
@@ -56,6 +58,8 @@ export class Table<Row> extends Part {
   private filterTimer = 0;
   private refreshTimer = 0;
   private observer = new ResizeObserver(() => this.measure());
+  private narrow = window.matchMedia("(width < 640px)");
+  private onWidth = () => this.requestUpdate();
 
   override connectedCallback(): void {
     super.connectedCallback();
@@ -64,12 +68,14 @@ export class Table<Row> extends Part {
       this.filter = query.get("filter") ?? "";
       this.sort = query.get("sort") ?? this.sort;
     }
+    this.narrow.addEventListener("change", this.onWidth);
     if (this.refresh) this.refreshTimer = window.setInterval(() => this.onRefresh(), this.refresh * 1000);
   }
 
   override disconnectedCallback(): void {
     super.disconnectedCallback();
     window.clearInterval(this.refreshTimer);
+    this.narrow.removeEventListener("change", this.onWidth);
     this.observer.disconnect();
     this.rows?.stop();
   }
@@ -115,7 +121,7 @@ export class Table<Row> extends Part {
       <div class="rows ${this.short ? "short" : ""}" @scroll=${() => this.measure()} tabindex="-1">
         <table role="grid" aria-label=${this.label} aria-rowcount=${this.total + 1}>
           <colgroup>
-            ${this.columns.map((column) => html`<col class=${hidden(column)} width=${ifDefined(column.width)} />`)}
+            ${this.columns.map((column) => html`<col class=${hidden(column)} width=${ifDefined(this.widthOf(column))} />`)}
           </colgroup>
           <thead>
             <tr>
@@ -148,6 +154,10 @@ export class Table<Row> extends Part {
       ${this.tools}
       <span class="faint small total">${this.shownRows ? count(this.total) : "…"}</span>
     </div>`;
+  }
+
+  private widthOf(column: Column<Row>): string | undefined {
+    return (this.narrow.matches ? (column.narrow ?? column.width) : column.width) || undefined;
   }
 
   private heading(column: Column<Row>): TemplateResult {

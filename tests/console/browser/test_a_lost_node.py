@@ -124,3 +124,39 @@ def test_every_button_of_every_page_while_a_node_is_down(
     cluster.node(lost).start()
     go(page, "/", "Overview")
     page.wait_for_selector(".pulse.good")
+
+
+@pytest.mark.faults
+def test_a_shortage_of_brokers_is_told_until_the_node_is_back(
+    open_page: OpenPage, cluster: ottla.testing.Cluster, console: ConsoleProcess
+) -> None:
+    """Every partition has three replicas, so two brokers cannot take those of the third."""
+    browser = console.browser()
+    overview, doctor, balance = open_page("/"), open_page("/doctor"), open_page("/balance")
+    overview.wait_for_selector(".pulse.good")
+    assert balance.query_selector("main .notice.warn") is None
+    cluster.node(3).kill()
+    overview.wait_for_selector(".notice:has-text('Broker 3 is not running')")
+    overview.wait_for_selector(".notice:has-text('partitions have fewer in-sync replicas than replicas')")
+    balance.wait_for_selector("main .notice.warn:has-text('Broker 3 is not running')")
+    balance.wait_for_selector("li:has-text('Broker 3') .badge.bad")
+    balance.click("button:has-text('Balance…')")
+    balance.wait_for_selector("dialog[open] [role=alert]:has-text('broker 3 is gone')")
+    told = balance.inner_text("dialog[open] [role=alert]")
+    assert "cannot have 3 replicas" in told
+    assert "only brokers 1 and 2 can take replicas" in told
+    assert "Start broker 3 again" in told
+    balance.keyboard.press("Escape")
+    assert browser.failure("POST", "/api/balance", {"dry_run": True}) == (409, "NOT_AVAILABLE")
+    doctor.click("button:has-text('Examine again')")
+    doctor.wait_for_selector(".diagnosis:has-text('Broker 3') .badge.bad")
+    cluster.node(3).start()
+    # The overview and the balance page follow by themselves.
+    overview.wait_for_selector(".pulse.good")
+    balance.wait_for_selector("main .notice.warn", state="detached")
+    balance.wait_for_selector("li:has-text('Broker 3') .badge.bad", state="detached")
+    overview.wait_for_selector(".notice", state="detached")
+    doctor.click("button:has-text('Examine again')")
+    doctor.wait_for_selector(".diagnosis:has-text('Broker 3'):has(.badge.bad)", state="detached")
+    status, answer = browser.ask("POST", "/api/balance", {"dry_run": True})
+    assert status == 200 or answer["error"]["code"] == "NOTHING_TO_DO"

@@ -158,6 +158,24 @@ def test_a_mirroring_flow_is_alive(open_page: OpenPage) -> None:
     page.wait_for_selector(".card a:has-text('a.orders')")
 
 
+def test_access_rules_are_readable_on_a_telephone(open_page: OpenPage, console: ConsoleProcess) -> None:
+    rule = {
+        "principal": "User:warehouse-synchronisation",
+        "permission": "DENY",
+        "operation": "ALTER_CONFIGS",
+        "resource_type": "TOPIC",
+        "resource_name": "stock.levels.",
+        "pattern_type": "PREFIXED",
+        "host": "*",
+    }
+    console.browser().change("POST", "/api/acls", rule)
+    page = open_page("/access", width=360, height=740)
+    row = page.wait_for_selector("tr:has-text('warehouse-synchronisation')")
+    words = ["User:warehouse-synchronisation", "may", "not", "alter", "configs", "topic", "stock.levels.*"]
+    assert row.inner_text().split() == words
+    console.browser().change("DELETE", "/api/acls", rule)
+
+
 def test_a_role_is_given_and_taken_away(open_page: OpenPage, cluster: ottla.testing.Cluster) -> None:
     words = ["roles", "create", "reader", "--operation", "Read", "--topic", "orders", "-b", cluster.bootstrap]
     assert aside(run_command, words) == 0
