@@ -3,8 +3,7 @@
 Small buffers are joined and sent with one call; larger buffers are gathered. A `FileRegion` is sent with `os.sendfile`,
 from the page cache straight to the socket. A small region is read and sent together with its neighbours, which is
 cheaper. Before that the outbox checks whether the pages of the region are in memory. If they are not, a worker reads
-them first, because a page fault inside sendfile would stall every other connection. For a client that reads a file in
-order the worker reads ahead.
+them first, because a page fault inside sendfile would stall every other connection.
 
 When the socket accepts no more bytes, the outbox waits until it is writable. When it needs the disk, it waits for the
 worker. In both cases it resumes by itself and notifies its owner.
@@ -42,22 +41,11 @@ GATHERED_BYTES_MAX = 256 * 1024
 # Pages are read into memory and sent in runs of this size.
 REGION_RUN = 1024 * 1024
 
-# A connection that reads a file from disk in order has so much of it read ahead. Finding the batches of a fetch reads a
-# header where the fetch ends, on the loop's thread: with pages that were read ahead it does not wait for the disk.
-AHEAD_BYTES = 8 * 1024 * 1024
-
-# The most files of which a connection remembers where it has waited for the disk.
-COLD_FILES_MAX = 256
-
 # The most bytes that a connection sends before the loop serves other connections.
 FLUSH_BYTES_MAX = 4 * 1024 * 1024
 
 # The most buffers for one sendmsg. The kernel's limit is 1024.
 BUFFERS_PER_SEND_MAX = 256
-
-
-# Not every system has it.
-_FADVISE = getattr(os, "posix_fadvise", None)
 
 
 class OutboxOwner(Protocol):
@@ -92,7 +80,6 @@ class Outbox:
 
     __slots__ = (
         "_closed",
-        "_cold_ends",
         "_fd",
         "_loop",
         "_outgoing",
@@ -133,8 +120,6 @@ class Outbox:
         self._waiting_for_writable = False
         self._waiting_since = 0.0
         self._waiting_for_disk = False
-        # Where the last bytes end for which a worker had to read a file, by its path.
-        self._cold_ends: dict[str, int] | None = None
         self._closed = False
 
     def flush(self) -> bool:
@@ -326,19 +311,7 @@ class Outbox:
             self._resume()
 
         self._waiting_for_disk = True
-        ahead = self._bytes_ahead(file.path, position, length)
-        lane = self._world.workers.lane(Lane.READS)
-        lane.submit(_bring_into_memory, file, position, length, ahead).when_done(on_warm)
-
-    def _bytes_ahead(self, path: str, position: int, length: int) -> int:
-        """How much to read ahead behind these bytes: nothing for a client that reads here and there."""
-        ends = self._cold_ends
-        if ends is None or len(ends) >= COLD_FILES_MAX:
-            ends = self._cold_ends = {}
-        last_end = ends.get(path)
-        ends[path] = position + length
-        is_in_order = last_end is not None and last_end <= position <= last_end + 2 * AHEAD_BYTES
-        return AHEAD_BYTES if is_in_order else 0
+        self._world.workers.lane(Lane.READS).submit(_bring_into_memory, file, position, length).when_done(on_warm)
 
 
 def _is_in_memory(file: File, position: int, length: int) -> bool:
@@ -354,9 +327,5 @@ def _is_in_memory(file: File, position: int, length: int) -> bool:
     )
 
 
-def _bring_into_memory(file: File, position: int, length: int, ahead: int) -> int:
-    """Runs on a worker. Reads the bytes, and asks the system to read the bytes behind them, too."""
-    read = len(file.read(position, length))
-    if ahead and _FADVISE is not None:
-        _FADVISE(file.fileno(), position + length, ahead, os.POSIX_FADV_WILLNEED)
-    return read
+def _bring_into_memory(file: File, position: int, length: int) -> int:
+    return len(file.read(position, length))

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ottla.host import outbox as module
 from ottla.host.files import OsFiles
-from ottla.host.outbox import AHEAD_BYTES, GATHERED_BYTES_MAX, REGION_COPIED_MAX, REGION_RUN, Outbox
+from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_COPIED_MAX, REGION_RUN, Outbox
 from ottla.model.ports import FileRegion
 from ottla.wire.connection.outgoing import Outgoing
 
@@ -39,8 +38,7 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
     file: Any = PartlyCached(missing_start=PAGE, missing_end=min(size, REGION_RUN) - PAGE, size=size)
     submitted: list[tuple[int, int]] = []
 
-    def submit(_: Any, __: Any, position: int, length: int, ahead: int) -> Any:
-        assert ahead == 0, "nothing says yet that the client reads on"
+    def submit(_: Any, __: Any, position: int, length: int) -> Any:
         submitted.append((position, length))
         return SimpleNamespace(when_done=lambda _: None)
 
@@ -53,38 +51,6 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
         outgoing.put([FileRegion(file, 0, size)])
         assert not outbox.flush()
     assert submitted == [(0, min(size, REGION_RUN))]
-
-
-def test_who_reads_a_file_from_disk_in_order_has_it_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    advised: list[tuple[int, int]] = []
-    monkeypatch.setattr(module, "_FADVISE", lambda _, position, length, __: advised.append((position, length)))
-    files = [OsFiles().open(str(tmp_path / name)) for name in "ab"]
-    for file in files:
-        file.append(b"x")
-    outgoing = Outgoing()
-    ours, theirs = socket.socketpair()
-
-    def wait_for_disk(file: Any, position: int) -> bool:
-        """Whether the bytes behind are read, too."""
-        advised.clear()
-        waits: list[Any] = []
-        lane = SimpleNamespace(submit=lambda function, *arguments: waits.append((function, arguments)) or waiting)
-        waiting = SimpleNamespace(when_done=lambda _: None)
-        outbox._world = SimpleNamespace(workers=SimpleNamespace(lane=lambda _: lane))  # type: ignore[assignment]
-        outbox._warm_on_worker(file, position, REGION_RUN)
-        ((function, arguments),) = waits
-        function(*arguments)
-        assert advised in ([], [(position + REGION_RUN, AHEAD_BYTES)])
-        return bool(advised)
-
-    with ours, theirs:
-        outbox = Outbox(loop=None, world=None, stream=ours, outgoing=outgoing, owner=None)  # type: ignore[arg-type]
-        assert not wait_for_disk(files[0], 0)
-        assert not wait_for_disk(files[1], 0), "each file for itself"
-        assert wait_for_disk(files[0], REGION_RUN)
-        assert wait_for_disk(files[0], 2 * REGION_RUN + AHEAD_BYTES), "the next wait is behind what was read ahead"
-        assert not wait_for_disk(files[0], 100 * AHEAD_BYTES), "it has jumped"
-        assert not wait_for_disk(files[0], 0), "and back"
 
 
 def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path) -> None:
