@@ -51,6 +51,8 @@ class Cluster:
         self.errors: list[ErrorCode] = []
         self.refusals = 0
         self.epoch = 0
+        # Answered heartbeats of a classic member.
+        self.heartbeats = 0
         self.said: list[tuple[int, list[int]]] = []
         # How many of the next answers do not arrive.
         self.lost = 0
@@ -81,6 +83,7 @@ class Cluster:
                 await asyncio.sleep(0)
             return answer
         if isinstance(request, HeartbeatRequest):
+            self.heartbeats += 1
             return HeartbeatResponse(error_code=self.errors.pop(0) if self.errors else 0)
         if isinstance(request, JoinGroupRequest):
             self.epoch += 1
@@ -283,6 +286,39 @@ def test_a_cooperative_member_keeps_what_it_has_while_others_come() -> None:
         assert all(rebalances.members)
 
     run(work, ClassicMembership, assignors=(COOPERATIVE,))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID],
+)
+def test_a_listener_that_takes_its_time_keeps_the_session_and_causes_one_rebalance(code: ErrorCode) -> None:
+    is_removed = code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await member.poll()
+
+        async def pause() -> None:
+            rebalances.pause = None
+            assert member.is_member
+            cluster.errors += [code, code]
+            # A removed member has nothing left to say.
+            wanted = cluster.heartbeats + (1 if is_removed else 3)
+            while cluster.heartbeats < wanted or member.is_member == is_removed:
+                await asyncio.sleep(0)
+            cluster.errors.clear()
+
+        member.enforce_rebalance()
+        rebalances.pause = pause
+        await member.poll()
+        wanted = cluster.heartbeats + 3
+        while cluster.heartbeats < wanted:
+            await member.poll()
+            await asyncio.sleep(0)
+        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        assert cluster.epoch == 2
+
+    run(work, ClassicMembership)
 
 
 def test_a_member_that_could_not_take_over_its_assignment_joins_again() -> None:

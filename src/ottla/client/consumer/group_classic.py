@@ -92,12 +92,15 @@ class ClassicMembership(Membership):
         await self._member.leave("the consumer is closed")
 
     async def _begin_to_join(self) -> None:
-        await self._stop_heartbeats()
-        self._counts = {}
         if self._owned and (not self._is_cooperative or not self.is_member):
             # A removed member keeps nothing: other members may have owned its partitions and committed offsets.
+            # Heartbeats keep the session meanwhile: a listener may need longer than a session lasts.
             await self._on_rebalance(self._owned, [])
             self._owned = []
+        await self._stop_heartbeats()
+        # The join that follows answers whatever heartbeats have heard.
+        self._due.clear()
+        self._counts = {}
         self._negotiation = asyncio.ensure_future(self._negotiate())
 
     async def _negotiated(self, deadline: float | None) -> bool:
