@@ -226,19 +226,21 @@ class Outbox:
         gathered = 0
         for index, part in enumerate(self._parts):
             if isinstance(part, FileRegion):
-                if len(part) > REGION_COPIED_MAX:
+                size = part.length
+                if size > REGION_COPIED_MAX:
                     return buffers, socket.MSG_MORE
-                data = part.file.read_nowait(part.position, len(part))
-                if data is None or len(data) < len(part):
+                data = part.file.read_nowait(part.position, size)
+                if data is None or len(data) < size:
                     if not buffers:
                         self._read_on_worker(part)
                     return buffers, 0
                 self._parts[index] = data
-                self._outgoing.unsent_bytes += len(data)
+                self._outgoing.unsent_bytes += size
                 buffers.append(data)
             else:
+                size = len(part)
                 buffers.append(part)
-            gathered += len(part)
+            gathered += size
             if len(buffers) == BUFFERS_PER_SEND_MAX or gathered >= GATHERED_BYTES_MAX:
                 break
         return buffers, 0

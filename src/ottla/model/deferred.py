@@ -32,13 +32,13 @@ E = TypeVar("E", bound=BaseException)
 class Deferred(Generic[T]):
     """Resolved or failed exactly once. A second completion is a programmer's error."""
 
-    __slots__ = ("_callbacks", "_error", "_value", "done")
+    __slots__ = ("_callbacks", "_value", "done", "error")
 
     def __init__(self) -> None:
-        # To be read only. Not a property, because it is read several times for every request.
+        # To be read only. Not properties, because they are read several times for every request.
         self.done = False
+        self.error: BaseException | None = None
         self._value: object = None
-        self._error: BaseException | None = None
         self._callbacks: list[Callable[[Deferred[T]], object]] | None = None
 
     @classmethod
@@ -50,17 +50,13 @@ class Deferred(Generic[T]):
     @classmethod
     def failed(cls, error: BaseException) -> Deferred[T]:
         deferred: Deferred[T] = cls()
-        deferred._error, deferred.done = _kept(error), True
+        deferred.error, deferred.done = _kept(error), True
         return deferred
-
-    @property
-    def error(self) -> BaseException | None:
-        return self._error
 
     def result(self) -> T:
         """The value, or raises the error. Asking before completion is a programmer's error."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         assert self.done, "asked for a result that is not there yet"
         return self._value  # type: ignore[return-value]
 
@@ -69,11 +65,13 @@ class Deferred(Generic[T]):
     def resolve(self, value: T) -> None:
         assert not self.done, "resolved twice"
         self._value, self.done = value, True
-        self._run_callbacks()
+        callbacks, self._callbacks = self._callbacks, None
+        for callback in callbacks or ():
+            callback(self)
 
     def fail(self, error: BaseException) -> None:
         assert not self.done, "resolved twice"
-        self._error, self.done = _kept(error), True
+        self.error, self.done = _kept(error), True
         self._run_callbacks()
 
     def when_done(self, callback: Callable[[Deferred[T]], object]) -> None:
@@ -90,7 +88,7 @@ class Deferred(Generic[T]):
     def then(self, function: Callable[[T], U]) -> Deferred[U]:
         """`function(value)`. An error passes through."""
         if self.done:
-            if self._error is not None:
+            if self.error is not None:
                 return self  # type: ignore[return-value]
             try:
                 return Deferred.resolved(function(self._value))  # type: ignore[arg-type]
@@ -99,8 +97,8 @@ class Deferred(Generic[T]):
         made: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
-            if done._error is not None:
-                made.fail(done._error)
+            if done.error is not None:
+                made.fail(done.error)
                 return
             try:
                 value = function(done._value)  # type: ignore[arg-type]
@@ -115,7 +113,7 @@ class Deferred(Generic[T]):
     def and_then(self, function: Callable[[T], Deferred[U]]) -> Deferred[U]:
         """The outcome of the `Deferred` that `function(value)` returns. An error passes through."""
         if self.done:
-            if self._error is not None:
+            if self.error is not None:
                 return self  # type: ignore[return-value]
             try:
                 return function(self._value)  # type: ignore[arg-type]
@@ -124,8 +122,8 @@ class Deferred(Generic[T]):
         made: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
-            if done._error is not None:
-                made.fail(done._error)
+            if done.error is not None:
+                made.fail(done.error)
                 return
             try:
                 following = function(done._value)  # type: ignore[arg-type]
@@ -140,16 +138,16 @@ class Deferred(Generic[T]):
     def recover(self, kind: type[E], function: Callable[[E], T]) -> Deferred[T]:
         """The value, or `function(error)` for an error of this kind. Other errors pass through."""
         if self.done:
-            if not isinstance(self._error, kind):
+            if not isinstance(self.error, kind):
                 return self
             try:
-                return Deferred.resolved(function(self._error))
+                return Deferred.resolved(function(self.error))
             except Exception as raised:  # noqa: BLE001 (the holder of the Deferred gets it)
                 return Deferred.failed(raised)
         made: Deferred[T] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
-            error = done._error
+            error = done.error
             if not isinstance(error, kind):
                 done.pass_to(made)
                 return
@@ -186,8 +184,8 @@ class Deferred(Generic[T]):
             self.when_done(lambda done: done._complete(target))
 
     def _complete(self, target: Deferred[T]) -> None:
-        if self._error is not None:
-            target.fail(self._error)
+        if self.error is not None:
+            target.fail(self.error)
         else:
             target.resolve(self._value)  # type: ignore[arg-type]
 
@@ -218,8 +216,8 @@ def gather(deferreds: Sequence[Deferred[T]]) -> Deferred[list[T]]:
 
     def finish() -> None:
         for deferred in deferreds:
-            if deferred._error is not None:
-                gathered.fail(deferred._error)
+            if deferred.error is not None:
+                gathered.fail(deferred.error)
                 return
         gathered.resolve([deferred._value for deferred in deferreds])  # type: ignore[misc]
 

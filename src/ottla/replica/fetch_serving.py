@@ -17,7 +17,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
 from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
-from ottla.replica.gathering import GATHERED_BYTES, GATHERING_MS, Gathering
+from ottla.replica.gathering import GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS, Gathering
 from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
@@ -144,8 +144,7 @@ class Fetch(Parked[FetchAnswer]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read(self.targets)
-        gathering = self.gathering
-        if gathering is not None and gathering.begins(results, size, max_wait_ms=limits.max_wait_ms):
+        if size >= GATHERED_BYTES_MIN and self._begins_to_gather(results, size):
             limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
@@ -174,17 +173,17 @@ class Fetch(Parked[FetchAnswer]):
 
     def retry(self) -> None:
         results, size, is_urgent = self._read(self.targets)
-        if (
-            self.gathering is not None
-            and not is_urgent
-            and self.gathering.begins(results, size, max_wait_ms=self.limits.max_wait_ms)
-        ):
+        if size >= GATHERED_BYTES_MIN and not is_urgent and self._begins_to_gather(results, size):
             self.limits = self.limits.gathering()
             self.wait_again(self.limits.max_wait_ms)
         if is_urgent or size >= self.limits.min_bytes:
             self.unpark(self._answer(results, size))
         else:
             self.missing_bytes = self.limits.min_bytes - size
+
+    def _begins_to_gather(self, results: list[FetchedPartition], size: int) -> bool:
+        gathering = self.gathering
+        return gathering is not None and gathering.begins(results, size, max_wait_ms=self.limits.max_wait_ms)
 
     def _monotonic_ms(self) -> int:
         return int(self.manager.clock.monotonic() * 1000)
@@ -213,7 +212,8 @@ class Fetch(Parked[FetchAnswer]):
         is_urgent = False
         may_skip = self.plan.session is not None and not self.read_committed
         is_consumer = self.replica_id < 0
-        now_ms = 0 if is_consumer else self._monotonic_ms()
+        # The time of a follower's fetch, which only its first read notes.
+        now_ms = 0 if is_consumer or self.has_read else self._monotonic_ms()
         # A consumer is also told of a better replica to read from (KIP-392), and of a leader that has moved.
         may_skip_leading, may_skip_following = not self.rack, not self.only_from_leader
         quiet: dict[FetchEntry, Partition] = {}
@@ -225,7 +225,7 @@ class Fetch(Parked[FetchAnswer]):
                 elif self._is_quiet_follower(entry, partition, now_ms):
                     quiet[entry] = partition
                     continue
-            data = self._read_partition(entry, partition, remaining, is_first=size == 0)
+            data = self._read_partition(entry, partition, remaining, is_first=size == 0, now_ms=now_ms)
             records = data.records
             if records:
                 length = len(records)
@@ -269,7 +269,7 @@ class Fetch(Parked[FetchAnswer]):
         return True
 
     def _read_partition(
-        self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool
+        self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool, now_ms: int
     ) -> PartitionData:
         try:
             if self.only_from_leader:
@@ -286,7 +286,7 @@ class Fetch(Parked[FetchAnswer]):
                 diverging = _divergence(partition, entry)
                 if diverging is not None:
                     return diverging
-            return self._read_log(entry, partition, remaining, is_first=is_first)
+            return self._read_log(entry, partition, remaining, is_first=is_first, now_ms=now_ms)
         except Exception as error:  # noqa: BLE001 - a defect is the error of its partition alone
             return _failed(entry.index, error_of(error, "a fetch", partition).code)
 
@@ -314,40 +314,40 @@ class Fetch(Parked[FetchAnswer]):
             records=_NO_RECORDS,
         )
 
-    def _read_log(self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool) -> PartitionData:
+    def _read_log(
+        self, entry: FetchEntry, partition: Partition, remaining: int, *, is_first: bool, now_ms: int
+    ) -> PartitionData:
         log = partition.log
-        offset = entry.fetch_offset
-        high_watermark = partition.high_watermark
-        stable_offset = partition.last_stable_offset
+        offset, log_start_offset, end_offset = entry.fetch_offset, log.log_start_offset, log.log_end_offset
         is_follower = self.replica_id >= 0
-        if is_follower:
-            end_offset = log.log_end_offset
-        else:
-            end_offset = stable_offset if self.read_committed else high_watermark
-        if offset < log.log_start_offset or offset > log.log_end_offset:
+        if offset < log_start_offset or offset > end_offset:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if is_follower and not self.has_read:
             partition.on_follower_fetch(
                 self.replica_id,
                 fetch_offset=offset,
                 log_start_offset=entry.replica_log_start_offset,
-                now_ms=self._monotonic_ms(),
+                now_ms=now_ms,
                 replica_epoch=self.replica_epoch,
             )
-            high_watermark = partition.high_watermark
+        high_watermark, stable_offset = log.high_watermark, log.last_stable_offset
+        if not is_follower:
+            end_offset = stable_offset if self.read_committed else high_watermark
         data = PartitionData(
             partition_index=entry.index,
             high_watermark=high_watermark,
             last_stable_offset=stable_offset,
-            log_start_offset=log.log_start_offset,
+            log_start_offset=log_start_offset,
             # An empty list tells a read-committed consumer that no transaction was aborted; other readers get null.
             aborted_transactions=[] if self.read_committed else None,
             records=_NO_RECORDS,
         )
-        max_bytes = min(entry.max_bytes, remaining)
-        if is_follower and self.manager.throttles.holds_back(partition, self.replica_id):
+        if offset >= end_offset:
             return data
-        if offset < end_offset and (max_bytes > 0 or is_first):
+        if partition.is_throttled_leading and is_follower and self._is_held_back(partition):
+            return data
+        max_bytes = min(entry.max_bytes, remaining)
+        if max_bytes > 0 or is_first:
             read = log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first)
             if read.region is not None:
                 data.records = read.region
@@ -360,6 +360,9 @@ class Fetch(Parked[FetchAnswer]):
                         for aborted in log.aborted_in_read(read, start=offset, end_offset=end_offset)
                     ]
         return data
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        return self.manager.throttles.holds_back(partition, self.replica_id)
 
     def _answer(self, results: list[FetchedPartition], size: int) -> FetchResponse:
         manager = self.manager
@@ -435,6 +438,12 @@ def _failed(index: int, error: ErrorCode) -> PartitionData:
 def _divergence(partition: Partition, entry: FetchEntry) -> PartitionData | None:
     """Where the follower's log diverges and has to be truncated (KIP-595); None if the logs agree."""
     log = partition.log
+    if (
+        entry.last_fetched_epoch == log.epochs.latest
+        and log.log_start_offset <= entry.fetch_offset <= log.log_end_offset
+    ):
+        # The usual case: the follower is in the newest epoch, which ends with the log.
+        return None
     epoch, end_offset = partition.end_of_epoch(entry.last_fetched_epoch)
     if epoch < 0 or end_offset < 0 or entry.fetch_offset < log.log_start_offset:
         raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)

@@ -242,8 +242,7 @@ class FetchSession:
                     key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
                     # The session may have been changed while this request was parked.
                     if entries.get(key) is entry:
-                        del entries[key]
-                        entries[key] = entry
+                        entries[key] = entries.pop(key)
         return told
 
 

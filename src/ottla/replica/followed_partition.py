@@ -233,6 +233,9 @@ class FollowedPartition:
             self._restart_at(first.base_offset)
         if has_gaps and not self.cleaner.note_gaps(log):
             raise GapsNotNoted
+        if len(batches) == 1:
+            self.flushed = self.partition.append_as_follower(batches[0].view, [first]).flushed
+            return
         for piece in _pieces(batches, log.config.segment_bytes):
             last = piece[-1]
             view = records[piece[0].position : last.position + last.header.size]

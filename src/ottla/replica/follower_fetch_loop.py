@@ -265,7 +265,8 @@ class ReplicaFetcher:
     # Responses.
 
     def _on_fetched(self, message: Message) -> None:
-        response = cast(FetchResponse, message)
+        response = message
+        assert isinstance(response, FetchResponse)
         was_incremental = self._session.is_incremental
         if not self._session.end_request(response):
             if was_incremental:

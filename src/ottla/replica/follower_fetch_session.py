@@ -64,6 +64,10 @@ class FollowerFetchSession(Generic[T]):
 
     def set(self, key: PartitionKey, value: T) -> None:
         """The partition is fetched, from a position that the next request sends."""
+        if not self._untold and self._members.get(key) is value:
+            # The usual case: a known partition has a new position.
+            self._changed[key] = value
+            return
         is_told = key in self._members and key not in self._untold
         self._members[key] = value
         (self._changed if is_told else self._untold)[key] = value

@@ -224,7 +224,8 @@ class Partition:
 
     def check_follower(self, node_id: int, replica_epoch: int = -1) -> FollowerProgress:
         """The progress of a broker that follows this partition. Raises if the broker may not fetch as a follower."""
-        progress = self.follower_progress(node_id)
+        state = self.leader_state
+        progress = None if state is None else state.followers.get(node_id)
         if progress is None:
             raise refusals.no_replica(self, node_id)
         if 0 <= replica_epoch < progress.replica_epoch:
@@ -274,8 +275,9 @@ class Partition:
         if not state.is_alone:
             if len(state.isr) < self.needed_replicas(state):
                 return
-            keeper = self.isr_keeper
-            is_joining = None if keeper is None else keeper.joining_test(self)
+            keeper, is_joining = self.isr_keeper, None
+            if keeper is not None and len(state.maximal_isr) < state.replica_count:
+                is_joining = keeper.joining_test(self)
             high_watermark = state.high_watermark(high_watermark, is_joining)
         if high_watermark > log.high_watermark:
             self._raise_high_watermark(high_watermark, end_offset)
@@ -356,7 +358,7 @@ class Partition:
         state = self.leader_state
         if state is None:
             return self.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if self.high_watermark < required_offset:
+        if self.log.high_watermark < required_offset:
             return None
         if len(state.isr) < self.needed_replicas(state):
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND

@@ -164,8 +164,13 @@ class _EncoderWriter:
         if structure is not None and not field.is_array:
             if field.default is None and field.nullable:
                 return f"{value} is not None"
-            default = self.source.constant(("default", structure), "default", lambda: structure())
             null = "is None or" if field.nullable else "is not None and"
+            plain = structure()
+            if all(type(getattr(plain, name)) in (bool, int, str) for name in plain.__slots__):
+                # Without the general comparison of structures, which takes longer than to encode one.
+                differences = [f"{value}.{name} != {getattr(plain, name)!r}" for name in plain.__slots__]
+                return f"{value} {null} ({' or '.join(differences)})"
+            default = self.source.constant(("default", structure), "default", lambda: structure())
             return f"{value} {null} {value} != {default}"
         if field.default is None:
             return f"{value} is not None"

@@ -259,6 +259,8 @@ class ClientConnection:
                 self._on_response(frame)
                 # A view that is alive keeps the frame's buffer from being used for the next one.
                 del frame
+                if frames.position == frames.end:
+                    break
         except FrameSizeError as error:
             if error.size >> 16 == _TLS_ALERT:
                 self.close_reason = "the port speaks TLS: set security.protocol to SSL or SASL_SSL"

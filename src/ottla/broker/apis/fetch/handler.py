@@ -53,7 +53,8 @@ def handle(
             if allowed is not None and allowed < max_bytes:
                 max_bytes = allowed
     limits = FetchLimits(max_bytes=max_bytes, min_bytes=request.min_bytes, max_wait_ms=request.max_wait_ms)
-    is_giant = len(plan.live_entries) > PARTITIONS_PER_TURN_MAX
+    entries = plan.live_entries
+    is_giant = len(entries) > PARTITIONS_PER_TURN_MAX
     fetch = (_giant_fetch() if is_giant else Fetch)(
         replicas,
         plan,
@@ -69,7 +70,7 @@ def handle(
     )
     if is_giant:
         return cast("GiantFetch", fetch).start_in_slices(partial(_find_targets, fetch, context, replicas))
-    _find_targets(fetch, context, replicas, plan.live_entries)
+    _find_targets(fetch, context, replicas, entries)
     return fetch.start()
 
 
