@@ -271,7 +271,7 @@ class ControllerRole:
         self._controller.deactivate()
 
     def _on_fetched(self, broker_id: int, offset: int) -> None:
-        """A broker that fetches from an offset has replayed every record before it."""
+        """A broker that fetches from an offset has replayed every record before it, or does so in its next turns."""
         self._controller.broker_replayed(broker_id, offset - 1)
 
     def _on_leader_changed(self) -> None:

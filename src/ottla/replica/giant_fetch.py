@@ -42,7 +42,7 @@ from ottla.wire.slicing import encode_in_slices
 __all__ = ["PARTITIONS_PER_SLICE", "GiantFetch", "plan_in_slices"]
 
 # Some milliseconds of work. Smaller slices would take too many turns on a busy node.
-PARTITIONS_PER_SLICE = 2_000
+PARTITIONS_PER_SLICE = 1_000
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
