@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = ["HostedTopic", "ReplicaManager", "ReplicaStatistics"]
 
 logger = logging.getLogger("ottla.replica.manager")
-
 _TOPIC_RESOURCE = 2
 
 
