@@ -65,7 +65,6 @@ class ReplicaManager:
 
     __slots__ = (
         "_repairs",
-        "_scheduler",
         "_world",
         "by_id",
         "by_name",
@@ -97,7 +96,6 @@ class ReplicaManager:
         self.logs = logs
         self.clock = world.clock
         self.validations = Validations(world)
-        self._scheduler = world.scheduler
         self._world = world
         self.parking = Parking(world.scheduler)
         # Runs fetches that are too large for one turn of the loop.
@@ -139,7 +137,7 @@ class ReplicaManager:
         )
         self.isr_keeper.start()
         self.directory_reporter = DirectoryReporter(
-            node_id=self.node_id, scheduler=self._scheduler, controller=controller, broker_epoch=broker_epoch
+            node_id=self.node_id, scheduler=self._world.scheduler, controller=controller, broker_epoch=broker_epoch
         )
         self.logs.on_moved.append(self._on_moved)
         self.logs.on_log_failure.append(self._on_log_failed)
