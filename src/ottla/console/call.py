@@ -30,6 +30,8 @@ class Need(Enum):
     READ = "read"
     MESSAGES = "messages"
     WRITE = "write"
+    # A change in another service than the cluster, which has no rights for single users of the console.
+    WRITE_SERVICE = "write service"
 
 
 @dataclass(slots=True, kw_only=True)

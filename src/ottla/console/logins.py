@@ -28,10 +28,11 @@ from ottla.console.accounts import Account
 from ottla.console.answers import ApiError, invalid
 from ottla.console.failed_logins import FailedLogins
 from ottla.console.node_metrics import NodeMetrics
-from ottla.console.roles import OPERATOR, READER, Role, Roles
+from ottla.console.roles import CLUSTER_OPERATOR, OPERATOR, READER, Role, Roles
 from ottla.console.sessions import Sessions
 from ottla.model.access import Operation
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from ottla.wire.codec import UnsupportedVersion
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -47,7 +48,8 @@ IDLE_ACCOUNTS_KEPT = 50
 # Delegation tokens live for a day by default, and sessions for half of it.
 DELEGATED_SECONDS_MAX = 11 * 3600.0
 LOGIN_TIMEOUT_MS = 10_000
-# Rights on the cluster that make a user more than a reader.
+# Rights on the cluster that make a user more than a reader. Connectors and schemas are changed with the console's own
+# credentials, so the cluster does not decide again: only the first of the rights is enough for them.
 _CHANGING = (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE)
 # The cluster has no delegation tokens, or none for connections like the console's.
 _NO_TOKENS = (
@@ -94,8 +96,9 @@ class Logins:
         async with self._turns:
             for name in self._mechanisms(mechanism):
                 login = PasswordLogin(name, user, password)
+                known_as = _name_in_the_cluster(name, user)
                 try:
-                    return await self._opened(f"User:{user}", login, self._fingerprint(name, user, password))
+                    return await self._opened(f"User:{known_as}", login, self._fingerprint(name, known_as, password))
                 except AuthenticationFailed as error:
                     reasons.append(str(error))
         logger.info("Login of %r from %s failed: %s", user, address, "; ".join(reasons))
@@ -227,7 +230,19 @@ async def _role_by_rights(admin: AdminClient) -> Role:
     # The smallest number means that the cluster tells nothing.
     if allowed == -(1 << 31):
         return READER
-    return OPERATOR if any(allowed & (1 << int(one)) for one in _CHANGING) else READER
+    if allowed & (1 << int(Operation.ALTER)):
+        return OPERATOR
+    return CLUSTER_OPERATOR if any(allowed & (1 << int(one)) for one in _CHANGING) else READER
+
+
+def _name_in_the_cluster(mechanism: str, user: str) -> str:
+    """SCRAM has one name for several spellings, and the roles of the console must not depend on the spelling."""
+    if mechanism not in SCRAM_MECHANISMS:
+        return user
+    try:
+        return saslprep(user)
+    except ValueError as error:
+        raise invalid(f"The name of the user is not valid: {error}.") from None
 
 
 def _hint(reasons: list[str]) -> str | None:

@@ -197,11 +197,13 @@ def _without(value: Any, path: tuple[str, ...], replacement: str) -> tuple[Any, 
 
 
 def _without_in_text(text: str, path: tuple[str, ...], replacement: str) -> tuple[str, bool]:
-    """JSON in a text of JSON has fields, too."""
-    if not text.lstrip().startswith(("{", "[")):
+    """JSON in a text of JSON has fields, too, also if it was encoded twice."""
+    bare = text.strip().lstrip("\ufeff").lstrip()
+    is_text_of_json = bare.startswith('"') and ("{" in bare or "[" in bare)
+    if not bare.startswith(("{", "[")) and not is_text_of_json:
         return text, False
     try:
-        content = json.loads(text, object_pairs_hook=_object, parse_float=_number)
+        content = json.loads(bare, object_pairs_hook=_object, parse_float=_number)
     except (ValueError, RecursionError):
         # Whether the field is in there cannot be told.
         return replacement, True

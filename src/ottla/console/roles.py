@@ -17,7 +17,7 @@ from typing import Any
 
 from ottla.console.masking import MaskRule, parse_mask_rules
 
-__all__ = ["OPERATOR", "READER", "Role", "Roles", "parse_roles"]
+__all__ = ["CLUSTER_OPERATOR", "OPERATOR", "READER", "Role", "Roles", "parse_roles"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,14 @@ class Role:
     # Keys, values and headers of records.
     can_read_messages: bool = True
     can_write: bool = False
+    # Connectors and schemas, which the console changes with its own credentials.
+    can_change_services: bool = True
     # What is hidden of records.
     masks: tuple[MaskRule, ...] = ()
 
 
 OPERATOR = Role(name="operator", can_write=True)
+CLUSTER_OPERATOR = Role(name="operator", can_write=True, can_change_services=False)
 READER = Role(name="reader")
 
 

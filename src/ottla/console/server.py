@@ -206,8 +206,16 @@ def _check_right(role: Role, need: Need) -> None:
         Need.READ: role.can_read,
         Need.MESSAGES: role.can_read and role.can_read_messages,
         Need.WRITE: role.can_write,
+        Need.WRITE_SERVICE: role.can_write and role.can_change_services,
     }[need]
-    if not allowed and need is Need.WRITE:
+    if not allowed and role.can_write and need is Need.WRITE_SERVICE:
+        raise ApiError(
+            403,
+            "READ_ONLY",
+            "Your rights on the cluster do not reach to connectors and schemas.",
+            "They need the right Alter on the cluster, or a role in the console's file.",
+        )
+    if not allowed and need in (Need.WRITE, Need.WRITE_SERVICE):
         raise ApiError(403, "READ_ONLY", "Your role may not change anything.", "Ask an administrator for a role.")
     if not allowed:
         raise ApiError(403, "NOT_ALLOWED", "Your role may not see this.", "Ask an administrator for a role.")

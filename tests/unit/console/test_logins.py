@@ -15,9 +15,12 @@ from ottla.client.settings import ClientSettings
 from ottla.console import logins as logins_module
 from ottla.console.accounts import Account
 from ottla.console.answers import ApiError
+from ottla.console.call import Call, Need
 from ottla.console.logins import IDLE_ACCOUNTS_KEPT, Logins
 from ottla.console.node_metrics import NodeMetrics
-from ottla.console.roles import Roles
+from ottla.console.roles import CLUSTER_OPERATOR, OPERATOR, READER, Role, Roles
+from ottla.console.routes.connectors import _trace
+from ottla.console.server import _check_right
 from ottla.console.sessions import Sessions
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import UnsupportedVersion
@@ -188,3 +191,44 @@ def test_two_logins_of_a_user_at_once_share_an_account(opened: OpenedFakes) -> N
         assert len(opened) == 1
 
     asyncio.run(scenario())
+
+
+def test_spellings_of_a_name_are_one_user(opened: OpenedFakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SCRAM takes them for the same name, and roles must not depend on how it is typed."""
+
+    async def open_account(_: Logins, user: str, *__: Any) -> Any:
+        opened.append(FakeAccount(user, acts_as_user=True))
+        return opened[-1]
+
+    async def run() -> None:
+        logins, _ = new_logins([])
+        for user in ("alice", "al\u00adice", "\uff41lice"):
+            await logins.by_password(user, "secret", "SCRAM-SHA-512", address=None)
+        await logins.by_password("al\u00adice", "secret", "PLAIN", address=None)
+        with pytest.raises(ApiError):
+            await logins.by_password("al\u0007ice", "secret", "SCRAM-SHA-512", address=None)
+
+    monkeypatch.setattr(Logins, "_opened", open_account)
+    asyncio.run(run())
+    assert [account.user for account in opened] == ["User:alice"] * 3 + ["User:al\u00adice"]
+
+
+def test_connectors_and_schemas_need_more_than_the_right_to_create_topics() -> None:
+    _check_right(OPERATOR, Need.WRITE_SERVICE)
+    _check_right(CLUSTER_OPERATOR, Need.WRITE)
+    for role in (CLUSTER_OPERATOR, READER):
+        with pytest.raises(ApiError) as refused:
+            _check_right(role, Need.WRITE_SERVICE)
+        assert refused.value.status == 403
+
+
+@pytest.mark.parametrize(
+    ("role", "is_whole"), [(READER, True), (Role(name="blind", can_read_messages=False), False)], ids=["all", "blind"]
+)
+def test_a_trace_that_may_quote_records_is_for_those_who_may_read_them(role: Role, is_whole: bool) -> None:
+    call = cast(Call, SimpleNamespace(account=SimpleNamespace(role=role)))
+    trace = _trace(call, {"trace": 'DataException: this is no JSON: {"card": 4711\n  at line 1'})
+    assert trace is not None
+    assert trace.startswith("DataException")
+    assert ("4711" in trace) is is_whole
+    assert _trace(call, {}) is None

@@ -41,6 +41,15 @@ def masked(rule: dict[str, Any], value: Any, *, is_structured: bool = True) -> A
         ("customer.card", {"customer": '{"card": 4711, "a": 1}'}, {"customer": '{"card": "•••", "a": 1}'}),
         ("customer.card", {"customer": "Ada"}, {"customer": "Ada"}),
         ("customer.card", {"customer": '{"card": 4711'}, {"customer": MASK}),
+        # Encoded twice, and behind a byte order mark.
+        (
+            "customer.card",
+            {"customer": json.dumps(json.dumps({"card": 4711}))},
+            {"customer": json.dumps('{"card": "•••"}', ensure_ascii=False)},
+        ),
+        ("customer.card", {"customer": '\ufeff{"card": 4711}'}, {"customer": '{"card": "•••"}'}),
+        ("customer.card", {"customer": '"{card: 4711'}, {"customer": MASK}),
+        ("customer.card", {"customer": '"Ada", she said'}, {"customer": '"Ada", she said'}),
         # A reader of JSON sees one of the fields with the same name; a person sees both.
         ("a.card", {"a": '{"card": "4111", "card": null}'}, {"a": MASK}),
         ("a.b.card", {"a": '{"b": [{"card": "4111", "card": null}]}'}, {"a": MASK}),

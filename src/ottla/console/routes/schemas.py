@@ -216,7 +216,7 @@ SCHEMA_ROUTES = (
     Route("GET", "/api/schemas/{subject}/versions/{version}", _version),
     Route("GET", "/api/schemas/{subject}/diff", _difference),
     Route("POST", "/api/schemas/{subject}/check", _checked),
-    Route("POST", "/api/schemas/{subject}", _register, Need.WRITE),
-    Route("PUT", "/api/schemas/{subject}/compatibility", _set_level, Need.WRITE),
-    Route("DELETE", "/api/schemas/{subject}", _delete, Need.WRITE),
+    Route("POST", "/api/schemas/{subject}", _register, Need.WRITE_SERVICE),
+    Route("PUT", "/api/schemas/{subject}/compatibility", _set_level, Need.WRITE_SERVICE),
+    Route("DELETE", "/api/schemas/{subject}", _delete, Need.WRITE_SERVICE),
 )
