@@ -95,7 +95,8 @@ compat: $(READY)
 	  tests/java/test_cli_replicas_as_kafka.py tests/java/test_client_groups.py tests/integration/test_client.py \
 	  tests/integration/test_client_producer.py tests/integration/test_client_consumer.py \
 	  tests/integration/test_client_columns.py tests/integration/test_client_examples.py tests/console/test_topics.py \
-	  tests/console/test_groups.py tests/console/test_messages.py tests/console/test_live.py)
+	  tests/console/test_groups.py tests/console/test_messages.py tests/console/test_live.py \
+	  tests/console/test_pages_of_the_api.py tests/console/browser/test_pages.py)
 	@# Every operator of ottla.streams against Kafka Streams, with random cases.
 	$(if $(ARGS),,$(BIN)/python -m tests.streams.compare 200)
 

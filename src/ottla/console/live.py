@@ -12,6 +12,7 @@ from typing import Any
 
 from ottla.client.admin import AdminClient
 from ottla.client.admin.groups import ListedGroup
+from ottla.client.admin.nodes import ClusterDescription
 from ottla.client.admin.offsets import LATEST, FoundOffset
 from ottla.client.errors import ClientError
 from ottla.console.answers import to_json
@@ -128,8 +129,8 @@ class Live:
     async def _read(self) -> dict[str, Any]:
         state, groups, description, traffic = await asyncio.gather(
             self._view.state.get(cost_factor=COST_FACTOR if self._health == "ok" else TROUBLED_COST_FACTOR),
-            or_none(self._view.groups.get(cost_factor=COST_FACTOR)),
-            or_none(self._admin.cluster.describe(fenced=True)),
+            self._read_groups(),
+            self._read_brokers(),
             self._metrics.traffic(),
         )
         await asyncio.gather(self._read_rates(state), self._read_lags(groups or []))
@@ -156,6 +157,14 @@ class Live:
             "topics": self._busiest(),
             "groups": self._furthest_behind(),
         }
+
+    # A viewer may leave before these begin: then nothing inside them exists that would have to be awaited.
+
+    async def _read_groups(self) -> list[ListedGroup] | None:
+        return await or_none(self._view.groups.get(cost_factor=COST_FACTOR))
+
+    async def _read_brokers(self) -> ClusterDescription | None:
+        return await or_none(self._admin.cluster.describe(fenced=True))
 
     def _busiest(self) -> list[dict[str, Any]]:
         rates = sorted(self._rates.by_topic().items(), key=lambda one: -one[1])[:TOPICS_TOLD]

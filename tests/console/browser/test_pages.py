@@ -41,6 +41,19 @@ def test_every_page_opens(open_page: OpenPage) -> None:
         go(page, path, title)
 
 
+def test_pages_say_what_the_cluster_does_not_have(open_page: OpenPage) -> None:
+    page = open_page("/")
+    for path, title, sentence in (
+        ("/audit", "Audit", "There is no audit"),
+        ("/access", "Access", "Everybody may do everything here"),
+        ("/schemas", "Schemas", "This console knows no schema registry"),
+        ("/connectors", "Connectors", "This console knows no Connect workers"),
+        ("/mirrors", "Mirroring", "Nothing is mirrored to this cluster"),
+    ):
+        go(page, path, title)
+        page.wait_for_selector(f"main >> text={sentence}")
+
+
 def test_an_address_with_a_dot_opens_when_it_is_loaded(open_page: OpenPage) -> None:
     page = open_page("/topics/shop.orders?tab=messages")
     page.wait_for_selector("o-messages tr.opens")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 
@@ -69,3 +70,20 @@ def test_viewers_are_told_that_the_cluster_does_not_answer(monkeypatch: pytest.M
         assert (event["health"], event["error"]) == ("unreachable", "The cluster does not answer.")
 
     asyncio.run(scenario())
+
+
+def test_a_viewer_may_leave_at_any_moment(recwarn: pytest.WarningsRecorder) -> None:
+    async def scenario() -> None:
+        for turns in range(8):
+            admin: Any = SilentAdmin()
+            view: Any = SilentView()
+            metrics: Any = NoMetrics()
+            feed = Live(admin, view, metrics)
+            async with feed.watched():
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+            assert not feed.is_reading
+
+    asyncio.run(scenario())
+    gc.collect()
+    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
