@@ -1,15 +1,19 @@
-"""`/metrics`, `/health/live` and `/health/ready` of all nodes of a machine, over HTTP."""
+"""`/metrics`, `/health/live` and `/health/ready` of all nodes of a machine, over HTTP or HTTPS."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Sequence
 from contextlib import suppress
 
 from ottla.cli.hosting.machine import Machine
 from ottla.cli.hosting.node_child import NodeState
 from ottla.cli.hosting.pages import joined_metrics
 
-__all__ = ["HostEndpoint", "read_page"]
+__all__ = ["HTTPS", "HostEndpoint", "read_page"]
+
+HTTPS = "https://"
 
 REQUEST_SECONDS_MAX = 5.0
 PAGE_SECONDS_MAX = 30.0
@@ -48,12 +52,22 @@ class HostEndpoint:
         self._server: asyncio.Server | None = None
         # All scrapes that come while one is rendered get the same page.
         self._rendering: asyncio.Task[str] | None = None
+        self._suites: Sequence[str] = ()
 
-    async def open(self, address: str) -> str:
-        """Listens; returns the URL."""
-        host, _, port = address.rpartition(":")
-        self._server = await asyncio.start_server(self._serve, host.strip("[]"), int(port), limit=REQUEST_BYTES_MAX)
-        return f"http://{host}:{self._server.sockets[0].getsockname()[1]}/metrics"
+    async def open(self, address: str, context: ssl.SSLContext | None = None, suites: Sequence[str] = ()) -> str:
+        """Listens, with TLS if there is a context; returns the URL. OpenSSL may allow more suites than are named."""
+        self._suites = suites
+        host, _, port = address[len(HTTPS) if context is not None else 0 :].rpartition(":")
+        self._server = await asyncio.start_server(
+            self._serve,
+            host.strip("[]"),
+            int(port),
+            limit=REQUEST_BYTES_MAX,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else REQUEST_SECONDS_MAX,
+        )
+        scheme = "http" if context is None else "https"
+        return f"{scheme}://{host}:{self._server.sockets[0].getsockname()[1]}/metrics"
 
     async def close(self) -> None:
         if self._server is not None:
@@ -62,7 +76,7 @@ class HostEndpoint:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._connections += 1
         try:
-            if self._connections <= CONNECTIONS_MAX:
+            if self._connections <= CONNECTIONS_MAX and self._is_allowed(writer):
                 async with asyncio.timeout(REQUEST_SECONDS_MAX):
                     head = await reader.readuntil(b"\r\n\r\n")
                 async with asyncio.timeout(PAGE_SECONDS_MAX):
@@ -74,6 +88,13 @@ class HostEndpoint:
             self._connections -= 1
             with suppress(OSError):
                 writer.close()
+
+    def _is_allowed(self, writer: asyncio.StreamWriter) -> bool:
+        if not self._suites:
+            return True
+        from ottla.tls.ciphers import is_allowed
+
+        return is_allowed(writer.get_extra_info("cipher")[0], self._suites)
 
     async def _answer(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split()

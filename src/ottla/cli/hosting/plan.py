@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ottla.host.local_cluster import node_directory
 
-__all__ = ["HOST_KEYS", "HostError", "HostPlan", "NodePlan", "host_plan"]
+__all__ = ["HOST_KEYS", "METRICS", "HostError", "HostPlan", "NodePlan", "host_plan"]
 
 NODES = "ottla.host.nodes"
 AFFINITY = "ottla.host.cpu.affinity"

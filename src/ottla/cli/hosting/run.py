@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.cli.hosting.control import ControlSocket, socket_path
-from ottla.cli.hosting.endpoint import HostEndpoint, read_page
+from ottla.cli.hosting.endpoint import HTTPS, HostEndpoint, read_page
 from ottla.cli.hosting.machine import Machine
-from ottla.cli.hosting.plan import HostError, HostPlan, host_plan
+from ottla.cli.hosting.plan import METRICS, HostError, HostPlan, host_plan
 from ottla.cli.hosting.unit import tell_systemd
 from ottla.cli.node import keep_files_private
 from ottla.host.files import OsFiles
@@ -60,7 +60,7 @@ async def run_host(config_file: str, on_ready: Callable[[str, str], object]) -> 
     control = ControlSocket(_handlers(config_file, machine))
     try:
         await control.open(socket_path(config_file))
-        url = await _open(endpoint, plan.metrics_listener)
+        url = await _open(endpoint, plan)
         starting = asyncio.create_task(machine.start())
         await _first(starting, stopped)
         if starting.done():
@@ -122,11 +122,31 @@ async def _first(task: asyncio.Task[Any], stopped: asyncio.Event) -> None:
     stopping.cancel()
 
 
-async def _open(endpoint: HostEndpoint, address: str) -> str:
+async def _open(endpoint: HostEndpoint, plan: HostPlan) -> str:
+    address = plan.metrics_listener
     try:
-        return await endpoint.open(address)
+        if not address.lower().startswith(HTTPS):
+            return await endpoint.open(address)
+        return await _open_with_tls(endpoint, plan)
     except (OSError, ValueError) as error:
         raise HostError(f"ottla.metrics.listener {address} cannot be used: {error}.") from None
+
+
+async def _open_with_tls(endpoint: HostEndpoint, plan: HostPlan) -> str:
+    """With the settings that a node has for its own metrics: `listener.name.metrics.ssl.*` before `ssl.*`."""
+    from ottla.host.tls_settings import listener_tls_settings
+    from ottla.model.config.listener_keys import METRICS_LISTENER
+    from ottla.tls.contexts import server_context
+    from ottla.tls.errors import TlsError
+
+    address = plan.metrics_listener
+    try:
+        config = own_config({**plan.nodes[0].properties, METRICS: address})
+        settings = listener_tls_settings(config, METRICS_LISTENER)
+        context = server_context(settings)
+    except (ConfigError, TlsError) as error:
+        raise HostError(f"ottla.metrics.listener {address} cannot use TLS. {error.message}") from None
+    return await endpoint.open(address, context, settings.cipher_suites)
 
 
 def _directory(plan: HostPlan) -> str:
