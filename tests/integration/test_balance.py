@@ -11,17 +11,18 @@ from typing import Any, TypeVar
 import pytest
 
 import ottla.testing
-from ottla.balance.execute import Executor, ProducersSuffer
+from ottla.balance.execute import Executor, ProducersSuffer, find_topic_ids
 from ottla.balance.journal import Journal
 from ottla.balance.observe import observe, with_brokers
-from ottla.balance.planner import make_plan
-from ottla.balance.steps import make_steps
+from ottla.balance.planner import Movement, make_plan
+from ottla.balance.steps import Step, make_steps
 from ottla.cli.app import run as run_command
 from ottla.client.admin import AdminClient
 from ottla.client.admin.topics import NewTopic
 from ottla.client.producer import Producer
 from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import KafkaError
+from ottla.model.ids import TopicPartition
 
 T = TypeVar("T")
 PARTITIONS = 12
@@ -143,6 +144,34 @@ def test_a_step_is_taken_back_when_producers_suffer_and_resumed_later(
     Journal(path, kept.cluster_id, kept.steps, None).write()
     assert balance(cluster, "resume", "--journal", str(path), "--no-guard") == 0
     assert all(2 not in some for some in replicas(cluster))
+    assert not path.exists()
+
+
+def test_a_plan_that_is_resumed_leaves_alone_what_was_changed_since(
+    cluster: ottla.testing.Cluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "journal.json"
+    names = ("raised", "made-again", "moved")
+    movements = [Movement(partition=TopicPartition(name, 0), before=(1,), after=(2,), size_bytes=0.0) for name in names]
+
+    async def interrupted(admin: AdminClient) -> None:
+        await admin.topics.create([NewTopic(name=name, assignment={0: [1]}) for name in names])
+        steps = [Step((movement,)) for movement in movements]
+        cluster_id = (await admin.cluster.describe()).cluster_id
+        Journal(path, cluster_id, steps, None, topic_ids=await find_topic_ids(admin, steps)).write()
+        await admin.partitions.reassign({TopicPartition("raised", 0): [1, 2, 3]})
+        while await admin.partitions.reassignments():
+            await asyncio.sleep(0.05)
+        await admin.topics.delete(["made-again"])
+        await admin.topics.create([NewTopic(name="made-again", assignment={0: [1]})])
+
+    with_admin(cluster, interrupted)
+    capsys.readouterr()
+    assert balance(cluster, "resume", "--journal", str(path), "--no-guard") == 1
+    assert [replicas(cluster, name) for name in names] == [[(1, 2, 3)], [(1,)], [(2,)]]
+    told = capsys.readouterr().out
+    assert "raised-0: its replicas are (1, 2, 3), and no longer (1)" in told
+    assert "made-again-0: the topic was deleted and created again" in told
     assert not path.exists()
 
 

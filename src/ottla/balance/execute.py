@@ -1,29 +1,37 @@
 """Executes the steps of a plan: throttled, watched, and stopped when producers suffer.
 
 Nothing is remembered but the plan: a step asks the cluster which of its partitions have their new replicas already. So
-a run that was interrupted at any point is simply run again.
+a run that was interrupted at any point is simply run again. A partition that something else has changed since the plan
+was made is skipped: its new replicas were chosen for other ones.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ottla.balance.planner import Movement
 from ottla.balance.steps import Step
 from ottla.balance.throttles import clear_throttles, set_rates, set_throttled_replicas
 from ottla.client.admin import AdminClient
-from ottla.client.admin.partitions import ElectionType
+from ottla.client.admin.partitions import ElectionType, OngoingReassignment
+from ottla.client.errors import ClientError
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
-__all__ = ["Executor", "Guard", "ProducersSuffer"]
+__all__ = ["Executor", "Guard", "ProducersSuffer", "find_topic_ids", "told_skips"]
 
 POLL_SECONDS = 0.3
+# A broker may not have heard yet that a reassignment has ended: a difference from the plan has to last so many looks.
+LOOKS = 4
+# The partitions of a sentence.
+SKIPS_TOLD = 10
 
 _Replicas = Mapping[TopicPartition, Sequence[int]]
 
+# The answer to a cancellation: the partition has moved meanwhile.
+_ENDED = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 _HARMLESS = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
 
 
@@ -33,7 +41,41 @@ class Guard(Protocol):
 
 
 class ProducersSuffer(Exception):
-    """The run was stopped, and the step that was going on was taken back."""
+    """The run was stopped. The message tells what has become of the step that was going on."""
+
+
+class _Current(NamedTuple):
+    """A partition as it is."""
+
+    topic_id: Uuid
+    # Without those that a reassignment is adding.
+    replicas: tuple[int, ...]
+    ongoing: OngoingReassignment | None
+
+    def objection(self, movement: Movement, planned_id: Uuid | None) -> str | None:
+        """Why the movement is not what was planned; None if it may be made, or is made already."""
+        if planned_id is not None and planned_id != self.topic_id:
+            return "the topic was deleted and created again"
+        if self.ongoing is not None:
+            target = self.ongoing.target
+            return None if set(target) == set(movement.after) else f"it is being moved to {_listed(target)}"
+        # A reassignment that was cancelled may leave another order.
+        if set(self.replicas) in (set(movement.before), set(movement.after)):
+            return None
+        return f"its replicas are {_listed(self.replicas)}, and no longer {_listed(movement.before)}"
+
+
+async def find_topic_ids(admin: AdminClient, steps: Sequence[Step]) -> dict[str, Uuid]:
+    """The ids of the topics that steps move, by which `Executor` recognizes them later."""
+    described = await admin.topics.describe({one.partition.topic for step in steps for one in step.movements})
+    return {name: topic.topic_id for name, topic in described.items() if not isinstance(topic, KafkaError)}
+
+
+def told_skips(skipped: Mapping[TopicPartition, str]) -> str:
+    """The skipped partitions as a sentence."""
+    named = "; ".join(f"{partition}: {reason}" for partition, reason in list(skipped.items())[:SKIPS_TOLD])
+    more = f"; and {len(skipped) - SKIPS_TOLD} more" if len(skipped) > SKIPS_TOLD else ""
+    return f"Not moved, because they have changed since the plan was made: {named}{more}."
 
 
 class Executor:
@@ -46,12 +88,17 @@ class Executor:
         throttle: int | None,
         guard: Guard | None,
         on_step: Callable[[int, Step, int], None],
+        topic_ids: Mapping[str, Uuid] | None = None,
     ) -> None:
         self._admin = admin
         self._throttle = throttle
         self._guard = guard
         # Called with the number of the step and how many of its partitions are still moving.
         self._on_step = on_step
+        # The topics as they were when the plan was made.
+        self._topic_ids = topic_ids or {}
+        # Partitions that were not moved, with the reason.
+        self.skipped: dict[TopicPartition, str] = {}
         # Brokers whose rates are set.
         self._rated: set[int] = set()
 
@@ -65,17 +112,21 @@ class Executor:
                 await clear_throttles(self._admin, topics)
 
     async def _run_step(self, number: int, step: Step) -> None:
-        current = await self._current(step)
-        todo = [one for one in step.movements if current.get(one.partition, one.after) != one.after]
+        movements, current = await self._planned(step)
+        todo = [
+            one
+            for one in movements
+            if current[one.partition].ongoing is not None or current[one.partition].replicas != one.after
+        ]
         targets = {movement.partition: movement.after for movement in todo}
         if self._throttle is not None and todo:
-            before = {movement.partition: current[movement.partition] for movement in todo}
+            before = {movement.partition: current[movement.partition].replicas for movement in todo}
             await self._set_throttles(before, targets, self._throttle)
         for partition, error in (await self._admin.partitions.reassign(targets) if targets else {}).items():
             if error is not None:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         await self._wait(number, step, todo)
-        await self._elect(step)
+        await self._elect(movements)
 
     async def _set_throttles(self, before: _Replicas, targets: _Replicas, throttle: int) -> None:
         await set_throttled_replicas(self._admin, before, targets)
@@ -93,16 +144,35 @@ class Executor:
                 return
             complaint = self._guard.complaint() if self._guard is not None else None
             if complaint is not None:
-                await self._admin.partitions.reassign(dict.fromkeys(moving))
-                raise ProducersSuffer(
-                    f"{complaint} Step {number + 1} was taken back: {len(moving)} partitions keep their replicas, "
-                    f"and the steps before are done."
-                )
+                raise ProducersSuffer(f"{complaint} {await self._take_back(number, list(moving))}")
             await asyncio.sleep(POLL_SECONDS)
 
-    async def _elect(self, step: Step) -> None:
+    async def _take_back(self, number: int, moving: Sequence[TopicPartition]) -> str:
+        """Cancels the reassignments of a step, and tells what has become of it."""
+        try:
+            answers = await self._admin.partitions.reassign(dict.fromkeys(moving))
+        except (KafkaError, ClientError) as error:
+            return f"Step {number + 1} could not be taken back and goes on: {error}"
+        ended = [one for one, error in answers.items() if error is not None and error.code == _ENDED]
+        refused = [
+            f"{one}: {error.code.name}" for one, error in answers.items() if error is not None and one not in ended
+        ]
+        kept = len(moving) - len(ended) - len(refused)
+        taken_back = f"{kept} partitions keep their replicas, and the steps before are done."
+        if ended:
+            taken_back = f"{len(ended)} partitions had moved already, {taken_back}"
+        if not refused:
+            return f"Step {number + 1} was taken back: {taken_back}"
+        return (
+            f"Step {number + 1} was not taken back as a whole: {len(refused)} partitions still move "
+            f"({'; '.join(refused[:SKIPS_TOLD])}), {taken_back}"
+        )
+
+    async def _elect(self, movements: Sequence[Movement]) -> None:
         """The first replica leads, wherever that is another one than before."""
-        partitions = [movement.partition for movement in step.movements]
+        if not movements:
+            return
+        partitions = [movement.partition for movement in movements]
         described = await self._admin.topics.describe({partition.topic for partition in partitions})
         leaders = {
             TopicPartition(name, one.partition): one.leader
@@ -110,18 +180,47 @@ class Executor:
             if not isinstance(topic, KafkaError)
             for one in topic.partitions
         }
-        wrong = [one.partition for one in step.movements if leaders.get(one.partition) not in (None, one.after[0])]
+        wrong = [one.partition for one in movements if leaders.get(one.partition) not in (None, one.after[0])]
         if wrong:
             for partition, error in (await self._admin.partitions.elect(ElectionType.PREFERRED, wrong)).items():
                 if error is not None and error.code not in _HARMLESS:
                     raise KafkaError(error.code, f"{partition}: {error.message}")
 
-    async def _current(self, step: Step) -> dict[TopicPartition, tuple[int, ...]]:
-        """The replicas as they are; a topic that was deleted meanwhile is left out."""
-        described = await self._admin.topics.describe({movement.partition.topic for movement in step.movements})
-        return {
-            TopicPartition(name, one.partition): one.replicas
-            for name, topic in described.items()
-            if not isinstance(topic, KafkaError)
-            for one in topic.partitions
-        }
+    async def _planned(self, step: Step) -> tuple[list[Movement], dict[TopicPartition, _Current]]:
+        """The movements that are still what was planned, and their partitions as they are; others are skipped."""
+        objections: dict[TopicPartition, str] = {}
+        for look in range(LOOKS):
+            if look:
+                await asyncio.sleep(POLL_SECONDS)
+            current = await self._current(step)
+            found = [one for one in step.movements if one.partition in current]
+            reasons = {
+                one.partition: current[one.partition].objection(one, self._topic_ids.get(one.partition.topic))
+                for one in found
+            }
+            objections = {partition: reason for partition, reason in reasons.items() if reason is not None}
+            if not objections:
+                break
+        self.skipped |= objections
+        return [one for one in found if one.partition not in objections], current
+
+    async def _current(self, step: Step) -> dict[TopicPartition, _Current]:
+        """The partitions as they are; a topic that was deleted meanwhile is left out."""
+        wanted = [movement.partition for movement in step.movements]
+        # Before the replicas: a reassignment that ends in between is taken for one that goes on, which does no harm.
+        moving = await self._admin.partitions.reassignments(wanted)
+        described = await self._admin.topics.describe({partition.topic for partition in wanted})
+        found = {}
+        for name, topic in described.items():
+            if isinstance(topic, KafkaError):
+                continue
+            for one in topic.partitions:
+                partition = TopicPartition(name, one.partition)
+                ongoing = moving.get(partition)
+                replicas = one.replicas if ongoing is None else ongoing.settled
+                found[partition] = _Current(topic.topic_id, replicas, ongoing)
+        return found
+
+
+def _listed(replicas: Sequence[int]) -> str:
+    return f"({', '.join(map(str, replicas))})"

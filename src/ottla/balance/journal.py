@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ottla.balance.planner import Movement
 from ottla.balance.steps import Step
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["Journal"]
 
@@ -28,6 +28,7 @@ class Journal:
         throttle: int | None,
         *,
         drained: Sequence[int] = (),
+        topic_ids: Mapping[str, Uuid] | None = None,
     ) -> None:
         self.path = path
         self.cluster_id = cluster_id
@@ -35,6 +36,8 @@ class Journal:
         self.throttle = throttle
         # Brokers that the plan empties: they get nothing new meanwhile.
         self.drained = tuple(drained)
+        # A topic of the same name that was created since is another one. A journal may not have them.
+        self.topic_ids = dict(topic_ids or {})
 
     def write(self) -> None:
         content = {
@@ -42,6 +45,7 @@ class Journal:
             "cluster": self.cluster_id,
             "throttle": self.throttle,
             "drained": self.drained,
+            "topics": {name: str(topic_id) for name, topic_id in self.topic_ids.items()},
             "steps": [[_written(movement) for movement in step.movements] for step in self.steps],
         }
         # Another run may be reading it: the file is whole at every time.
@@ -63,10 +67,11 @@ class Journal:
                 raise ValueError
             steps = [Step(tuple(_read(row) for row in rows)) for rows in content["steps"]]
             drained = tuple(map(int, content.get("drained", ())))
-            return cls(path, str(content["cluster"]), steps, content["throttle"], drained=drained)
+            topic_ids = {name: Uuid.parse(text) for name, text in content.get("topics", {}).items()}
+            return cls(path, str(content["cluster"]), steps, content["throttle"], drained=drained, topic_ids=topic_ids)
         except FileNotFoundError:
             raise ValueError(f"{path} does not exist: no plan was interrupted here.") from None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise ValueError(f"{path} is no journal of 'ottla balance'.") from None
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ottla.balance.execute import Executor, ProducersSuffer
+from ottla.balance.execute import Executor, ProducersSuffer, find_topic_ids, told_skips
 from ottla.balance.guard import LatencyGuard
 from ottla.balance.journal import Journal
 from ottla.balance.steps import Step
@@ -90,13 +90,14 @@ class BalanceRun:
         """Raises ApiError 409 if another run is not finished, or the journal cannot be written."""
         async with AdminClient(client) as admin:
             cluster_id = (await admin.cluster.describe()).cluster_id
+            topic_ids = await find_topic_ids(admin, steps)
         # From here on without a pause: another request may want the same.
         self._check_free()
         if self._path.exists():
             raise ApiError(
                 409, "NOT_FINISHED", f"{self._path} has a plan that was not finished.", "Resume it, or remove the file."
             )
-        journal = Journal(self._path, cluster_id, steps, throttle, drained=drained)
+        journal = Journal(self._path, cluster_id, steps, throttle, drained=drained, topic_ids=topic_ids)
         try:
             journal.write()
         except OSError as error:
@@ -165,7 +166,13 @@ class BalanceRun:
 
         try:
             async with AdminClient(client) as admin:
-                executor = Executor(admin, throttle=journal.throttle, guard=self._watch, on_step=on_step)
+                executor = Executor(
+                    admin,
+                    throttle=journal.throttle,
+                    guard=self._watch,
+                    on_step=on_step,
+                    topic_ids=journal.topic_ids,
+                )
                 if factor is None:
                     await executor.run(journal.steps)
                 else:
@@ -176,5 +183,9 @@ class BalanceRun:
             self._told["message"] = str(error) if isinstance(error, ProducersSuffer) else sentence_of(error)
             logger.warning("The balancing plan in %s was interrupted: %s", self._path, error)
         else:
-            self._told |= {"step": len(journal.steps), "partitions_done": before[-1]}
-            logger.info("The balancing plan of %s is done: %s partitions", self._told["user"], before[-1])
+            done = before[-1] - len(executor.skipped)
+            self._told |= {"step": len(journal.steps), "partitions_done": done}
+            logger.info("The balancing plan of %s is done: %s partitions", self._told["user"], done)
+            if executor.skipped:
+                self._told["message"] = told_skips(executor.skipped)
+                logger.warning("The balancing plan of %s: %s", self._told["user"], self._told["message"])

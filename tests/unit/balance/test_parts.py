@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ottla.balance.observe import with_brokers, with_partitions
 from ottla.balance.planner import make_plan
 from ottla.balance.state import ClusterState
 from ottla.balance.steps import make_steps
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from tests.unit.balance.clusters import random_cluster
 from tests.unit.balance.test_planner import simple
 
@@ -44,10 +45,17 @@ def test_what_if_a_topic_has_more_partitions() -> None:
 def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     state = random_cluster(3)
     steps = make_steps(state, make_plan(state).movements).steps
-    journal = Journal(tmp_path / "journal.json", "cluster", steps, 5, drained=(3,))
+    topic_ids = {"t": Uuid(b"t" * 16)}
+    journal = Journal(tmp_path / "journal.json", "cluster", steps, 5, drained=(3,), topic_ids=topic_ids)
     journal.write()
     again = Journal.read(journal.path)
     assert (again.steps, again.cluster_id, again.throttle, again.drained) == (journal.steps, "cluster", 5, (3,))
+    assert again.topic_ids == topic_ids
+    # Journals had no ids of topics.
+    content = json.loads(journal.path.read_text())
+    del content["topics"]
+    journal.path.write_text(json.dumps(content))
+    assert (Journal.read(journal.path).steps, Journal.read(journal.path).topic_ids) == (journal.steps, {})
     journal.path.write_text("{}")
     with pytest.raises(ValueError, match="is no journal"):
         Journal.read(journal.path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from ottla.balance.execute import Executor, ProducersSuffer
+from ottla.balance.execute import Executor, ProducersSuffer, find_topic_ids, told_skips
 from ottla.balance.goals import default_goals, named_goals
 from ottla.balance.guard import TOPIC as PROBE_TOPIC
 from ottla.balance.guard import LatencyGuard
@@ -154,12 +154,13 @@ def run(
             return 1 if made.stranded else 0
         confirm(f"Move {size(int(made.size_bytes))} of {counted(len(made.movements), 'partition')}?", yes=yes)
         cluster_id = (await admin.cluster.describe()).cluster_id
-        kept = Journal(Path(journal), cluster_id, steps.steps, throttle, drained=drained)
+        topic_ids = await find_topic_ids(admin, steps.steps)
+        kept = Journal(Path(journal), cluster_id, steps.steps, throttle, drained=drained, topic_ids=topic_ids)
         if kept.path.exists():
             raise Failure(f"{journal} has a plan that was not finished: 'ottla balance resume', or remove the file.")
         kept.write()
-        await _execute(session, admin, kept, None if no_guard else latency_factor)
-        return 1 if made.stranded or steps.postponed else 0
+        is_whole = await _execute(session, admin, kept, None if no_guard else latency_factor)
+        return 1 if made.stranded or steps.postponed or not is_whole else 0
 
     return session.run(work)
 
@@ -173,8 +174,7 @@ def resume(session: Session, journal: str, no_guard: bool, latency_factor: float
         cluster_id = (await admin.cluster.describe()).cluster_id
         if kept.cluster_id != cluster_id:
             raise Failure(f"{journal} is of the cluster {kept.cluster_id}, and this is {cluster_id}.")
-        await _execute(session, admin, kept, None if no_guard else latency_factor)
-        return 0
+        return 0 if await _execute(session, admin, kept, None if no_guard else latency_factor) else 1
 
     return session.run(work)
 
@@ -233,7 +233,8 @@ def watch(
             steps = _repairs(state, [one for one in found if one.is_due and one.kind in repaired], repaired)
             if steps:
                 cluster_id = (await admin.cluster.describe()).cluster_id
-                kept = Journal(Path(journal), cluster_id, steps, throttle)
+                topic_ids = await find_topic_ids(admin, steps)
+                kept = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids)
                 kept.write()
                 await _execute(session, admin, kept, None if no_guard else latency_factor)
 
@@ -276,26 +277,35 @@ def _made(state: ClusterState, wishes: _Wishes) -> Plan:
     return make_plan(state, goals)
 
 
-async def _execute(session: Session, admin: AdminClient, journal: Journal, factor: float | None) -> None:
+async def _execute(session: Session, admin: AdminClient, journal: Journal, factor: float | None) -> bool:
+    """Returns False if partitions were skipped, because they have changed since the plan was made."""
     total = len(journal.steps)
 
     def on_step(number: int, step: Step, moving: int) -> None:
         done = len(step.movements) - moving
         session.output.say(f"step {number + 1} of {total}: {done} of {counted(len(step.movements), 'partition')} moved")
 
-    async def move(guard: LatencyGuard | None) -> None:
-        await Executor(admin, throttle=journal.throttle, guard=guard, on_step=on_step).run(journal.steps)
+    async def move(guard: LatencyGuard | None) -> Executor:
+        topic_ids = journal.topic_ids
+        executor = Executor(admin, throttle=journal.throttle, guard=guard, on_step=on_step, topic_ids=topic_ids)
+        try:
+            await executor.run(journal.steps)
+        finally:
+            if executor.skipped:
+                session.output.say(told_skips(executor.skipped))
+        return executor
 
     try:
         if factor is None:
-            await move(None)
+            executor = await move(None)
         else:
             async with LatencyGuard(session.settings, factor=factor, without=journal.drained) as guard:
-                await move(guard)
+                executor = await move(guard)
     except ProducersSuffer as error:
         raise Failure(f"{error} Continue later with 'ottla balance resume', perhaps with a lower throttle.") from error
     journal.remove()
-    session.output.say("All steps are done.")
+    session.output.say("All other steps are done." if executor.skipped else "All steps are done.")
+    return not executor.skipped
 
 
 def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shortages: list[Shortage]) -> None:

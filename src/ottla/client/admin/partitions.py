@@ -53,6 +53,11 @@ class OngoingReassignment(NamedTuple):
     def target(self) -> tuple[int, ...]:
         return tuple(replica for replica in self.replicas if replica not in self.removing)
 
+    @property
+    def settled(self) -> tuple[int, ...]:
+        """The replicas without those that are being added."""
+        return tuple(replica for replica in self.replicas if replica not in self.adding)
+
 
 class ReplicaInDirectory(NamedTuple):
     size_bytes: int
