@@ -182,6 +182,7 @@ def test_machines_are_balanced_and_one_is_lost(hosts: list[Host], tmp_path: Path
         lost = ("--dead", "11", "--dead", "12")
         planned = balance(bootstrap, "plan", *lost)
         assert planned.returncode == 0, planned.stdout + planned.stderr
+        assert f"{PARTITIONS} partitions have replicas on the same machine" in planned.stdout
         planned = balance(bootstrap, "plan", *lost, "--dead", "2")
         assert planned.returncode == 1
         assert f"{PARTITIONS} partitions cannot have {REPLICAS} replicas" in planned.stdout

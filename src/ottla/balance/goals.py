@@ -151,6 +151,16 @@ class MachineGoal:
             if len(machines := assignment.machines(partition)) < self.wanted(assignment, partition)
         ]
 
+    def shared(self, assignment: Assignment) -> list[str]:
+        """A sentence about replicas that share a machine because there are too few; empty on a single machine."""
+        left = len({assignment.machine(one) for one in assignment.targets})
+        known = {assignment.machine(one) for one in assignment.state.brokers}
+        count = sum(len(assignment.machines(one)) < len(some) for one, some in assignment.replicas.items())
+        if not count or len(known) == 1:
+            return []
+        partitions = "1 partition has" if count == 1 else f"{count} partitions have"
+        return [f"{partitions} replicas on the same machine; machines that can take replicas: {left}"]
+
     def wanted(self, assignment: Assignment, partition: TopicPartition) -> int:
         """On how many machines the partition should be."""
         count = len(assignment.replicas[partition])

@@ -56,7 +56,7 @@ class GoalResult:
     is_hard: bool
     violations_before: int
     violations_after: int
-    # Some sentences about what is left.
+    # Some sentences about what is left, also where nothing better is possible.
     left: tuple[str, ...]
 
 
@@ -92,13 +92,14 @@ def make_plan(state: ClusterState, goals: Sequence[Goal] | None = None) -> Plan:
     for goal, count in zip(chosen, before, strict=True):
         left = goal.violations(assignment)
         reason = unreachable_because(assignment, goal, chosen) if left else None
+        told = goal.shared(assignment) if isinstance(goal, MachineGoal) and not left else left
         results.append(
             GoalResult(
                 goal=goal.name,
                 is_hard=goal.is_hard,
                 violations_before=count,
                 violations_after=len(left),
-                left=tuple(left[:3]) if reason is None else (reason, *left[:2]),
+                left=tuple(told[:3]) if reason is None else (reason, *left[:2]),
             )
         )
     return Plan(movements=tuple(_movements(assignment)), goals=tuple(results), stranded=tuple(stranded))

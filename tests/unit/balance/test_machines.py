@@ -119,3 +119,19 @@ def test_new_partitions_as_the_controller_places_them_have_nothing_to_move(seed:
 
 def test_goals_begin_with_racks_and_machines() -> None:
     assert [goal.name for goal in default_goals()][:2] == ["rack awareness", "machine awareness"]
+
+
+def test_replicas_that_share_a_machine_because_there_are_too_few_are_told() -> None:
+    """A machine of three is lost: partitions with three replicas have two on one machine."""
+    brokers = {one: BrokerState(broker_id=one, host=f"h{(one - 1) // 2}", is_alive=one < 5) for one in range(1, 7)}
+    partition = PartitionState(replicas=(1, 3, 5), leader=1, size_bytes=1.0)
+    state = ClusterState(brokers=brokers, partitions={TopicPartition("t", 0): partition})
+    plan = make_plan(state)
+    (result,) = [one for one in plan.goals if one.goal == "machine awareness"]
+    assert not plan.stranded
+    assert result.violations_after == 0
+    assert result.left == ("1 partition has replicas on the same machine; machines that can take replicas: 2",)
+    # On one machine there is nothing to tell.
+    alone = {one: BrokerState(broker_id=one, host="h") for one in (1, 3, 5)}
+    told = make_plan(ClusterState(brokers=alone, partitions=state.partitions)).goals
+    assert [one.left for one in told if one.goal == "machine awareness"] == [()]
