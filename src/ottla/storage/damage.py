@@ -27,6 +27,10 @@ def recover_damaged(
     """Runs on a worker. The damaged log is out of service."""
     directory = damaged.directory
     is_gone = not world.files.is_directory(directory)
+    if not is_gone:
+        for segment in damaged.segments:
+            # Recovery reads the last segment only. Markers in the others may have no entry yet.
+            segment.transaction_index.write_late()
     log, report = open_log(
         world,
         pool,

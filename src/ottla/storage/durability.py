@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.storage.errors import is_shortage
+from ottla.storage.errors import is_disk_full, is_shortage
 from ottla.storage.flusher import Flusher, sync_job
 from ottla.storage.log_files import is_any_short
 
@@ -32,6 +32,7 @@ class Durability:
         "_flusher",
         "_flushing_paths",
         "_is_short",
+        "_is_syncing",
         "_pool",
         "_requested_target",
         "_world",
@@ -50,6 +51,7 @@ class Durability:
         self._flush_started = 0.0
         self._flushing_paths: Sequence[str] = ()
         self._is_short = False
+        self._is_syncing = False
         self._flusher = Flusher(world.workers)
 
     def flush(self, end_offset: int) -> Deferred[None]:
@@ -77,8 +79,11 @@ class Durability:
         """The job of a round of the flusher."""
         self._flush_target = self._requested_target
         self._flush_started = self._world.clock.monotonic()
+        self._flushing_paths = ()
+        self._is_syncing = False
         open_files, paths = self._files.collect_unsynced(self.recovery_point)
         self._flushing_paths = paths
+        self._is_syncing = True
         sync = sync_job(self._world.files, open_files, list(dict.fromkeys(paths)))
         written = self._files.written_files(self.recovery_point)
 
@@ -97,6 +102,9 @@ class Durability:
                 # The shortage came from opening a file. Nothing counts as synced, and the next flush tries again.
                 files.sync_with_next_flush(*self._flushing_paths)
                 return files.refusal(error, "flush", end_offset=self._flush_target)
+            if is_disk_full(error) and not self._is_syncing:
+                # There is no room for what has to be synced with the log. The next flush tries again.
+                return files.failures.no_room("flush", directory=files.directory, reason=error.strerror)
             # After a failed fsync the content of the disk is unknown: even a full disk takes the directory out here.
             return files.failures.fail(error, "flush")
         if error is None:

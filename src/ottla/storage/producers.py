@@ -151,7 +151,7 @@ class ProducerLedger:
         completed = state.update_marker(header, marker, header.max_timestamp)
         if completed is not None:
             if completed.is_aborted:
-                segment.transaction_index.append(
+                segment.transaction_index.append_or_hold(
                     AbortedTransaction(
                         completed.producer_id,
                         completed.first_offset,

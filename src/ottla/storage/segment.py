@@ -371,7 +371,7 @@ class Segment:
 
     def undoubted_files(self) -> list[File]:
         """Log and transaction index, which are trusted once they are durable. The other indexes are checked on use."""
-        return [self.file, *self.transaction_index.open_files()]
+        return [self.file, *self.transaction_index.syncable_files()]
 
     def relocate(self, *, directory: str | None = None, suffix: str | None = None) -> None:
         """The files were renamed, or are about to be. `paths` returns their new names."""

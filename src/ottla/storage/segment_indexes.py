@@ -51,4 +51,4 @@ class SegmentIndexes:
         """Closes the files and moves the indexes to another pool of open files."""
         self.offsets.use_pool(pool)
         self.times.use_pool(pool)
-        self.transactions = TransactionIndex(self.transactions.path, pool)
+        self.transactions.use_pool(pool)

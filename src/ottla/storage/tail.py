@@ -167,7 +167,8 @@ class LogTail:
         try:
             self._producers.update_all(headers, buffer, segment)
         except OSError as error:
-            # A marker is in the log, but not in the transaction index: only recovery can repair that.
+            # A marker is in the log, but not in the transaction index, and not for lack of room: only recovery can
+            # repair that.
             raise self._failures.fail(error, f"index a marker after {headers[0].base_offset} of") from error
 
     def flush_of_duplicate(self, offset: int) -> Deferred[None] | None:

@@ -6,6 +6,12 @@ import errno
 
 import pytest
 
+from ottla.records.build import build_batch
+from ottla.records.control import build_end_transaction_marker
+from ottla.records.record import Record
+from ottla.storage.cleaner.offset_map import OffsetMap
+from ottla.storage.cleaner.plan import measure, plan_cleaning
+from ottla.storage.cleaner.rewrite import Cleaning
 from ottla.storage.errors import DiskFull, StorageError
 from ottla.storage.leader_epochs import EpochStart, LeaderEpochs
 from ottla.storage.names import CLEAN_SHUTDOWN_FILE
@@ -37,7 +43,7 @@ def fill_disk(bench: LogBench) -> None:
 
 
 def epochs_on_disk(bench: LogBench) -> list[tuple[int, int]]:
-    return [tuple(entry) for entry in LeaderEpochs.load(bench.files, DIRECTORY).entries]
+    return [(entry.epoch, entry.start_offset) for entry in LeaderEpochs.load(bench.files, DIRECTORY).entries]
 
 
 class TestTruncation:
@@ -124,7 +130,7 @@ class TestRestartedLog:
         bench.log.truncate_fully_and_start_at(50)
         assert bench.failures == []
         assert (bench.log.log_start_offset, bench.log.log_end_offset) == (50, 50)
-        assert bench.log.epochs.entries == ()
+        assert bench.log.epochs.latest == -1
         bench.files.capacity_bytes = None
         bench.log.append_as_follower(batch(b"x", base_offset=50, leader_epoch=3))
         bench.restart(clean=False)
@@ -188,7 +194,7 @@ class TestStart:
 
 
 class TestRetention:
-    def filled_node(self, *topics: str, **overrides: object) -> Node:
+    def filled_node(self, *topics: str, **overrides: int) -> Node:
         node = Node()
         node.start()
         for topic in topics:
@@ -233,6 +239,164 @@ class TestRetention:
         assert [node.create(topic).log_start_offset for topic in "ab"] == [0, 9]
         node.logs.maintenance.apply_retention()
         assert [node.create(topic).log_start_offset for topic in "ab"] == [9, 9]
+
+
+class TestAborts:
+    """The marker fits into the log file, its entry does not fit into the index."""
+
+    def aborted_on_full_disk(self, error: OSError | None = None) -> LogBench:
+        """Producer 7 has aborted the record at offset 0."""
+        bench = LogBench()
+        bench.append(b"aborted", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+        if error is None:
+            bench.files.fail_next("append", full(), path_contains=".txnindex")
+        else:
+            bench.files.fail_next("open", error, path_contains=".txnindex")
+        bench.end_transaction(7, commit=False)
+        bench.advance_high_watermark()
+        return bench
+
+    @staticmethod
+    def aborted_producers(bench: LogBench) -> list[int]:
+        log = bench.log
+        read = log.read(0, max_bytes=1 << 20, end_offset=log.log_end_offset)
+        aborted = log.aborted_in_read(read, start=0, end_offset=log.log_end_offset)
+        return [transaction.producer_id for transaction in aborted]
+
+    @pytest.mark.parametrize("error", [None, no_descriptors()])
+    def test_an_abort_without_room_for_its_entry_is_known(self, error: OSError | None) -> None:
+        bench = self.aborted_on_full_disk(error)
+        assert bench.failures == []
+        assert bench.log.last_stable_offset == 2
+        assert self.aborted_producers(bench) == [7]
+
+    def test_aborts_before_and_behind_it_are_known_in_their_order(self) -> None:
+        bench = LogBench()
+        for producer_id in range(1, 6):
+            bench.append(b"x", producer_id=producer_id, producer_epoch=0, sequence=0, transactional=True)
+            if producer_id in (2, 3):
+                bench.files.fail_next("append", full(), path_contains=".txnindex")
+            bench.end_transaction(producer_id, commit=False)
+            bench.advance_high_watermark()
+            assert self.aborted_producers(bench) == list(range(1, producer_id + 1))
+        bench.log.flush()
+        assert self.aborted_producers(bench) == [1, 2, 3, 4, 5]
+        bench.restart(clean=True)
+        assert self.aborted_producers(bench) == [1, 2, 3, 4, 5]
+
+    def test_the_next_flush_writes_the_entry(self) -> None:
+        bench = self.aborted_on_full_disk()
+        assert bench.log.flush().error is None
+        assert bench.log.recovery_point == 2
+        bench.restart(clean=True)
+        assert self.aborted_producers(bench) == [7]
+
+    def test_no_flush_succeeds_without_the_entry(self) -> None:
+        bench = self.aborted_on_full_disk()
+        bench.files.fail_next("append", full(), path_contains=".txnindex")
+        assert isinstance(bench.log.flush().error, DiskFull)
+        assert bench.failures == []
+        assert bench.log.recovery_point == 0
+        assert bench.log.flush().error is None
+        assert bench.log.recovery_point == 2
+
+    def test_a_full_disk_in_an_fsync_is_still_a_failure(self) -> None:
+        bench = self.aborted_on_full_disk()
+        bench.files.fail_next("sync", full())
+        assert bench.log.flush().error is not None
+        assert len(bench.failures) == 1
+
+    @pytest.mark.parametrize("rolls", [False, True])
+    def test_a_crash_before_the_entry_is_written_loses_nothing(self, rolls: bool) -> None:
+        bench = self.aborted_on_full_disk()
+        if rolls:
+            for _ in range(3):
+                bench.files.fail_next("append", full(), path_contains=".txnindex")
+            bench.log.roll()
+            bench.append(b"later")
+            assert bench.log.recovery_point == 0
+        bench.restart(clean=False)
+        assert self.aborted_producers(bench) == [7]
+
+    def test_recovery_on_a_full_disk_knows_the_abort(self) -> None:
+        bench = self.aborted_on_full_disk()
+        bench.files.fail_next("append", full(), path_contains=".txnindex")
+        bench.restart(clean=False)
+        assert self.aborted_producers(bench) == [7]
+        bench.log.flush()
+        bench.restart(clean=True)
+        assert self.aborted_producers(bench) == [7]
+
+    def test_truncation_forgets_the_abort(self) -> None:
+        bench = self.aborted_on_full_disk()
+        bench.log.truncate_to(1)
+        bench.end_transaction(7, commit=True)
+        bench.advance_high_watermark()
+        assert self.aborted_producers(bench) == []
+
+    def test_a_shutdown_without_the_entry_is_not_clean(self) -> None:
+        node = Node()
+        node.start()
+        log = node.create("t")
+        records = batch(b"aborted", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+        log.append_built(records, leader_epoch=0, now_ms=1)
+        for _ in range(5):
+            node.files.fail_next("append", full(), path_contains=".txnindex")
+        marker = build_end_transaction_marker(
+            is_commit=False, coordinator_epoch=0, producer_id=7, producer_epoch=0, timestamp_ms=5
+        )
+        log.append_built(marker, leader_epoch=0, now_ms=5)
+        node.stop()
+        assert not node.files.exists(f"/d1/{CLEAN_SHUTDOWN_FILE}")
+        node.kill()
+        node.start()
+        log = node.create("t")
+        log.update_high_watermark(2)
+        read = log.read(0, max_bytes=1 << 20, end_offset=2)
+        assert [entry.producer_id for entry in log.aborted_in_read(read, start=0, end_offset=2)] == [7]
+
+    def test_compaction_knows_the_abort(self) -> None:
+        bench = LogBench(cleanup_policy="compact")
+        record = Record(key=b"k", value=b"aborted", timestamp=1000)
+        bench.append_bytes(
+            build_batch([record], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        )
+        bench.log.roll()
+        bench.world.scheduler.run()
+        bench.files.fail_next("append", full(), path_contains=".txnindex")
+        bench.end_transaction(7, commit=False)
+        bench.advance_high_watermark()
+        plan = plan_cleaning(bench.log, measure(bench.log, checkpoint=0, now_ms=10**6), now_ms=10**6)
+        assert [entry.producer_id for entry in plan.unwritten_aborted] == [7]
+        cleaning = Cleaning(bench.files, plan, OffsetMap(capacity=10, secret=bytes(16)))
+        group = None
+        while group is None:
+            group = cleaning.step(10**6, 64).group
+        assert b"aborted" not in bench.files.read_bytes(group.segment.path)
+
+    def test_a_log_that_is_opened_again_knows_the_abort(self) -> None:
+        """The file of the active segment is truncated by another program; the entry is of the segment before."""
+        node = Node()
+        node.start()
+        log = node.create("t")
+        records = batch(b"aborted", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+        log.append_built(records, leader_epoch=0, now_ms=1)
+        for _ in range(2):
+            node.files.fail_next("append", full(), path_contains=".txnindex")
+        marker = build_end_transaction_marker(
+            is_commit=False, coordinator_epoch=0, producer_id=7, producer_epoch=0, timestamp_ms=5
+        )
+        log.append_built(marker, leader_epoch=0, now_ms=5)
+        log.update_high_watermark(2)
+        log.roll()
+        node.append(log, b"later")
+        assert log.segments[0].transaction_index.unwritten
+        log.files.failures.fail_log("another program has truncated a file")
+        node.world.scheduler.run()
+        again = node.create("t")
+        assert again is not log
+        read = again.read(0, max_bytes=1 << 20, end_offset=2)
+        assert [entry.producer_id for entry in again.aborted_in_read(read, start=0, end_offset=2)] == [7]
 
 
 def test_without_descriptors_a_forgotten_batch_is_looked_for_again() -> None:

@@ -15,6 +15,7 @@ from ottla.model.values import Value
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import TRANSACTION_INDEX_SUFFIX
 from ottla.storage.segment import Segment
+from ottla.storage.transaction_index import AbortedTransaction
 
 __all__ = ["CleaningPlan", "Dirtiness", "LastRecord", "SegmentSource", "group_sources", "measure", "plan_cleaning"]
 
@@ -75,6 +76,8 @@ class CleaningPlan(Value):
     """Every closed segment below the upper bound, including clean ones."""
     transaction_index_paths: tuple[str, ...]
     """The transaction indexes of all segments: the abort of a transaction may be far behind its data."""
+    unwritten_aborted: tuple[AbortedTransaction, ...]
+    """Aborted transactions that are in memory only, because the disk was full."""
     last_records: Mapping[int, LastRecord]
     now_ms: int
     delete_retention_ms: int
@@ -123,6 +126,7 @@ def plan_cleaning(log: PartitionLog, dirtiness: Dirtiness, *, now_ms: int) -> Cl
         upper_bound_offset=bound,
         sources=tuple(_source(log, segment) for segment in log.segments if segment.base_offset < bound),
         transaction_index_paths=tuple(segment.path_of(TRANSACTION_INDEX_SUFFIX) for segment in log.segments),
+        unwritten_aborted=tuple(entry for segment in log.segments for entry in segment.transaction_index.unwritten),
         last_records={
             entry.producer_id: LastRecord(entry.last_offset, entry.epoch) for entry in log.active_producers()
         },

@@ -112,7 +112,7 @@ class Cleaning:
         aborted: list[AbortedTransaction] = []
         for path in self._plan.transaction_index_paths:
             aborted += TransactionIndex(path, pool).entries()
-        return aborted
+        return [*aborted, *self._plan.unwritten_aborted]
 
     def _build_map(self, aborted: list[AbortedTransaction]) -> Iterator[int]:
         plan = self._plan
