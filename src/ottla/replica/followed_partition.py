@@ -115,18 +115,18 @@ class FollowedPartition:
         log = self.partition.log
         return log.log_end_offset if log.doubtful_from is None else log.doubtful_from
 
-    def start(self) -> None:
-        """Truncates a log without leader epochs (old formats, a lost checkpoint) to its high watermark.
+    def start(self) -> Deferred[None] | None:
+        """Called before the first fetch, and after every pause. Returns the flush that the fetch has to wait for.
 
-        Called before the first fetch, and again after a pause, because a shortage may have refused it.
+        A log without leader epochs (old formats, a lost checkpoint) is truncated to its high watermark. A flush that
+        `flush.messages` demands may have failed, or an earlier run of the node did not get to it.
         """
-        if self.is_started:
-            return
         log = self.partition.log
-        if log.epochs.latest < 0 and log.high_watermark < log.log_end_offset:
+        if not self.is_started and log.epochs.latest < 0 and log.high_watermark < log.log_end_offset:
             logger.warning("%s has no leader epochs and is truncated to its high watermark", self.partition)
             self._truncate(log.high_watermark)
         self.is_started = True
+        return None if log.log_end_offset - log.recovery_point < log.config.flush_messages else log.flush()
 
     def wanted(self, *, max_bytes: int) -> FetchPartition:
         log = self.partition.log

@@ -12,6 +12,7 @@ stops the other partitions.
 | FENCED_LEADER_EPOCH | partition failed: newer metadata is on its way |
 | any other error of the leader | partition paused: one of the two brokers waits for metadata |
 | corrupt records, a full disk, no open files or memory left | partition paused |
+| a flush that `flush.messages` demands fails | partition paused: a fetch would promise that its records are durable |
 | a failed disk | partition failed: its log directory is out of service |
 | a defect of this code | partition failed: it would fail again |
 
@@ -28,21 +29,17 @@ import logging
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
 from ottla.replica.followed_partition import DoubtEnded, FollowedPartition, GapsNotNoted
 from ottla.replica.follower_fetch_session import FollowerFetchSession
+from ottla.replica.leader_offsets import offsets_in, offsets_request
 from ottla.storage.errors import LogDirectoryOffline, is_temporary
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
-from ottla.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
-)
+from ottla.wire.messages.list_offsets import ListOffsetsResponse
 
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
@@ -110,7 +107,7 @@ class ReplicaFetcher:
         self._paused: deque[tuple[int, FollowedPartition]] = deque()
         self._pause_timer: Timer | None = None
         self._retry_timer: Timer | None = None
-        self._flushes: list[Deferred[None]] = []
+        self._flushes: list[tuple[FollowedPartition, Deferred[None]]] = []
         self._failures = 0
         # Incremented when the request under way is abandoned, so that its response is ignored.
         self._turn = 0
@@ -140,10 +137,24 @@ class ReplicaFetcher:
 
     def _enter_session(self, followed: FollowedPartition, *, interrupts: bool = True) -> None:
         try:
-            followed.start()
+            flushed = followed.start()
         except Exception as error:  # noqa: BLE001 - a defect is the trouble of its partition alone
             self._on_partition_failure(followed, error)
             return
+        if flushed is None:
+            self._fetch_from_now_on(followed, interrupts)
+        else:
+            flushed.when_done(lambda outcome: self._on_late_flush(followed, outcome.error))
+
+    def _on_late_flush(self, followed: FollowedPartition, error: BaseException | None) -> None:
+        if self._followed.get(followed.key) is not followed or followed.is_failed or self._is_closed:
+            return
+        if error is None:
+            self._fetch_from_now_on(followed, interrupts=True)
+        else:
+            self._on_partition_failure(followed, error)
+
+    def _fetch_from_now_on(self, followed: FollowedPartition, interrupts: bool) -> None:
         self._session.set(followed.key, followed)
         if interrupts:
             self._interrupt_long_poll()
@@ -339,7 +350,7 @@ class ReplicaFetcher:
                     # The high watermark of this response could not be used: a new session sends it again.
                     self._session.restart()
                 if flushed is not None:
-                    self._flushes.append(flushed)
+                    self._flushes.append((followed, flushed))
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             out_of_range.append(followed)
         elif code == ErrorCode.FENCED_LEADER_EPOCH:
@@ -353,18 +364,19 @@ class ReplicaFetcher:
         remaining = len(flushes)
         self._is_asking = self._is_storing = True
 
-        def on_flushed(_: Deferred[None]) -> None:
-            # A failed flush takes the log offline, which the next fetch notices.
+        def on_flushed(followed: FollowedPartition, outcome: Deferred[None]) -> None:
             nonlocal remaining
             remaining -= 1
+            if outcome.error is not None and self._session.get(followed.key) is followed:
+                self._on_partition_failure(followed, outcome.error)
             if not remaining:
                 self._is_asking = self._is_storing = False
                 self._ask()
 
-        for flushed in flushes:
-            flushed.when_done(on_flushed)
+        for followed, flushed in flushes:
+            flushed.when_done(partial(on_flushed, followed))
 
-    def _on_partition_failure(self, followed: FollowedPartition, error: Exception) -> None:
+    def _on_partition_failure(self, followed: FollowedPartition, error: BaseException) -> None:
         if isinstance(error, LogDirectoryOffline):
             self._fail(followed, error.message)
         elif isinstance(error, KafkaError) or (isinstance(error, OSError) and is_temporary(error)):
@@ -388,26 +400,9 @@ class ReplicaFetcher:
         timestamp: int,
         on_offsets: Callable[[dict[tuple[str, int], int]], None],
     ) -> None:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for followed in wanted:
-            name, index = followed.partition.topic_partition
-            topics.setdefault(name, ListOffsetsTopic(name=name)).partitions.append(
-                ListOffsetsPartition(
-                    partition_index=index, current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-                )
-            )
-        request = ListOffsetsRequest(replica_id=self._node_id, topics=list(topics.values()))
-
-        def on_answer(message: Message) -> None:
-            on_offsets(
-                {
-                    (topic.name, data.partition_index): _offset_of(data)
-                    for topic in cast(ListOffsetsResponse, message).topics
-                    for data in topic.partitions
-                }
-            )
-
-        self._send(request, self._settings.socket_timeout_ms, on_answer)
+        request = offsets_request(self._node_id, wanted, timestamp)
+        timeout_ms = self._settings.socket_timeout_ms
+        self._send(request, timeout_ms, lambda answer: on_offsets(offsets_in(cast(ListOffsetsResponse, answer))))
 
     def _on_range(
         self, outside: list[FollowedPartition], starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int]
@@ -491,7 +486,3 @@ class ReplicaFetcher:
 
     def _now_ms(self) -> int:
         return int(self._clock.monotonic() * 1000)
-
-
-def _offset_of(data: ListOffsetsPartitionResponse) -> int:
-    return -1 if data.error_code else data.offset
