@@ -153,6 +153,58 @@ def test_an_answer_that_was_lost_is_given_again(path: GroupPath) -> None:
     assert first.join() is ErrorCode.NONE
 
 
+def lose_answer(member: ConsumerMember) -> None:
+    """The coordinator decides, and the member sees nothing of it."""
+    before = member.epoch, member.assigned
+    assert member.beat(tell_owned=False) is ErrorCode.NONE
+    assert member.epoch == before[0]
+    member.epoch, member.assigned = before
+
+
+def test_a_member_that_missed_what_to_revoke_is_told_again(path: GroupPath) -> None:
+    """As librdkafka after a heartbeat that timed out: it goes on with short heartbeats, and its epoch is the same."""
+    first, second = ConsumerMember(path, "g", "a"), ConsumerMember(path, "g", "b")
+    first.join()
+    first.converge()
+    second.join()
+    lose_answer(first)
+    assert group_of(path).members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    # Also a report of the partitions that it has does not confirm the assignment.
+    assert first.beat() is ErrorCode.NONE
+    assert first.last.assignment is not None
+    first.assigned = first.owned
+    assert first.beat(tell_owned=False) is ErrorCode.NONE
+    assert first.count == 2
+    first.converge()
+    assert first.last.assignment is None
+    second.beat()
+    assert (first.epoch, second.count) == (3, 1)
+    assert group_of(path).state is GroupState.STABLE
+
+
+def test_a_member_that_missed_a_free_partition_is_told_again(path: GroupPath) -> None:
+    first, second = ConsumerMember(path, "g", "a"), ConsumerMember(path, "g", "b")
+    first.join()
+    first.converge()
+    second.join()
+    first.converge()
+    first.converge()
+    lose_answer(second)
+    assert group_of(path).state is GroupState.STABLE
+    assert second.beat(tell_owned=False) is ErrorCode.NONE
+    assert second.count == 1
+    second.converge()
+    assert second.last.assignment is None
+    assert second.beat(tell_owned=False) is ErrorCode.NONE
+    assert second.last.assignment is None
+    # Nothing is kept of a member that has left.
+    first.leave()
+    assert second.beat(tell_owned=False) is ErrorCode.NONE
+    assert group_of(path).unconfirmed == {"b"}
+    second.leave()
+    assert not group_of(path).unconfirmed
+
+
 @pytest.mark.parametrize(
     ("fields", "code"),
     [

@@ -55,6 +55,7 @@ class ConsumerGroup(Group):
         "shard",
         "static_members",
         "targets",
+        "unconfirmed",
     )
 
     TYPE = GroupType.CONSUMER
@@ -85,6 +86,9 @@ class ConsumerGroup(Group):
         self.seen_cluster: ClusterImage | None = None
         # The topics for which the regular expressions were last resolved.
         self.seen_regex_topics: TopicsImage | None = None
+        # Members that have not reported the partitions of their assignment since it changed. Empty after loading: a
+        # member sends a full request to a new coordinator.
+        self.unconfirmed: set[str] = set()
 
     # The interface of every group.
 
@@ -197,6 +201,14 @@ class ConsumerGroup(Group):
         """The regular expressions were resolved among these topics."""
         self.seen_regex_topics = topics
 
+    def note_unconfirmed(self, member_id: str) -> None:
+        """The response tells the member its new assignment, and may be lost."""
+        self.unconfirmed.add(member_id)
+
+    def note_confirmed(self, member_id: str) -> None:
+        """The member reports the partitions of its assignment."""
+        self.unconfirmed.discard(member_id)
+
     # Replay.
 
     def put_member(self, member: ConsumerMember) -> None:
@@ -218,6 +230,7 @@ class ConsumerGroup(Group):
         if member is None:
             return
         self._release(member)
+        self.unconfirmed.discard(member_id)
         self._count_regex(member.subscribed_regex, -1)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]

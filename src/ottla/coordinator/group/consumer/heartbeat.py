@@ -3,7 +3,8 @@
     member -> changed subscription -> group epoch -> target assignment -> one step of the member's reconciliation
 
 The decision works on values and returns records. The response has the assignment when the member sent a full request,
-or when its assignment has changed.
+when its assignment has changed, and from then on until the member reports exactly those partitions: the response may be
+lost, and librdkafka does not send a full request after a heartbeat that timed out.
 """
 
 from __future__ import annotations
@@ -129,7 +130,12 @@ def decide_heartbeat(
         member_epoch=reconciled.member_epoch,
         heartbeat_interval_ms=heartbeat_interval_ms(shard.context, group.group_id),
     )
-    if _is_full(request) or not reconciled.has_same_assignment(member):
+    has_changed = not reconciled.has_same_assignment(member)
+    if _reports_assignment(request.topic_partitions, reconciled.assigned):
+        group.note_confirmed(reconciled.member_id)
+    elif has_changed:
+        group.note_unconfirmed(reconciled.member_id)
+    if _is_full(request) or has_changed or reconciled.member_id in group.unconfirmed:
         response.assignment = _assignment(reconciled.assigned)
     return Decision(records, response, answers=answers)
 
@@ -251,6 +257,13 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     has_all = request.rebalance_timeout_ms != -1 and has_subscription and request.topic_partitions is not None
     return request.member_epoch == JOINING_EPOCH or has_all
+
+
+def _reports_assignment(owned: Owned, assigned: Assigned) -> bool:
+    """True if the member owns all partitions of its assignment, and no others."""
+    return _is_within(owned, assigned) and sum(len(topic.partitions) for topic in owned or ()) == sum(
+        map(len, assigned.values())
+    )
 
 
 def _assignment(assigned: Assigned) -> Assignment:
