@@ -5,23 +5,28 @@ a limit for each partition. The first batch of the first partition with records 
 consumer with small limits could never pass it otherwise (KIP-74). A fetch that finds less than `min_bytes` is parked
 until its partitions have grown by the missing bytes, or until `max_wait_ms` has passed.
 
-Records are never loaded into memory: the response holds regions of segment files, which go from file to socket.
+Records are never loaded into memory: the response holds regions of segment files, which go from file to socket. A fetch
+never waits for the disk on the loop's thread, either: see `cold_reads`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.replica.cold_reads import DISK_WAIT_MS_MAX, ColdReads
 from ottla.replica.defects import error_of
+from ottla.replica.fetch_limits import FetchLimits
 from ottla.replica.fetch_sessions import FetchedPartition, FetchEntry, FetchPlan
-from ottla.replica.gathering import GATHERED_BYTES, GATHERED_BYTES_MIN, GATHERING_MS, Gathering
+from ottla.replica.gathering import GATHERED_BYTES_MIN, Gathering
 from ottla.replica.nearest import NO_PREFERENCE, preferred_replica
 from ottla.replica.parked import Parked
 from ottla.replica.partition import Partition
 from ottla.replica.refusals import leader_hint
+from ottla.storage.page_cache import NotCached
 from ottla.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -36,35 +41,12 @@ from ottla.wire.packed import PackedResponse
 if TYPE_CHECKING:
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["Fetch", "FetchAnswer", "FetchLimits", "by_topic"]
-
-# The parked fetch of a client that went away stays until its timeout, so a client may not ask for days.
-WAIT_MS_MAX = 600_000
+__all__ = ["Fetch", "FetchAnswer", "by_topic"]
 
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
 _STORAGE_ERROR_VERSION = 6
 _LEADER_ERRORS = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
-
-
-class FetchLimits:
-    """The size limits of a fetch, and how long it may wait."""
-
-    __slots__ = ("max_bytes", "max_wait_ms", "min_bytes")
-
-    def __init__(self, *, max_bytes: int, min_bytes: int, max_wait_ms: int) -> None:
-        self.max_bytes = max_bytes
-        # A minimum above the maximum could never be reached.
-        self.min_bytes = min(min_bytes, max_bytes)
-        self.max_wait_ms = min(max_wait_ms, WAIT_MS_MAX)
-
-    def gathering(self) -> FetchLimits:
-        """The limits of a follower's fetch that waits a moment for more records: see `gathering`."""
-        return FetchLimits(
-            max_bytes=self.max_bytes,
-            min_bytes=max(self.min_bytes, GATHERED_BYTES),
-            max_wait_ms=min(self.max_wait_ms, GATHERING_MS),
-        )
 
 
 # A very large response is encoded while it is built.
@@ -75,8 +57,10 @@ class Fetch(Parked[FetchAnswer]):
     """One fetch request: reads, waits, reads again, responds."""
 
     __slots__ = (
+        "cold",
         "gathering",
         "has_read",
+        "is_over",
         "limits",
         "listener_name",
         "manager",
@@ -131,6 +115,9 @@ class Fetch(Parked[FetchAnswer]):
         self.spans_segments = False
         # A parked fetch reads several times, but the follower fetched once: only the first read counts as its progress.
         self.has_read = False
+        # What has to be read from the disk, if anything was not in memory; and whether the timeout has passed.
+        self.cold: ColdReads | None = None
+        self.is_over = False
         self.gathering = None if replica_id < 0 else Gathering(plan.session, manager.clock)
 
     def refuse(self, entry: FetchEntry, error: ErrorCode) -> None:
@@ -144,18 +131,26 @@ class Fetch(Parked[FetchAnswer]):
         limits = self.limits
         has_targets = bool(self.targets) or self.plan.has_quiet
         results, size, is_urgent = self._read(self.targets)
+        if self.cold is not None:
+            # The disk is read even if no more requests may be parked: the client's next fetch finds the bytes.
+            answer = self._answer(results, size) if self.parking.is_full else self._park(size)
+            self.cold.load()
+            return answer
         if size >= GATHERED_BYTES_MIN and self._begins_to_gather(results, size):
             limits = self.limits = limits.gathering()
         if is_urgent or size >= limits.min_bytes or limits.max_wait_ms <= 0 or not has_targets or self.parking.is_full:
             return self._answer(results, size)
+        return self._park(size)
+
+    def _park(self, size: int) -> Deferred[FetchAnswer]:
         self.has_read = True
-        self.missing_bytes = limits.min_bytes - size
+        self.missing_bytes = self.limits.min_bytes - size
         for _, partition in self.targets:
             waiting = partition.parked_fetches if self.replica_id < 0 else partition.parked_replica_fetches
             waiting.add(self)
         if self.plan.session is not None:
             self.plan.session.park(self)
-        return self.park(limits.max_wait_ms)
+        return self.park(self.limits.max_wait_ms)
 
     # Called while parked.
 
@@ -173,10 +168,12 @@ class Fetch(Parked[FetchAnswer]):
 
     def retry(self) -> None:
         results, size, is_urgent = self._read(self.targets)
+        if self.cold is not None and self.cold.load():
+            return
         if size >= GATHERED_BYTES_MIN and not is_urgent and self._begins_to_gather(results, size):
             self.limits = self.limits.gathering()
             self.wait_again(self.limits.max_wait_ms)
-        if is_urgent or size >= self.limits.min_bytes:
+        if is_urgent or size >= self.limits.min_bytes or self.is_over:
             self.unpark(self._answer(results, size))
         else:
             self.missing_bytes = self.limits.min_bytes - size
@@ -190,13 +187,24 @@ class Fetch(Parked[FetchAnswer]):
 
     @property
     def is_out_of_time(self) -> bool:
-        return self.gathering is None or not self.gathering.has_begun
+        return not self.is_over and (self.gathering is None or not self.gathering.has_begun)
 
     def on_timeout(self) -> None:
+        self._end_wait()
         results, size, _ = self._read(self.targets)
-        self.unpark(self._answer(results, size))
+        if self.cold is not None and self.cold.load():
+            self.wait_again(DISK_WAIT_MS_MAX)
+        else:
+            self.unpark(self._answer(results, size))
+
+    def _end_wait(self) -> None:
+        """The time for records is over, or else the time that the disk has after that."""
+        if self.is_over and self.cold is not None:
+            self.cold.is_late = True
+        self.is_over = True
 
     def leave(self) -> None:
+        self.cold = None
         if self.plan.session is not None:
             self.plan.session.unpark(self)
         for _, partition in self.targets:
@@ -347,18 +355,28 @@ class Fetch(Parked[FetchAnswer]):
         if partition.is_throttled_leading and is_follower and self._is_held_back(partition):
             return data
         max_bytes = min(entry.max_bytes, remaining)
+        may_wait = self.cold is not None and self.cold.may_wait(is_first=is_first)
         if max_bytes > 0 or is_first:
-            read = log.read(offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first)
-            if read.region is not None:
-                data.records = read.region
-                if read.segment_base_offset != log.segments.active.base_offset:
-                    # A read ends with its segment, and the next records are in the next one: waiting adds nothing.
-                    self.spans_segments = True
+            try:
+                read = log.read(
+                    offset, max_bytes=max_bytes, end_offset=end_offset, at_least_one_batch=is_first, may_wait=may_wait
+                )
+                if read.region is None:
+                    return data
                 if self.read_committed:
                     data.aborted_transactions = [
                         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                        for aborted in log.aborted_in_read(read, start=offset, end_offset=end_offset)
+                        for aborted in log.aborted_in_read(read, start=offset, end_offset=end_offset, may_wait=may_wait)
                     ]
+            except NotCached as lookup:
+                if self.cold is None:
+                    self.cold = ColdReads(self.manager.disk_readers, partial(self.parking.wake, self))
+                self.cold.add(lookup.region)
+                return data
+            data.records = read.region
+            if read.segment_base_offset != log.segments.active.base_offset:
+                # A read ends with its segment, and the next records are in the next one: waiting adds nothing.
+                self.spans_segments = True
         return data
 
     def _is_held_back(self, partition: Partition) -> bool:

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
+from ottla.replica.cold_reads import DISK_WAIT_MS_MAX
 from ottla.replica.fetch_serving import Fetch, FetchAnswer, by_topic
 from ottla.replica.fetch_sessions import (
     EPOCH_FINAL,
@@ -91,22 +92,22 @@ def plan_in_slices(
 class GiantFetch(Fetch):
     """A fetch that resolves, reads and answers its partitions in slices."""
 
-    __slots__ = ("_has_opened_session", "_is_busy", "_is_over", "_must_read_again", "_quiet")
+    __slots__ = ("_has_opened_session", "_is_busy", "_must_read_again", "_quiet")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.gathering = None
-        # Whether slices are running; whether it was woken meanwhile; whether its timeout has passed.
+        # Whether slices are running; whether it was woken meanwhile.
         self._is_busy = False
         self._must_read_again = False
-        self._is_over = self.limits.max_wait_ms <= 0 or self.parking.is_full
+        self.is_over = self.limits.max_wait_ms <= 0 or self.parking.is_full
         self._has_opened_session = False
         # Partitions that were quiet in the first read, until that ends.
         self._quiet: dict[FetchEntry, Partition] = {}
 
     def start_in_slices(self, find_targets: Callable[[Iterable[FetchEntry]], None]) -> Deferred[FetchAnswer]:
         """`find_targets` resolves some entries of the plan into `targets` and `refused`."""
-        answer = self.park(self.limits.max_wait_ms)
+        answer = self.park(DISK_WAIT_MS_MAX if self.is_over else self.limits.max_wait_ms)
         if self.plan.session is not None:
             self.plan.session.park(self)
         self._do(self._first_read(find_targets), self._on_read)
@@ -127,10 +128,10 @@ class GiantFetch(Fetch):
 
     @property
     def is_out_of_time(self) -> bool:
-        return self.limits.max_wait_ms > 0
+        return not self.is_over
 
     def on_timeout(self) -> None:
-        self._is_over = True
+        self._end_wait()
         if not self._is_busy:
             self._read_again()
 
@@ -190,7 +191,11 @@ class GiantFetch(Fetch):
     def _on_read(self, outcome: ReadOutcome) -> None:
         results, size, is_urgent = outcome
         has_targets = bool(self.targets) or self.plan.has_quiet
-        if is_urgent or size >= self.limits.min_bytes or self._is_over or not has_targets:
+        if self.cold is not None and self.cold.load():
+            if self.timer is None:
+                self.wait_again(DISK_WAIT_MS_MAX)
+            return
+        if is_urgent or size >= self.limits.min_bytes or self.is_over or not has_targets:
             self._do(self._answer_in_slices(results, size), self.unpark)
         elif self._must_read_again:
             self._read_again()

@@ -17,6 +17,7 @@ from ottla.model.config import LogConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.ports import Lane, World
 from ottla.model.slices import Slices
 from ottla.records.validate import ProduceSettings
 from ottla.replica.counters import PartitionCounters
@@ -38,7 +39,6 @@ from ottla.replica.views import ClusterView, ControllerChannel, DeltaView, Parti
 
 if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
-    from ottla.model.ports import World
     from ottla.replica.repairs import Repairs
     from ottla.storage.manager import LogManager
     from ottla.wire.peers import Peers
@@ -72,6 +72,7 @@ class ReplicaManager:
         "config",
         "departed",
         "directory_reporter",
+        "disk_readers",
         "fetchers",
         "image",
         "isr_keeper",
@@ -98,8 +99,8 @@ class ReplicaManager:
         self.validations = Validations(world)
         self._world = world
         self.parking = Parking(world.scheduler)
-        # Runs fetches that are too large for one turn of the loop.
-        self.slices = Slices(world.scheduler)
+        self.slices = Slices(world.scheduler)  # Runs fetches that are too large for one turn of the loop.
+        self.disk_readers = world.workers.lane(Lane.READS)
         self.throttles = ReplicationThrottles(config, world.clock)
         self.sessions = FetchSessions(slots_max=config.max_incremental_fetch_session_cache_slots, random=world.random)
         # Whether consumers read from a replica in their rack (KIP-392).

@@ -115,8 +115,8 @@ class Parked(Generic[T]):
 
     def wait_again(self, wait_ms: int) -> None:
         """Restarts the timer with another timeout."""
-        assert self.timer is not None, "the request is parked"
-        self.timer.cancel()
+        if self.timer is not None:
+            self.timer.cancel()
         self.timer = self.parking.scheduler.call_later(wait_ms / 1000, self._time_out)
 
     def unpark(self, value: T) -> None:

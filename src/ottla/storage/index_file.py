@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from ottla.model.ports import File
 from ottla.storage.errors import is_temporary
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.page_cache import read_bytes
 
 __all__ = ["IndexFile"]
 
@@ -48,7 +49,7 @@ class IndexFile:
         self.recently_used = False
         self._pool = pool
         self._file: File | None = None
-        self._page = b""
+        self._page: bytes | bytearray = b""
         self._page_first = 0
         self._pending = bytearray()
         # -1 if not read yet.
@@ -98,10 +99,14 @@ class IndexFile:
             self._stored += len(self._pending) // self.ENTRY.size
             self._pending = bytearray()
 
-    def search(self, field: int, target: int) -> int:
-        """The number of the last entry whose field is at most `target`, or -1. Both fields increase."""
+    def search(self, field: int, target: int, *, may_wait: bool = True) -> int:
+        """The number of the last entry whose field is at most `target`, or -1. Both fields increase.
+
+        Raises NotCached if entries have to be read from the disk, unless it `may_wait`. The entry that was found can
+        be read without the disk.
+        """
         if self._stored < 0:
-            self._opened()
+            self._opened(may_wait=may_wait)
         size = self.ENTRY.size
         if self._pending and self.ENTRY.unpack_from(self._pending)[field] <= target:
             return self._stored + self._bisect(self._pending, field, target) - 1
@@ -117,11 +122,11 @@ class IndexFile:
         self.recently_used = True
         while (high - low) * size > _PAGE_BYTES:
             middle = (low + high) // 2
-            if self.ENTRY.unpack(file.read(middle * size, size))[field] <= target:
+            if self.ENTRY.unpack(read_bytes(file, middle * size, size, may_wait=may_wait))[field] <= target:
                 low = middle
             else:
                 high = middle
-        self._page = file.read(low * size, (high - low) * size)
+        self._page = read_bytes(file, low * size, (high - low) * size, may_wait=may_wait)
         self._page_first = low
         return low + self._bisect(self._page, field, target) - 1
 
@@ -194,25 +199,25 @@ class IndexFile:
         self._page = b""
         self._page_first = 0
 
-    def _opened(self) -> File:
+    def _opened(self, *, may_wait: bool = True) -> File:
         file = self._file
         if file is None:
             file = self._file = self._pool.open(self, self.path)
-            if self._stored < 0:
-                self._stored = self._count_stored(file)
+        if self._stored < 0:
+            self._stored = self._count_stored(file, may_wait=may_wait)
         return file
 
-    def _count_stored(self, file: File) -> int:
+    def _count_stored(self, file: File, *, may_wait: bool) -> int:
         """The number of entries in the file, without preallocated zeros."""
         size = self.ENTRY.size
         count = file.size // size
         zeros = bytes(size)
-        if count == 0 or file.read((count - 1) * size, size) != zeros:
+        if count == 0 or read_bytes(file, (count - 1) * size, size, may_wait=may_wait) != zeros:
             return count
         low, high = 0, count - 1
         while low < high:
             middle = (low + high) // 2
-            if file.read(middle * size, size) == zeros:
+            if read_bytes(file, middle * size, size, may_wait=may_wait) == zeros:
                 high = middle
             else:
                 low = middle + 1

@@ -293,10 +293,13 @@ class PartitionLog:
 
     # ---- reading
 
-    def read(self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool = True) -> ReadResult:
+    def read(
+        self, offset: int, *, max_bytes: int, end_offset: int, at_least_one_batch: bool = True, may_wait: bool = True
+    ) -> ReadResult:
         """Whole batches from the batch that contains `offset`, below `end_offset` and within `max_bytes`.
 
         A read ends with its segment. With `at_least_one_batch`, the first batch is returned whatever its size.
+        Raises NotCached if indexes or headers have to be read from the disk, unless it `may_wait`.
         """
         tail = self._tail
         next_offset = tail.end_offset
@@ -305,8 +308,7 @@ class PartitionLog:
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"Offset {offset} of {self.topic_partition} is not between {self.log_start_offset} and {next_offset}",
             )
-        offline = self._failures.offline
-        if offline is not None:
+        if (offline := self._failures.offline) is not None:
             raise offline
         segments = self.segments
         if offset >= end_offset or offset == next_offset:
@@ -320,6 +322,7 @@ class PartitionLog:
                 end_offset if end_offset < next_offset else next_offset,
                 next_offset,
                 at_least_one_batch,
+                may_wait,
             )
             if result.segment_base_offset > offset or self._failures.damaged_segments:
                 return damaged_reads.check_read(self, offset, result)
@@ -340,10 +343,12 @@ class PartitionLog:
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self._tail.end_offset)
 
-    def aborted_in_read(self, read: ReadResult, *, start: int, end_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in the result of a read from `start` below `end_offset`."""
+    def aborted_in_read(
+        self, read: ReadResult, *, start: int, end_offset: int, may_wait: bool = True
+    ) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a read from `start` below `end_offset`."""
         try:
-            return lookups.aborted_in_read(self.segments, read, start=start, end_offset=end_offset)
+            return lookups.aborted_in_read(self.segments, read, start=start, end_offset=end_offset, may_wait=may_wait)
         except OSError as error:
             raise self._tail.refusal(error, "read") from error
 

@@ -18,9 +18,9 @@ class OffsetIndex(IndexFile):
     def append(self, offset: int, position: int) -> None:
         self.append_entry(offset - self.base_offset, position)
 
-    def lookup(self, offset: int) -> tuple[int, int]:
+    def lookup(self, offset: int, *, may_wait: bool = True) -> tuple[int, int]:
         """Offset and position of the last entry at or below `offset`, or the beginning of the segment."""
-        number = self.search(0, offset - self.base_offset)
+        number = self.search(0, offset - self.base_offset, may_wait=may_wait)
         if number < 0:
             return self.base_offset, 0
         relative, position = self.entry(number)
@@ -33,9 +33,9 @@ class OffsetIndex(IndexFile):
         relative, position = self.entry(count - 1)
         return self.base_offset + relative, position
 
-    def boundary_at_most(self, position: int) -> int:
+    def boundary_at_most(self, position: int, *, may_wait: bool = True) -> int:
         """The last indexed batch position at or before `position`; 0 if there is none."""
-        number = self.search(1, position)
+        number = self.search(1, position, may_wait=may_wait)
         return 0 if number < 0 else int(self.entry(number)[1])
 
     def truncate_to(self, offset: int) -> None:

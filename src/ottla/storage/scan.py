@@ -22,6 +22,7 @@ from ottla.records.header import (
 )
 from ottla.records.iterate import Batch, verify_checksum
 from ottla.storage.errors import CorruptLog
+from ottla.storage.page_cache import read_bytes
 
 __all__ = ["read_header_at", "scan_all", "scan_checked", "scan_headers"]
 
@@ -29,19 +30,27 @@ _HEADER_PAGE_BYTES = 4096
 _CHECK_CHUNK_BYTES = 1 << 20
 
 
-def read_header_at(file: File, position: int, end: int) -> BatchHeader:
-    """The header of the batch at `position`. Raises CorruptLog if there is no batch that ends at or before `end`."""
-    return _parse(file.read(position, min(HEADER_SIZE, end - position)), 0, position, end, file)
+def read_header_at(file: File, position: int, end: int, *, may_wait: bool = True) -> BatchHeader:
+    """The header of the batch at `position`. Raises CorruptLog if there is no batch that ends at or before `end`.
+
+    Raises NotCached if the header has to be read from the disk, unless it `may_wait`.
+    """
+    length = min(HEADER_SIZE, end - position)
+    return _parse(read_bytes(file, position, length, may_wait=may_wait), 0, position, end, file)
 
 
-def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every batch from `position` to `end`. Raises CorruptLog at an incomplete batch."""
-    page = b""
+def scan_headers(file: File, position: int, end: int, *, may_wait: bool = True) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of every batch from `position` to `end`. Raises CorruptLog at an incomplete batch.
+
+    Raises NotCached if a header has to be read from the disk, unless it `may_wait`.
+    """
+    page: bytes | bytearray = b""
     page_position = position
     while position < end:
         inside = position - page_position
         if inside + HEADER_SIZE > len(page):
-            page = file.read(position, min(_HEADER_PAGE_BYTES, end - position))
+            length = min(_HEADER_PAGE_BYTES, end - position)
+            page = read_bytes(file, position, length, may_wait=may_wait)
             page_position, inside = position, 0
         header = _parse(page, inside, position, end, file)
         yield position, header
@@ -83,7 +92,7 @@ def scan_all(file: File, position: int, end: int) -> Iterator[tuple[Batch, bool]
         position += size
 
 
-def _parse(page: bytes | memoryview, inside: int, position: int, end: int, file: File) -> BatchHeader:
+def _parse(page: bytes | bytearray | memoryview, inside: int, position: int, end: int, file: File) -> BatchHeader:
     left = len(page) - inside
     if left >= HEADER_SIZE and page[inside + MAGIC_POSITION] == 2:
         header = BatchHeader(*HEADER.unpack_from(page, inside))

@@ -282,9 +282,10 @@ class Segment:
         """Whether the indexes can store the offset, which takes 31 bits above the base offset."""
         return 0 <= offset - self.base_offset <= _RELATIVE_OFFSET_MAX
 
-    def find(self, offset: int) -> BatchPlace | None:
+    def find(self, offset: int, *, may_wait: bool = True) -> BatchPlace | None:
         """The batch that contains `offset`, or the next batch if compaction has left a gap there."""
-        for position, header in scan_headers(self.file, self._start_for(offset), self.size):
+        start = self._start_for(offset, may_wait=may_wait)
+        for position, header in scan_headers(self.file, start, self.size, may_wait=may_wait):
             if header.base_offset + header.last_offset_delta >= offset:
                 return position, header
         return None
@@ -303,9 +304,9 @@ class Segment:
         """The position of the batch that begins with `offset`, if an earlier read has ended there."""
         return self._read_ends.get(offset)
 
-    def boundary_at_most(self, position: int) -> int:
+    def boundary_at_most(self, position: int, *, may_wait: bool = True) -> int:
         """The last batch boundary at or before `position` in the index; 0 if there is none."""
-        boundary = self.offset_index.boundary_at_most(position)
+        boundary = self.offset_index.boundary_at_most(position, may_wait=may_wait)
         return boundary if boundary <= self.size else 0
 
     def next_offset(self) -> int:
@@ -444,16 +445,16 @@ class Segment:
 
     # ---- helpers
 
-    def _start_for(self, offset: int) -> int:
+    def _start_for(self, offset: int, *, may_wait: bool = True) -> int:
         """A position from which a scan finds `offset`: that of the index entry, if the log agrees with it."""
-        claimed, position = self.offset_index.lookup(offset)
+        claimed, position = self.offset_index.lookup(offset, may_wait=may_wait)
         if position == 0:
             return 0
         try:
-            if 0 < position < self.size and (
-                self.base_offset <= read_header_at(self.file, position, self.size).base_offset <= claimed
-            ):
-                return position
+            if 0 < position < self.size:
+                header = read_header_at(self.file, position, self.size, may_wait=may_wait)
+                if self.base_offset <= header.base_offset <= claimed:
+                    return position
         except CorruptLog:
             pass
         self._mend_indexes()

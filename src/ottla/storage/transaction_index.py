@@ -18,6 +18,7 @@ from typing import NamedTuple
 from ottla.model.ports import File
 from ottla.storage.errors import is_temporary
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.page_cache import read_bytes
 
 __all__ = ["AbortedTransaction", "TransactionIndex"]
 
@@ -76,30 +77,34 @@ class TransactionIndex:
         self._pool = pool
         self._is_empty = False
 
-    def entries_from(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Transactions with a marker at or above the offset, in the order of their markers."""
+    def entries_from(self, offset: int, *, may_wait: bool = True) -> Iterator[AbortedTransaction]:
+        """Transactions with a marker at or above the offset, in the order of their markers.
+
+        Raises NotCached if entries have to be read from the disk, unless it `may_wait`.
+        """
         if self._is_empty:
             return
         if self._pool.files.exists(self.path):
-            yield from self._stored_from(offset)
+            yield from self._stored_from(offset, may_wait=may_wait)
         elif not self.unwritten:
             self._is_empty = True
         for transaction in self.unwritten:
             if transaction.last_offset >= offset:
                 yield transaction
 
-    def _stored_from(self, offset: int) -> Iterator[AbortedTransaction]:
+    def _stored_from(self, offset: int, *, may_wait: bool) -> Iterator[AbortedTransaction]:
         file = self._pool.files.open(self.path, create=False)
         count = file.size // _ENTRY.size
         low, high = 0, count
         while low < high:
             middle = (low + high) // 2
-            if _ENTRY.unpack(file.read(middle * _ENTRY.size, _ENTRY.size))[3] < offset:
+            if _ENTRY.unpack(read_bytes(file, middle * _ENTRY.size, _ENTRY.size, may_wait=may_wait))[3] < offset:
                 low = middle + 1
             else:
                 high = middle
         while low < count:
-            data = file.read(low * _ENTRY.size, min(count - low, _ENTRIES_PER_READ) * _ENTRY.size)
+            length = min(count - low, _ENTRIES_PER_READ) * _ENTRY.size
+            data = read_bytes(file, low * _ENTRY.size, length, may_wait=may_wait)
             for fields in _ENTRY.iter_unpack(data):
                 yield AbortedTransaction(*fields[1:])
             low += _ENTRIES_PER_READ

@@ -31,9 +31,9 @@ def test_a_reader_that_goes_on_is_not_looked_up(monkeypatch: pytest.MonkeyPatch,
     looked_for = []
     find = Segment.find
 
-    def counted(segment: Segment, offset: int) -> object:
+    def counted(segment: Segment, offset: int, **options: bool) -> object:
         looked_for.append(offset)
-        return find(segment, offset)
+        return find(segment, offset, **options)
 
     monkeypatch.setattr(Segment, "find", counted)
     assert [record.offset for record in read_all(log, max_bytes=1000)] == list(range(BATCHES))

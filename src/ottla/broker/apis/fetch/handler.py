@@ -11,7 +11,8 @@ from ottla.broker.context import RequestContext
 from ottla.broker.fetch_senders import is_from_follower
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.replica.fetch_serving import Fetch, FetchAnswer, FetchLimits
+from ottla.replica.fetch_limits import FetchLimits
+from ottla.replica.fetch_serving import Fetch, FetchAnswer
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
 if TYPE_CHECKING:

@@ -1,0 +1,83 @@
+"""What one fetch needs from the disk, and has workers read.
+
+Where a read begins and ends is looked up in indexes and headers of batches. Usually they are in the page cache. If they
+are not, the fetch waits until workers have read them, and looks up again. It may then miss other bytes, so there may
+be several rounds: index, first header, last header. No request but this one waits for the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from ottla.model.deferred import Deferred
+
+if TYPE_CHECKING:
+    from ottla.model.ports import FileRegion, Workers
+
+__all__ = ["DISK_WAIT_MS_MAX", "REGIONS_MAX", "ROUNDS_MAX", "ColdReads"]
+
+# How much longer than its own timeout a fetch waits for the disk. Then it is answered with what is in memory.
+DISK_WAIT_MS_MAX = 5_000
+
+# The most regions that one fetch reads at the same time.
+REGIONS_MAX = 64
+
+# With so little memory that the pages are gone before they are used, a fetch would never find all of them. After this
+# many rounds it is answered with what is in memory. If that is nothing, it waits for the disk in its own thread.
+ROUNDS_MAX = 32
+
+
+class ColdReads:
+    """The regions that one fetch is missing. `on_loaded` is called when workers have read all of them."""
+
+    __slots__ = ("_has_failed", "_missing", "_on_loaded", "_outstanding", "_rounds", "_workers", "is_late")
+
+    def __init__(self, workers: Workers, on_loaded: Callable[[], None]) -> None:
+        self._workers = workers
+        self._on_loaded = on_loaded
+        self._missing: list[FileRegion] = []
+        self._outstanding = 0
+        self._rounds = 0
+        # Whether a region cannot be read. The next lookup reads it by itself, so that it meets the error.
+        self._has_failed = False
+        # Whether the fetch does not wait any longer.
+        self.is_late = False
+
+    @property
+    def _has_given_up(self) -> bool:
+        """Whether the pages were gone again too often."""
+        return self._rounds >= ROUNDS_MAX
+
+    def may_wait(self, *, is_first: bool) -> bool:
+        """Whether a lookup may wait for the disk after all. `is_first`: the fetch has found no records so far."""
+        return self._has_failed or (is_first and self._has_given_up)
+
+    def add(self, region: FileRegion) -> None:
+        """A lookup has just failed because these bytes are not in memory."""
+        if len(self._missing) < REGIONS_MAX:
+            self._missing.append(region)
+
+    def load(self) -> bool:
+        """Lets workers read what the last lookups were missing. Returns whether to wait for that."""
+        missing, self._missing = self._missing, []
+        if not missing or self.is_late or self._has_given_up:
+            return False
+        if not self._outstanding:
+            self._rounds += 1
+            self._outstanding = len(missing)
+            for region in missing:
+                self._workers.submit(_is_whole, region).when_done(self._on_read)
+        return True
+
+    def _on_read(self, is_whole: Deferred[bool]) -> None:
+        if is_whole.error is not None or not is_whole.result():
+            self._has_failed = True
+        self._outstanding -= 1
+        if not self._outstanding:
+            self._on_loaded()
+
+
+def _is_whole(region: FileRegion) -> bool:
+    """Reads the region into the page cache. False if the file is shorter than it should be."""
+    return len(region.read()) == region.length
