@@ -8,8 +8,10 @@ import pytest
 
 from ottla.metadata import topics_delta
 from ottla.metadata.controller import brokers
+from ottla.metadata.controller.decision import DecisionContext
+from ottla.metadata.controller.sweeps import Place, Portion
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import PartitionImage
+from ottla.metadata.image import BrokerImage, PartitionImage
 from ottla.quorum import journal
 from ottla.quorum.voters import ReplicaKey, VoterSet
 from ottla.sim import process
@@ -56,8 +58,11 @@ def metadata_is_not_synced(patch: pytest.MonkeyPatch) -> None:
 
 def fenced_brokers_keep_their_leaderships(patch: pytest.MonkeyPatch) -> None:
     """The controller fences silent brokers and moves nothing away from them."""
-    fence_records = brokers.fence_records
-    patch.setattr(brokers, "fence_records", lambda broker, context: fence_records(broker, context)[-1:])
+
+    def fence_alone(broker: BrokerImage, _context: DecisionContext, _start: Place) -> Portion:
+        return Portion([brokers._registration_change(broker, fenced=brokers._FENCE)], None)
+
+    patch.setattr(brokers, "_fencing", fence_alone)
 
 
 def one_vote_is_a_majority(patch: pytest.MonkeyPatch) -> None:

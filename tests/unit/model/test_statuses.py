@@ -81,7 +81,7 @@ READ_BY = {
         "compression.lz4.level",
         "compression.zstd.level",
     ),
-    "replica/follower_fetch_loop.py": (
+    "replica/fetcher_settings.py": (
         "replica.fetch.backoff.ms",
         "replica.fetch.min.bytes",
         "replica.socket.timeout.ms",
