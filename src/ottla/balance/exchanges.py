@@ -63,7 +63,7 @@ class Exchanges:
         self._only_leaders = only_leaders
         self._soft = [one for one in goals if isinstance(one, SoftGoal)]
         self._hard = [one for one in goals if one.is_hard]
-        # These judge a replica by itself, whatever else moves.
+        # These judge the place of one replica. Other movements do not change their verdict.
         self._placing = [one for one in self._hard if not isinstance(one, CapacityGoal)]
 
     def run(self, figure: Figure) -> None:

@@ -1,7 +1,7 @@
 """Soft goals that no plan reaches, because racks have too few or too many brokers.
 
-With two replicas in two racks, each rack has a replica of every partition. If one rack has one broker and the other has
-three, the one carries half of everything, whatever moves.
+With two replicas in two racks, each rack has a replica of every partition. If one rack has a single broker, that broker
+has half of all replicas in every plan.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from ottla.broker.authorization import CLUSTER_NAME, Operation
 from ottla.broker.authorization import ResourceType as AclResourceType
 from ottla.broker.loggers import LEVELS, ROOT, logger_levels, set_logger_level
 from ottla.metadata.controller.configs import check_broker_values
+from ottla.metadata.controller.decision import repeated
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.columns import INT_MAX
 from ottla.model.config.values import is_number
@@ -129,17 +130,17 @@ def altered(
         decided = ask_controller(outcome.forwarded)
         return decided.then(lambda answers: _answers(resources, outcome, answers, answer_class))
 
-    repeated = _repeated(resources)
-    settled = [_settled(resource, settle, repeated) for resource in resources]
+    twice = repeated((resource.resource_type, resource.resource_name) for resource in resources)
+    settled = [_settled(resource, settle, twice) for resource in resources]
     return gather(settled).then(lambda outcomes: _triaged(resources, outcomes)).and_then(forward)
 
 
 def _settled(
-    resource: R, settle: Callable[[R], bool | Deferred[None]], repeated: set[tuple[int, str]]
+    resource: R, settle: Callable[[R], bool | Deferred[None]], twice: set[tuple[int, str]]
 ) -> Deferred[bool | KafkaError]:
     """True if the resource was handled, False if it is to be forwarded, or why it is refused."""
     try:
-        if (resource.resource_type, resource.resource_name) in repeated:
+        if (resource.resource_type, resource.resource_name) in twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "The request names this resource more than once.")
         outcome = settle(resource)
     except KafkaError as error:
@@ -188,15 +189,6 @@ def refusals(resources: Sequence[_Resource], error: KafkaError, answer_class: Ca
         )
         for resource in resources
     ]
-
-
-def _repeated(resources: Sequence[_Resource]) -> set[tuple[int, str]]:
-    seen: set[tuple[int, str]] = set()
-    repeated: set[tuple[int, str]] = set()
-    for resource in resources:
-        identity = (resource.resource_type, resource.resource_name)
-        (repeated if identity in seen else seen).add(identity)
-    return repeated
 
 
 def alter_loggers(changes: Sequence[_LoggerChange], *, validate_only: bool) -> None:

@@ -46,34 +46,24 @@ def _likeness(record: Any) -> tuple[Any, ...] | None:
 
     Ids and lists are compared by identity: a decision shares them between records, and the records keep them alive.
     """
-    if type(record) is PartitionChangeRecord:
-        return (
-            PartitionChangeRecord,
-            id(record.topic_id),
-            record.leader,
-            record.leader_recovery_state,
-            id(record.isr),
-            id(record.replicas),
-            id(record.removing_replicas),
-            id(record.adding_replicas),
-            id(record.directories),
-            id(record.eligible_leader_replicas),
-            id(record.last_known_elr),
-        )
-    if type(record) is PartitionRecord:
-        return (
-            PartitionRecord,
-            id(record.topic_id),
-            record.leader,
-            record.leader_epoch,
-            record.partition_epoch,
-            record.leader_recovery_state,
-            id(record.isr),
-            id(record.replicas),
-            id(record.removing_replicas),
-            id(record.adding_replicas),
-            id(record.directories),
-            id(record.eligible_leader_replicas),
-            id(record.last_known_elr),
-        )
-    return None
+    kind = type(record)
+    if kind is PartitionChangeRecord:
+        epochs: tuple[int, ...] = ()
+    elif kind is PartitionRecord:
+        epochs = (record.leader_epoch, record.partition_epoch)
+    else:
+        return None
+    return (
+        kind,
+        epochs,
+        id(record.topic_id),
+        record.leader,
+        record.leader_recovery_state,
+        id(record.isr),
+        id(record.replicas),
+        id(record.removing_replicas),
+        id(record.adding_replicas),
+        id(record.directories),
+        id(record.eligible_leader_replicas),
+        id(record.last_known_elr),
+    )

@@ -6,7 +6,8 @@
 | a deleted log had the same name | when no checkpoint file has its offsets any more (`storage/prompt_checkpoints`) |
 | too many logs for one turn of the loop | in a later turn (`openings`) |
 
-Coordinators hear of them here: no metadata change tells that such a replica leads now."""
+Coordinators hear of them here: no metadata change tells that such a replica leads now.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _RETRY_SECONDS = 1.0
 
 
 class LateLogs:
-    """`retry(topic_partition)` applies the newest metadata of a replica whose log could not be created."""
+    """`offline` are the replicas without a log. `retry(topic_partition)` applies the newest metadata of one of them."""
 
     __slots__ = ("_is_planned", "_offline", "_retry", "_scheduler", "on_created")
 

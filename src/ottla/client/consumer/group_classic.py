@@ -98,7 +98,7 @@ class ClassicMembership(Membership):
             await self._on_rebalance(self._owned, [])
             self._owned = []
         await self._stop_heartbeats()
-        # The join that follows answers whatever heartbeats have heard.
+        # Heartbeats may have heard of another rebalance. The join that follows takes part in it.
         self._due.clear()
         self._counts = {}
         self._negotiation = asyncio.ensure_future(self._negotiate())
