@@ -204,7 +204,7 @@ class RemoteMetadata:
 
     def _on_replaced(self) -> None:
         """The copy does not continue the image: it was replaced by a snapshot or truncated."""
-        self._guarded(lambda: self._follower.reload(is_followed=self._is_followed))
+        self._guarded(lambda: self._follower.reload(is_followed=self._is_followed, in_turns=self._is_followed))
 
     def _guarded(self, action: Callable[[], object]) -> None:
         try:

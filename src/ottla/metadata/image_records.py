@@ -2,6 +2,8 @@
 
 The order is the one that replay requires: features first, because they determine how the rest is read, and topics
 before their partitions. Every section is sorted, so that equal images give equal snapshots.
+
+Most partitions of a large topic equal another one, so `image_values` encodes their records once (`record_encoding`).
 """
 
 from __future__ import annotations
@@ -9,17 +11,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
-from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION
+from ottla.metadata.record_encoding import ALIKE_MAX, PartitionValues
+from ottla.metadata.versions import DIRECTORIES_LEVEL, METADATA_VERSION, encode_for
 from ottla.wire.message import Message
 from ottla.wire.messages import metadata_records as r
 
-__all__ = ["image_records"]
+__all__ = ["image_records", "image_values"]
 
 
 def image_records(image: MetadataImage) -> Iterator[Message]:
+    yield from _first_records(image)
+    yield from _topic_records(image)
+    yield from _last_records(image)
+
+
+def image_values(image: MetadataImage) -> Iterator[bytes]:
+    """The encoded records, in the versions that the finalised level allows."""
+    level = image.features.metadata_version
+    for record in _first_records(image):
+        yield encode_for(record, level)
+    yield from _topic_values(image)
+    for record in _last_records(image):
+        yield encode_for(record, level)
+
+
+def _first_records(image: MetadataImage) -> Iterator[Message]:
     yield from _feature_records(image)
     yield from _cluster_records(image)
-    yield from _topic_records(image)
+
+
+def _last_records(image: MetadataImage) -> Iterator[Message]:
     for resource in sorted(image.configs.by_resource):
         for name, value in sorted(image.configs.by_resource[resource].items()):
             yield r.ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
@@ -91,6 +112,24 @@ def _topic_records(image: MetadataImage) -> Iterator[Message]:
         yield r.TopicRecord(name=topic.name, topic_id=topic.topic_id)
         for partition_id in sorted(topic.partitions):
             yield _partition_record(topic, partition_id, topic.partitions[partition_id], has_directories)
+
+
+def _topic_values(image: MetadataImage) -> Iterator[bytes]:
+    """The encoded `_topic_records`."""
+    level = image.features.metadata_version
+    has_directories = level >= DIRECTORIES_LEVEL
+    for name in sorted(image.topics.by_name):
+        topic = image.topics.by_name[name]
+        yield encode_for(r.TopicRecord(name=topic.name, topic_id=topic.topic_id), level)
+        known: dict[PartitionImage, PartitionValues] = {}
+        for partition_id, partition in sorted(topic.partitions.items()):
+            alike = known.get(partition)
+            if alike is None:
+                if len(known) >= ALIKE_MAX:
+                    known.clear()
+                value = encode_for(_partition_record(topic, partition_id, partition, has_directories), level)
+                alike = known[partition] = PartitionValues(value)
+            yield alike.of(partition_id)
 
 
 def _partition_record(

@@ -6,7 +6,7 @@ been replayed: a difference is a change, and a missing entry was deleted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.metadata.delta import MetadataDelta
@@ -15,17 +15,32 @@ from ottla.metadata.topics_delta import TopicDelta
 if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
 
-__all__ = ["step_between"]
+__all__ = ["PARTITIONS_PER_SLICE", "step_between", "stepping_between"]
+
+# Comparing this many partitions takes a few milliseconds.
+PARTITIONS_PER_SLICE = 10_000
 
 K = TypeVar("K")
 
 
 def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
     """The changes between two images, for publishers that get `after`."""
+    work = stepping_between(before, after)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            delta: MetadataDelta = end.value
+            return delta
+
+
+def stepping_between(before: MetadataImage, after: MetadataImage) -> Generator[None, None, MetadataDelta]:
+    """`step_between` that pauses after every slice."""
     delta = MetadataDelta(before)
     for topic_id, topic in before.topics.by_id.items():
         if topic_id not in after.topics.by_id:
             delta.topics.deleted[topic_id] = topic
+    compared = 0
     for topic_id, topic in after.topics.by_id.items():
         known = before.topics.by_id.get(topic_id)
         if known is topic:
@@ -34,6 +49,10 @@ def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
         for index, partition in topic.partitions.items():
             if step.partition_before(index) != partition:
                 step.set_partition(index, partition)
+            compared += 1
+            if compared >= PARTITIONS_PER_SLICE:
+                compared = 0
+                yield
         if step.changed:
             delta.topics.changed[topic_id] = step
     delta.brokers_changed |= _different(before.brokers, after.brokers)

@@ -1,23 +1,25 @@
 """Builds an image from the metadata log: the newest snapshot, then every committed batch after it.
 
+A running node loads in slices (`loading`), between which its loop serves other requests.
+
 The records between BeginTransactionRecord and EndTransactionRecord form a transaction (KIP-868). A transaction may span
 batches, and no image shows a part of it. A transaction without an end in the log has no effect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.record_encoding import RecordDecoder
 from ottla.metadata.versions import METADATA_VERSION_UNSTABLE, metadata_version_name
 from ottla.quorum.log import ReadableMetadataLog
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.message import Message
 from ottla.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
-from ottla.wire.metadata_codec import decode_record
 
-__all__ = ["LoadedMetadata", "MetadataReplayer", "load_image"]
+__all__ = ["LoadedMetadata", "MetadataReplayer", "load_image", "loading"]
 
 
 class MetadataReplayer:
@@ -80,15 +82,32 @@ class LoadedMetadata:
 
 def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
     """Replays the committed log. All batches go into one delta, so the cost depends on the records only."""
+    work = loading(log, cluster_id=cluster_id)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            loaded: LoadedMetadata = end.value
+            return loaded
+
+
+def loading(
+    log: ReadableMetadataLog, *, cluster_id: str, records_per_slice: int | None = None
+) -> Generator[None, None, LoadedMetadata]:
+    """`load_image` that pauses after every slice, by default never. It must be dropped when the log is replaced."""
     loaded = LoadedMetadata()
+    decoder = RecordDecoder()
     image = MetadataImage(cluster_id=cluster_id)
     from_offset = log.start_offset
     snapshot = log.latest_snapshot()
     if snapshot is not None:
         identity, content = snapshot
         delta = MetadataDelta(image)
-        for value in content.values:
-            delta.replay(_decode(value, "the snapshot"))
+        for values in _slices(content.values, records_per_slice):
+            for value in values:
+                delta.replay(_decode(decoder, value, "the snapshot"))
+            if records_per_slice is not None:
+                yield
         image = delta.apply(
             offset=identity.end_offset - 1,
             epoch=identity.epoch,
@@ -96,18 +115,7 @@ def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
         )
         from_offset = loaded.snapshot_end_offset = identity.end_offset
         loaded.records_replayed = len(content.values)
-    replayer = MetadataReplayer(image)
-    delta = MetadataDelta(image)
-    offset, epoch, timestamp_ms = image.offset, image.epoch, image.timestamp_ms
-    for batch in log.committed_batches(from_offset):
-        records = [_decode(value, f"offset {batch.base_offset}") for value in batch.values]
-        for record in replayer.visible(records, last_offset=batch.last_offset):
-            delta.replay(record)
-        offset, epoch, timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
-        loaded.records_replayed += len(records)
-        loaded.bytes_since_snapshot += sum(map(len, batch.values))
-    loaded.open_transaction = replayer.in_transaction
-    loaded.image = delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+    loaded.image = yield from _replaying(log, from_offset, image, decoder, loaded, records_per_slice)
     level = loaded.image.features.metadata_version
     if level > METADATA_VERSION_UNSTABLE:
         raise CorruptMetadataError(
@@ -117,8 +125,52 @@ def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
     return loaded
 
 
-def _decode(value: memoryview, where: str) -> Message:
+def _replaying(
+    log: ReadableMetadataLog,
+    from_offset: int,
+    image: MetadataImage,
+    decoder: RecordDecoder,
+    loaded: LoadedMetadata,
+    records_per_slice: int | None,
+) -> Generator[None, None, MetadataImage]:
+    """Replays the committed batches from an offset into the next image."""
+    replayer = MetadataReplayer(image)
+    delta = MetadataDelta(image)
+    offset, epoch, timestamp_ms = image.offset, image.epoch, image.timestamp_ms
+    is_all = False
+    while not is_all:
+        is_all = True
+        replayed = 0
+        # The log is opened again after a pause: what was read beyond the committed offset may have changed meanwhile.
+        for batch in log.committed_batches(max(from_offset, offset + 1)):
+            for values in _slices(batch.values, records_per_slice):
+                if records_per_slice is not None and replayed >= records_per_slice:
+                    yield
+                    replayed = 0
+                records = [_decode(decoder, value, f"offset {batch.base_offset}") for value in values]
+                for record in replayer.visible(records, last_offset=batch.last_offset):
+                    delta.replay(record)
+                replayed += len(values)
+            offset, epoch, timestamp_ms = batch.last_offset, batch.epoch, batch.timestamp_ms
+            loaded.records_replayed += len(batch.values)
+            loaded.bytes_since_snapshot += sum(map(len, batch.values))
+            # Fewer records than the batch has were replayed since the last pause if it was inside the batch.
+            if records_per_slice is not None and (replayed >= records_per_slice or replayed < len(batch.values)):
+                is_all = False
+                yield
+                break
+    loaded.open_transaction = replayer.in_transaction
+    return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+
+def _slices(values: list[memoryview], size: int | None) -> list[list[memoryview]]:
+    if size is None:
+        return [values]
+    return [values[start : start + size] for start in range(0, len(values), size)]
+
+
+def _decode(decoder: RecordDecoder, value: memoryview, where: str) -> Message:
     try:
-        return decode_record(value)
+        return decoder.decode(value)
     except MalformedMessage as error:
         raise CorruptMetadataError(f"the metadata log cannot be read at {where}: {error}") from error

@@ -13,8 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.metadata.image_records import image_records
-from ottla.metadata.versions import encode_for
+from ottla.metadata.image_records import image_values
 from ottla.model.deferred import Deferred
 from ottla.quorum.snapshots import SnapshotId
 
@@ -92,7 +91,7 @@ class SnapshotPolicy:
         self._bytes_since = 0
         self._bytes_worth_it = RECORD_BYTES_MIN
         self._last_ms = now_ms
-        _write_values(self._log, image, self._counted(_values_of(image))).when_done(self._on_written)
+        _write_values(self._log, image, self._counted(image_values(image))).when_done(self._on_written)
 
     def _counted(self, values: Iterator[bytes]) -> Iterator[bytes]:
         """Runs on the worker that writes."""
@@ -111,12 +110,7 @@ class SnapshotPolicy:
 
 def write_image(log: ReadableMetadataLog, image: MetadataImage) -> Deferred[SnapshotId]:
     """Writes a snapshot of this image."""
-    return _write_values(log, image, _values_of(image))
-
-
-def _values_of(image: MetadataImage) -> Iterator[bytes]:
-    level = image.features.metadata_version
-    return (encode_for(record, level) for record in image_records(image))
+    return _write_values(log, image, image_values(image))
 
 
 def _write_values(log: ReadableMetadataLog, image: MetadataImage, values: Iterator[bytes]) -> Deferred[SnapshotId]:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
-from ottla.model.ports import File, FileRegion, Lane, World
+from ottla.model.ports import File, FileRegion, Files, Lane, World
 from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.journal import Journal
 from ottla.quorum.snapshots import (
@@ -34,7 +34,7 @@ from ottla.quorum.voter_history import VoterHistory
 from ottla.quorum.voters import VoterSet
 from ottla.records.control import ControlType, read_control_type
 from ottla.records.errors import CorruptRecords
-from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
+from ottla.records.iterate import iterate_batches, iterate_records, record_values, verify_checksum
 from ottla.records.record import Record
 from ottla.storage.leader_epochs import EpochEnd, EpochStart, LeaderEpochs
 from ottla.wire.codec import decode
@@ -87,7 +87,10 @@ class LocalMetadataLog:
         self._snapshot_epoch = 0
         self._committed_offset = 0
         self._is_presumed = True
-        self._incoming: tuple[SnapshotId, File] | None = None
+        # The snapshot that is being fetched; without its file while a worker checks it.
+        self._incoming: tuple[SnapshotId, File | None] | None = None
+        # A snapshot that was read to check it, until the first reader takes it.
+        self._checked: tuple[SnapshotId, Snapshot] | None = None
         # Called when the committed offset has grown.
         self.on_committed: list[Callable[[], object]] = []
         # Called when the committed log does not continue the previous one.
@@ -150,7 +153,7 @@ class LocalMetadataLog:
             header = batch.header
             if header.base_offset >= self._committed_offset:
                 return
-            values = [] if header.is_control else [memoryview(record.value or b"") for record in iterate_records(batch)]
+            values = [] if header.is_control else record_values(batch)
             yield CommittedBatch(
                 header.base_offset, header.last_offset, header.leader_epoch, header.max_timestamp, values
             )
@@ -175,6 +178,9 @@ class LocalMetadataLog:
         if not snapshots:
             return None
         newest = snapshots[-1]
+        checked, self._checked = self._checked, None
+        if checked is not None and checked[0] == newest:
+            return checked
         return newest, read_snapshot(self._world.files, self.snapshot_path(newest))
 
     def write_snapshot(
@@ -209,7 +215,7 @@ class LocalMetadataLog:
         """Checks snapshot and journal against each other. Afterwards every entry in the files counts as committed."""
         files = self._world.files
         remove_unfinished_snapshots(files, self._directory)
-        snapshot = self.latest_snapshot()
+        snapshot = self._checked = self.latest_snapshot()
         if snapshot is not None:
             identity, content = snapshot
             self._snapshot_epoch = identity.epoch
@@ -323,19 +329,29 @@ class LocalMetadataLog:
         """Appends a chunk; returns the size so far, which is the position of the next chunk."""
         assert self._incoming is not None, "no snapshot is being fetched"
         _, file = self._incoming
+        assert file is not None, "the snapshot is complete"
         file.append(piece)
         return file.size
 
-    def finish_snapshot(self) -> None:
-        """Makes the snapshot the start of the log; raises MetadataLogDamagedError if it is incomplete."""
+    def check_snapshot(self) -> Deferred[Snapshot]:
+        """Reads the whole fetched snapshot on a worker; fails with MetadataLogDamagedError if it is incomplete.
+
+        `install_snapshot` or `abandon_snapshot` must follow. The latter may come before the worker has ended.
+        """
         assert self._incoming is not None, "no snapshot is being fetched"
         identity, file = self._incoming
-        self._incoming = None
-        file.sync()
-        file.close()
+        # From now on the worker closes the file.
+        self._incoming = identity, None
+        path = self.snapshot_path(identity) + PART_SUFFIX
+        return self._world.workers.lane(Lane.METADATA).submit(_finish_file, self._world.files, file, path)
+
+    def install_snapshot(self, content: Snapshot) -> None:
+        """Makes the checked snapshot the start of the log."""
+        assert self._incoming is not None, "no snapshot is being fetched"
+        identity, _ = self._incoming
         path = self.snapshot_path(identity)
-        content = read_snapshot(self._world.files, path + PART_SUFFIX)
         self._world.files.rename(path + PART_SUFFIX, path)
+        self._incoming = None
         self._world.files.sync_directory(self._directory)
         self.history.clear()
         self._take_from_snapshot(identity, content)
@@ -344,13 +360,15 @@ class LocalMetadataLog:
         self._epochs.clear()
         self._committed_offset = identity.end_offset
         self._is_presumed = False
+        self._checked = identity, content
         self._tell_replaced()
 
     def abandon_snapshot(self) -> None:
         if self._incoming is not None:
             identity, file = self._incoming
             self._incoming = None
-            file.close()
+            if file is not None:
+                file.close()
             self._world.files.remove(self.snapshot_path(identity) + PART_SUFFIX)
 
     def _snapshot_end_offset(self) -> int:
@@ -399,3 +417,13 @@ class LocalMetadataLog:
             del sizes[oldest]
             snapshots.pop(0)
             self._journal.delete_before(snapshots[0].end_offset)
+
+
+def _finish_file(files: Files, file: File | None, path: str) -> Snapshot:
+    """Makes a fetched snapshot durable and reads it. Runs on a worker."""
+    assert file is not None, "a snapshot is checked once"
+    try:
+        file.sync()
+    finally:
+        file.close()
+    return read_snapshot(files, path)

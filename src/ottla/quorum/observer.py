@@ -15,7 +15,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.local_log import METADATA_TOPIC_ID
-from ottla.quorum.snapshots import SnapshotId
+from ottla.quorum.snapshots import Snapshot, SnapshotId
 from ottla.records.errors import CorruptRecords
 from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
@@ -200,10 +200,30 @@ class MetadataObserver:
             if isinstance(response, f.FetchResponse):
                 problem = self._on_fetched(response, endpoint)
             else:
-                problem = self._on_snapshot_piece(cast(s.FetchSnapshotResponse, response))
+                piece = cast(s.FetchSnapshotResponse, response)
+                problem = self._on_snapshot_piece(piece)
+                if problem is None and self._position >= piece.topics[0].partitions[0].size:
+                    self._log.check_snapshot().when_done(lambda checked: self._on_checked(endpoint, checked))
+                    return
         except (CorruptRecords, MetadataLogDamagedError, OSError) as error:
             self._abandon_snapshot()
             problem = str(error)
+        self._continue(endpoint, problem)
+
+    def _on_checked(self, endpoint: Endpoint, checked: Deferred[Snapshot]) -> None:
+        """A worker has read the snapshot. Nothing was asked meanwhile."""
+        if self._closed:
+            return
+        problem = None
+        try:
+            self._log.install_snapshot(checked.result())
+            self._snapshot = None
+        except (MetadataLogDamagedError, OSError) as error:
+            self._abandon_snapshot()
+            problem = str(error)
+        self._continue(endpoint, problem)
+
+    def _continue(self, endpoint: Endpoint, problem: str | None) -> None:
         if self._closed:
             return
         if problem is not None:
@@ -273,9 +293,6 @@ class MetadataObserver:
             self._abandon_snapshot()
             return "a chunk of a snapshot arrived out of order"
         self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))  # type: ignore[arg-type]
-        if self._position >= piece.size:
-            self._snapshot = None
-            self._log.finish_snapshot()
         return None
 
     def _follow(self, leader_id: int, leader_epoch: int) -> bool:

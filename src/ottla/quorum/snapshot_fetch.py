@@ -13,6 +13,7 @@ from ottla.quorum.errors import MetadataLogDamagedError
 from ottla.quorum.voters import ReplicaKey
 
 if TYPE_CHECKING:
+    from ottla.quorum.snapshots import Snapshot
     from ottla.quorum.voter_log import VoterLog
     from ottla.wire.peers import Endpoint, Peers
 
@@ -68,13 +69,16 @@ class SnapshotFetch:
         sent = self._peers.send(self._endpoint, request, purpose=PURPOSE, timeout_ms=self._timeout_ms)
         sent.when_done(self._on_answer)
 
+    @property
+    def _is_stale(self) -> bool:
+        """True if the role, and with it the leader, has changed since the fetch began."""
+        return self._log.leader_epoch != self._effect.epoch or self._log.is_leading
+
     def _on_answer(self, answer: Deferred[Any]) -> None:
         if self._is_closed:
             return
-        # The role, and with it the leader, has changed meanwhile.
-        is_stale = self._log.leader_epoch != self._effect.epoch or self._log.is_leading
         piece = None
-        if answer.error is None and not is_stale:
+        if answer.error is None and not self._is_stale:
             response = answer.result()
             piece = None if response.error_code else x.only_partition(response)
         if piece is None or piece.error_code or piece.position != self._position or not piece.unaligned_records:
@@ -82,17 +86,28 @@ class SnapshotFetch:
             return
         try:
             self._position = self._log.append_snapshot(memoryview(piece.unaligned_records))
-            if self._position >= piece.size:
-                self._log.finish_snapshot()
+        except OSError as error:
+            self._give_up(str(error))
+            return
+        self._tell(e.SnapshotProgressed())
+        if self._position >= piece.size:
+            self._log.check_snapshot().when_done(self._on_checked)
+        else:
+            self._ask()
+
+    def _on_checked(self, checked: Deferred[Snapshot]) -> None:
+        if self._is_closed:
+            return
+        if self._is_stale:
+            self._give_up("the leader has changed")
+            return
+        try:
+            self._log.install_snapshot(checked.result())
         except (MetadataLogDamagedError, OSError) as error:
             self._give_up(str(error))
             return
-        if self._position >= piece.size:
-            self._is_closed = True
-            self._tell(e.SnapshotFetched(fetch_id=self._effect.fetch_id))
-        else:
-            self._tell(e.SnapshotProgressed())
-            self._ask()
+        self._is_closed = True
+        self._tell(e.SnapshotFetched(fetch_id=self._effect.fetch_id))
 
     def _give_up(self, problem: str) -> None:
         self._is_closed = True

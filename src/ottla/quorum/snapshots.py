@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from ottla.model.ports import Files
 from ottla.quorum.errors import MetadataLogDamagedError
-from ottla.records.build import build_batch
+from ottla.records.build import build_value_batch
 from ottla.records.control import ControlType, build_control_batch, read_control_type
 from ottla.records.errors import CorruptRecords
-from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
-from ottla.records.record import Record
+from ottla.records.iterate import iterate_batches, iterate_records, record_values, verify_checksum
 from ottla.wire.codec import decode, encode
 from ottla.wire.messages.control_records import (
     KRaftVersionRecord,
@@ -104,17 +103,17 @@ def snapshot_bytes(
         controls.append((ControlType.KRAFT_VOTERS, voters_record))
     yield build_control_batch(controls, timestamp_ms=timestamp_ms, base_offset=0, leader_epoch=epoch)
     offset = len(controls)
-    pending: list[Record] = []
+    pending: list[bytes] = []
     pending_bytes = 0
     for value in values:
         if pending_bytes + len(value) > _BATCH_BYTES and pending:
-            yield build_batch(pending, base_offset=offset, leader_epoch=epoch)
+            yield build_value_batch(pending, timestamp_ms=timestamp_ms, base_offset=offset, leader_epoch=epoch)
             offset += len(pending)
             pending, pending_bytes = [], 0
-        pending.append(Record(value=value, timestamp=timestamp_ms))
+        pending.append(value)
         pending_bytes += len(value)
     if pending:
-        yield build_batch(pending, base_offset=offset, leader_epoch=epoch)
+        yield build_value_batch(pending, timestamp_ms=timestamp_ms, base_offset=offset, leader_epoch=epoch)
         offset += len(pending)
     footer = encode(SnapshotFooterRecord(version=0), 0)
     yield build_control_batch(
@@ -154,7 +153,7 @@ def read_snapshot(files: Files, path: str) -> Snapshot:
             if not verify_checksum(batch.view, batch.header):
                 raise MetadataLogDamagedError(f"{path} is damaged at byte {batch.position}")
             if not batch.header.is_control:
-                values.extend(memoryview(record.value or b"") for record in iterate_records(batch))
+                values += record_values(batch)
                 continue
             for record in iterate_records(batch):
                 kind = read_control_type(record.key)

@@ -21,6 +21,7 @@ from ottla.model.ports import File, FileRegion, Files, Lane, World
 from ottla.quorum.errors import MetadataLogFailedError, NotLeaderError
 from ottla.quorum.local_log import METADATA_DIRECTORY, LocalMetadataLog, MetadataLogSettings
 from ottla.quorum.quorum_state import NO_NODE
+from ottla.quorum.snapshots import Snapshot
 from ottla.quorum.voters import VoterSet
 from ottla.records.build import build_value_batch
 from ottla.records.control import ControlType, build_control_batch
@@ -193,8 +194,8 @@ class VoterLog(LocalMetadataLog):
         self._lower_synced(self._journal.end_offset)
         self._sync_if_idle()
 
-    def finish_snapshot(self) -> None:
-        super().finish_snapshot()
+    def install_snapshot(self, content: Snapshot) -> None:
+        super().install_snapshot(content)
         self._lower_synced(self._journal.end_offset)
         # The snapshot is durable, and the log after it is empty.
         self.synced_offset = self._journal.end_offset

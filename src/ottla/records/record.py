@@ -23,6 +23,7 @@ __all__ = [
     "append_contents",
     "append_record",
     "decode_records",
+    "decode_values",
     "record_content",
     "scan_records",
     "value_content",
@@ -171,6 +172,19 @@ def decode_records(payload: Buffer, count: int, *, base_offset: int, base_timest
             )
         )
     return records
+
+
+def decode_values(payload: Buffer, count: int) -> list[memoryview]:
+    """The values of all records of an uncompressed payload, null as empty. They share one copy of the payload."""
+    data = bytes(payload)
+    view = memoryview(data)
+    values = []
+    for _, _, _, _, _, start, key_length, value_length in scan_records(data, count):
+        if key_length > 0:
+            start += key_length
+        start = start + 1 if data[start] < 0x80 else read_varint(data, start)[1]
+        values.append(view[start : start + value_length] if value_length > 0 else view[:0])
+    return values
 
 
 def scan_records(payload: Buffer, count: int) -> Iterator[RecordSpan]:

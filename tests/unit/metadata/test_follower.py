@@ -207,3 +207,113 @@ def test_a_replaced_log_ends_what_was_begun(harness: ControllerHarness, monkeypa
     harness.virtual.scheduler.run()
     assert same(follower.image, harness.image)
     assert len(watcher.images) == 1
+
+
+def turns_until_published(harness: ControllerHarness, watcher: Watcher) -> int:
+    turns = 0
+    while not watcher.images:
+        harness.virtual.scheduler.run_turn()
+        turns += 1
+        assert turns < 1000
+    return turns
+
+
+@pytest.fixture
+def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    monkeypatch.setattr("ottla.metadata.image_step.PARTITIONS_PER_SLICE", 10)
+
+
+@pytest.mark.usefixtures("small_turns")
+def test_a_snapshot_is_loaded_in_turns_and_published_as_a_whole(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    before = follower.image
+    change_everything(harness)
+    harness.create("large", 95, 2)
+    done(write_image(harness.controller.log, harness.image))
+    snapshot_offset = harness.image.offset
+    harness.create("after", 25, 2)
+    follower.reload(is_followed=True, in_turns=True)
+    assert follower.image is before
+    harness.virtual.scheduler.run_turn()
+    harness.create("meanwhile")
+    # Newly committed batches wait for the load.
+    follower.advance(in_turns=True)
+    assert follower.image is before
+    # Some 120 records in the snapshot and 26 after it, and about as many partitions to compare.
+    assert turns_until_published(harness, watcher) > 20
+    assert follower.image.offset > snapshot_offset
+    harness.virtual.scheduler.run()
+    assert same(follower.image, harness.image)
+    assert told(watcher.deltas[0])["deleted"] == {"deleted"}
+    assert told(watcher.deltas[0])["created"] >= {"created", "large", "after"}
+    assert follower.publishers.failures == 0
+
+
+@pytest.mark.usefixtures("small_turns")
+def test_another_snapshot_begins_the_load_again(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    harness.create("first", 95, 2)
+    done(write_image(harness.controller.log, harness.image))
+    follower.reload(is_followed=True, in_turns=True)
+    for _ in range(3):
+        harness.virtual.scheduler.run_turn()
+    harness.create("second", 95, 2)
+    done(write_image(harness.controller.log, harness.image))
+    follower.reload(is_followed=True, in_turns=True)
+    harness.virtual.scheduler.run()
+    assert same(follower.image, harness.image)
+    assert len(watcher.images) == 1
+
+
+@pytest.mark.usefixtures("small_turns")
+def test_a_new_leader_does_not_wait_for_the_turns_of_a_load(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    harness.create("large", 95, 2)
+    done(write_image(harness.controller.log, harness.image))
+    harness.create("after")
+    follower.reload(is_followed=True, in_turns=True)
+    harness.virtual.scheduler.run_turn()
+    harness.create("and-on")
+    follower.advance()
+    assert same(follower.image, harness.image)
+    published = len(watcher.images)
+    # The turn that was planned finds nothing.
+    harness.virtual.scheduler.run()
+    assert len(watcher.images) == published
+
+
+@pytest.mark.usefixtures("small_turns")
+def test_a_load_that_ends_before_what_was_published_stops_the_node(harness: ControllerHarness) -> None:
+    follower, watcher = follower_of(harness)
+    follower._log = ControllerHarness().controller.log
+    follower.reload(is_followed=True, in_turns=True)
+    with pytest.raises(CorruptMetadataError, match="restart this node"):
+        harness.virtual.scheduler.run()
+    assert watcher.images == []
+
+
+@pytest.mark.usefixtures("small_turns")
+def test_a_load_is_tried_again_after_an_error_of_the_disk(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower, watcher = follower_of(harness)
+    harness.create("large", 95, 2)
+    done(write_image(harness.controller.log, harness.image))
+    harness.create("after", 25, 2)
+    read = follower._log.committed_batches
+    failures = [OSError("input/output error")]
+
+    def failing(from_offset: int) -> Any:
+        if failures:
+            raise failures.pop()
+        return read(from_offset)
+
+    monkeypatch.setattr(follower._log, "committed_batches", failing)
+    follower.reload(is_followed=True, in_turns=True)
+    with pytest.raises(OSError, match="input/output error"):
+        harness.virtual.scheduler.run()
+    assert watcher.images == []
+    harness.virtual.scheduler.advance(1000)
+    assert same(follower.image, harness.image)
+    assert len(watcher.images) == 1

@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from ottla.metadata import snapshot_policy
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_records import image_records
+from ottla.metadata.image_records import image_records, image_values
 from ottla.metadata.loader import load_image
 from ottla.metadata.snapshot_policy import write_image
 from ottla.metadata.versions import encode_for
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
+from ottla.quorum import local_log
 from ottla.quorum.errors import MetadataLogFailedError
 from ottla.quorum.log import MetadataLogSettings
-from ottla.quorum.snapshots import list_snapshots
+from ottla.quorum.snapshots import list_snapshots, read_snapshot
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -356,6 +357,35 @@ def test_snapshots_follow_the_size_of_an_image_with_few_partitions(monkeypatch: 
         written.append(harness.controller.snapshots.written)
     assert written[9] >= 1
     assert written[-1] - written[29] <= 2
+
+
+def test_the_values_of_an_image_are_its_encoded_records() -> None:
+    """Partitions that equal their neighbour are not encoded by themselves."""
+    harness = ControllerHarness()
+    for broker_id in (1, 2, 3):
+        harness.add_broker(broker_id)
+    for name, count, replicas in (("one", 1, 1), ("alike", 40, 3), ("mixed", 700, 2)):
+        harness.create(name, count, replicas)
+    harness.beat(2, want_shut_down=True)
+    image = harness.image
+    level = image.features.metadata_version
+    assert list(image_values(image)) == [encode_for(record, level) for record in image_records(image)]
+
+
+def test_a_start_reads_the_snapshot_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    harness = ControllerHarness()
+    harness.add_broker(1)
+    harness.create("t", 3)
+    written = done(write_image(harness.log, harness.image))
+    before = state_of(harness.image)
+    read: list[str] = []
+    monkeypatch.setattr(local_log, "read_snapshot", lambda files, path: read.append(path) or read_snapshot(files, path))
+    harness.reopen()
+    assert read == [harness.log.snapshot_path(written)]
+    assert state_of(harness.image) == before
+    # A later reader reads the file: its content is not kept in memory.
+    assert harness.log.latest_snapshot() is not None
+    assert len(read) == 2
 
 
 def test_what_a_snapshot_holds_is_not_replayed_from_the_log() -> None:

@@ -110,7 +110,7 @@ def test_a_log_that_a_snapshot_replaces_goes_from_its_end() -> None:
     log.append_snapshot(memoryview(fetched_snapshot(end_offset=3, epoch=5)))
     files.fail_next("remove", OSError(errno.EIO, "the power is gone"), path_contains="00000000000000000001.log")
     with pytest.raises(OSError, match="the power is gone"):
-        log.finish_snapshot()
+        log.install_snapshot(log.check_snapshot().result())
     again = a_follower(virtual, ONE_BATCH_EACH)
     assert (again.end_offset, again.last_epoch) == (3, 5)
 

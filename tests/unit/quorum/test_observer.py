@@ -301,6 +301,28 @@ def test_what_the_leader_does_not_have_is_cut_off(cluster: Cluster) -> None:
     assert entries(log) == entries(leading) == [(0, 1, []), (1, 1, [b"kept"]), (2, 2, []), (3, 2, [b"another"])]
 
 
+def test_an_observer_asks_for_nothing_while_a_worker_checks_a_snapshot(cluster: Cluster) -> None:
+    cluster.settings = MetadataLogSettings(segment_bytes=1, retention_bytes=1)
+    leading = cluster.start_leader()
+    for number in range(20):
+        leading.append([b"entry %d" % number])
+        if number in (8, 16):
+            leading.write_snapshot(
+                end_offset=leading.committed_offset, epoch=1, values=[b"state"], last_contained_timestamp_ms=5
+            )
+    cluster.virtual.workers.immediate = False
+    observer, log = cluster.start_observer()
+    asked = len(cluster.requests)
+    assert isinstance(cluster.requests[-1], s.FetchSnapshotRequest)
+    cluster.run(5000)
+    assert (len(cluster.requests), log.start_offset, cluster.replaced) == (asked, 0, [])
+    cluster.virtual.workers.run_all()
+    cluster.run()
+    assert (log.start_offset, cluster.replaced) == (18, [18])
+    assert observer.caught_up.done
+    assert entries(log, 18) == entries(leading, 18)
+
+
 def test_an_observer_behind_the_log_begins_with_a_snapshot(cluster: Cluster) -> None:
     cluster.settings = MetadataLogSettings(segment_bytes=1, retention_bytes=1)
     leading = cluster.start_leader()

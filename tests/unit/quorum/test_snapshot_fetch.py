@@ -14,7 +14,7 @@ from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 from ottla.wire.peers import Endpoint, PeerUnreachable
 from tests.support.files import MemoryFiles
-from tests.support.virtual_world import VirtualWorld
+from tests.support.virtual_world import VirtualWorkers, VirtualWorld
 
 SNAPSHOT = SnapshotId(7, 3)
 CONTENT = b"".join(
@@ -98,3 +98,74 @@ def test_a_leader_that_no_longer_answers_does_not_spoil_the_snapshot_of_the_next
     assert (replica.log.start_offset, replica.log.end_offset, replica.log.last_epoch) == (7, 7, 3)
     # And goes on from there.
     assert not peers.take(3, f.FetchRequest).done
+
+
+def fetched_by(replica: RaftNode, peers: HeldPeers) -> None:
+    """The whole snapshot of leader 2 has arrived."""
+    replica.step(e.BeginEpochRequested(leader_id=2, epoch=5, voter=None))
+    peers.take(2, f.FetchRequest).resolve(sent_to_snapshot(leader_id=2, epoch=5))
+    peers.take(2, s.FetchSnapshotRequest).resolve(whole_snapshot(leader_id=2, epoch=5))
+
+
+def snapshot_files(replica: RaftNode) -> list[str]:
+    names = replica._world.files.list_directory(replica.log.directory)
+    return [name for name in names if ".checkpoint" in name]
+
+
+def test_a_worker_checks_a_snapshot_before_it_replaces_the_log() -> None:
+    replica, peers = a_voter()
+    workers = replica._world.workers
+    assert isinstance(workers, VirtualWorkers)
+    workers.immediate = False
+    fetched_by(replica, peers)
+    assert replica.log.start_offset == 0
+    assert not any(isinstance(request, f.FetchRequest) for _, request, _ in peers.held)
+    workers.run_all()
+    assert (replica.log.start_offset, replica.log.end_offset, replica.log.last_epoch) == (7, 7, 3)
+    assert not peers.take(2, f.FetchRequest).done
+
+
+def test_a_snapshot_of_a_former_leader_is_dropped_after_its_check() -> None:
+    replica, peers = a_voter()
+    workers = replica._world.workers
+    assert isinstance(workers, VirtualWorkers)
+    workers.immediate = False
+    fetched_by(replica, peers)
+    replica.step(e.BeginEpochRequested(leader_id=3, epoch=6, voter=None))
+    workers.run_all()
+    assert (replica.log.start_offset, replica.log.end_offset) == (0, 0)
+    assert not snapshot_files(replica)
+    # The next leader is asked, and its snapshot is taken.
+    peers.take(3, f.FetchRequest).resolve(sent_to_snapshot(leader_id=3, epoch=6))
+    peers.take(3, s.FetchSnapshotRequest).resolve(whole_snapshot(leader_id=3, epoch=6))
+    workers.run_all()
+    assert replica.log.start_offset == 7
+
+
+def test_the_next_leader_sends_the_same_snapshot_while_the_first_is_checked() -> None:
+    replica, peers = a_voter()
+    workers = replica._world.workers
+    assert isinstance(workers, VirtualWorkers)
+    workers.immediate = False
+    fetched_by(replica, peers)
+    replica.step(e.BeginEpochRequested(leader_id=3, epoch=6, voter=None))
+    peers.take(3, f.FetchRequest).resolve(sent_to_snapshot(leader_id=3, epoch=6))
+    asked = peers.take(3, s.FetchSnapshotRequest)
+    workers.run_all()
+    assert replica.log.start_offset == 0
+    asked.resolve(whole_snapshot(leader_id=3, epoch=6))
+    workers.run_all()
+    assert (replica.log.start_offset, replica.log.last_epoch) == (7, 3)
+
+
+def test_a_node_that_stops_while_a_snapshot_is_checked_keeps_its_log() -> None:
+    replica, peers = a_voter()
+    workers = replica._world.workers
+    assert isinstance(workers, VirtualWorkers)
+    workers.immediate = False
+    fetched_by(replica, peers)
+    replica.close()
+    replica.log.close()
+    workers.run_all()
+    assert (replica.log.start_offset, replica.log.end_offset) == (0, 0)
+    assert not snapshot_files(replica)

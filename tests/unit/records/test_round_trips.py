@@ -17,7 +17,7 @@ from ottla.records.build import build_batch, build_value_batch
 from ottla.records.compression import Codec
 from ottla.records.errors import CorruptRecords
 from ottla.records.header import read_header, set_base_offset_and_epoch
-from ottla.records.iterate import iterate_batches, iterate_records, verify_checksum
+from ottla.records.iterate import iterate_batches, iterate_records, record_values, verify_checksum
 from ottla.records.legacy import build_message_set, convert_to_batch, iterate_messages
 from ottla.records.record import Record, append_record, scan_records
 from ottla.records.varint import VARLONG_BYTES_MAX, append_varint, read_varint, varint_size
@@ -78,6 +78,8 @@ def test_batch_of_any_records(records: list[Record], codec: Codec) -> None:
     assert header.max_timestamp == max(record.timestamp for record in records)
     assert header.size == len(batch)
     assert read_back(batch) == records
+    [found] = iterate_batches(batch)
+    assert record_values(found) == [record.value or b"" for record in records]
 
 
 @given(records=record_lists(), codec=st.sampled_from(Codec))
@@ -219,7 +221,8 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         with suppress(CorruptRecords):
             for batch in iterate_batches(source):
                 verify_checksum(batch.view, batch.header)
-                list(iterate_records(batch, limit=1 << 20))
+                records = list(iterate_records(batch, limit=1 << 20))
+                assert record_values(batch, limit=1 << 20) == [record.value or b"" for record in records]
 
 
 @given(records=record_lists(), position=st.integers(min_value=0), flip=st.integers(min_value=1, max_value=255))

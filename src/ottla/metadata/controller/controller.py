@@ -157,9 +157,12 @@ class Controller:
         self._follower.on_more = on_more
 
     def reload(self, *, is_followed: bool) -> None:
-        """The log was replaced by a snapshot or truncated; see `MetadataFollower.reload`."""
+        """The log was replaced by a snapshot or truncated; see `MetadataFollower.reload`.
+
+        A broker that follows has clients, so its image is loaded over several turns of the loop.
+        """
         assert not self.is_active, "the log of a leader is not replaced"
-        self._follower.reload(is_followed=is_followed)
+        self._follower.reload(is_followed=is_followed, in_turns=is_followed)
 
     @property
     def uncommitted_decisions(self) -> int:
