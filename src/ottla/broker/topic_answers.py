@@ -27,8 +27,8 @@ __all__ = ["TopicAnswers"]
 PARTITIONS_MIN = 32
 PARTITIONS_MAX = 10_000
 ANSWERS_MAX = 16
-# What is built without a pause: one or two milliseconds.
-PARTITIONS_PER_STEP = 1_000
+# What is built without a pause: about a millisecond.
+PARTITIONS_PER_STEP = 500
 
 
 class TopicAnswers:

@@ -69,7 +69,7 @@ THROTTLED_FETCH_BYTES = 256 << 10
 
 # Partitions of one response that are appended in a turn of the loop. The first record of a partition creates files,
 # which takes up to a tenth of a millisecond.
-PARTITIONS_PER_TURN = 128
+PARTITIONS_PER_TURN = 64
 
 _LATEST = -1
 _EARLIEST = -2

@@ -54,7 +54,7 @@ LAG_CHECK_INTERVAL_MS_MIN = 10
 
 # Partitions in one request. A broker that starts or fails concerns thousands; the controller decides a request in one
 # turn of its loop, at about 20 microseconds for each partition.
-PARTITIONS_PER_REQUEST_MAX = 400
+PARTITIONS_PER_REQUEST_MAX = 200
 # Partitions whose followers are checked in one turn of the loop, at about a microsecond for each.
 LAG_CHECKS_PER_TURN = 2_000
 # More changes than this in one answer share one line of the log.

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["CHANGES_AT_ONCE_MAX", "CHANGES_PER_TURN", "LargeChanges"]
 
 # Smaller changes are applied at once. Nearly every change is.
-CHANGES_AT_ONCE_MAX = 512
-CHANGES_PER_TURN = 256
+CHANGES_AT_ONCE_MAX = 128
+CHANGES_PER_TURN = 128
 
 
 class _Portion(NamedTuple):

@@ -23,10 +23,12 @@ from ottla.model.ids import TopicPartition, Uuid
 if TYPE_CHECKING:
     from ottla.model.ports import Scheduler
 
-__all__ = ["LOGS_PER_TURN", "Openings"]
+__all__ = ["LOGS_AT_ONCE", "LOGS_PER_TURN", "Openings"]
 
+# Logs that are created at once while no log waits.
+LOGS_AT_ONCE = 64
 # Logs created from the queue in each turn, and as many more that requests ask for before the next turn.
-LOGS_PER_TURN = 32
+LOGS_PER_TURN = 16
 
 
 class Openings:
@@ -39,7 +41,7 @@ class Openings:
         self._open_replicas = open_replicas
         self._led: dict[TopicPartition, Uuid] = {}
         self._followed: dict[TopicPartition, Uuid] = {}
-        self._spare = 2 * LOGS_PER_TURN
+        self._spare = LOGS_AT_ONCE
         self._is_planned = False
 
     def __len__(self) -> int:
@@ -82,11 +84,11 @@ class Openings:
 
     def _turn(self) -> None:
         self._is_planned = False
-        self._spare = 2 * LOGS_PER_TURN
         queue = self._led or self._followed
         taken = [(topic_partition, queue[topic_partition]) for topic_partition in islice(queue, LOGS_PER_TURN)]
         for topic_partition, _ in taken:
             del queue[topic_partition]
+        self._spare = len(taken) + LOGS_PER_TURN if self else LOGS_AT_ONCE
         try:
             # Adjacent partitions mostly have one topic, whose configuration is then computed once.
             for (topic, topic_id), run in groupby(taken, key=lambda queued: (queued[0].topic, queued[1])):

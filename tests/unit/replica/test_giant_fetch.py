@@ -141,6 +141,19 @@ def test_a_large_answer_brings_its_bytes_along(node: DataPath, monkeypatch: pyte
     assert _bytes(response.body) == _bytes(encode_parts(plain, VERSION))
 
 
+def test_a_follower_is_served_in_slices_sooner_than_a_consumer(node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch.handler, "PARTITIONS_PER_TURN_MAX", 100)
+    monkeypatch.setattr(fetch.handler, "FOLLOWED_PER_TURN_MAX", 4)
+    node.create_topic("t", PARTITIONS, replicas=(1, 2))
+    node.append("t", "a", index=3)
+    offsets = dict.fromkeys(range(PARTITIONS), 0)
+    assert isinstance(node.fetch("t", offsets, version=VERSION), FetchResponse)
+    assert isinstance(node.fetch("t", dict.fromkeys(range(4), 0), version=VERSION, replica_id=2), FetchResponse)
+    poll = begin(node, replica_id=2)
+    node.virtual.scheduler.run()
+    assert texts(poll.result())[3] == ["a"]
+
+
 def test_nothing_is_left_of_one_without_a_session(node: DataPath) -> None:
     node.create_topic("t", PARTITIONS)
     found: list[giant_fetch.GiantFetch] = []

@@ -8,12 +8,13 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
-from ottla.replica.openings import LOGS_PER_TURN
+from ottla.replica.large_changes import CHANGES_AT_ONCE_MAX
+from ottla.replica.openings import LOGS_AT_ONCE, LOGS_PER_TURN
 from ottla.wire.messages import metadata_records as r
 from tests.support.data_path import DataPath
 
-AT_ONCE = 2 * LOGS_PER_TURN
-MANY = 10 * LOGS_PER_TURN
+# As many as one metadata change applies at once.
+MANY = CHANGES_AT_ONCE_MAX
 HERE = 1
 ELSEWHERE = 2
 
@@ -32,8 +33,8 @@ def turn(node: DataPath) -> int:
 
 
 def test_each_turn_opens_some(node: DataPath, topic_id: Uuid) -> None:
-    assert len(node.logs) == AT_ONCE
-    opened = [turn(node) for _ in range(MANY // LOGS_PER_TURN - 2)]
+    assert len(node.logs) == LOGS_AT_ONCE
+    opened = [turn(node) for _ in range((MANY - LOGS_AT_ONCE) // LOGS_PER_TURN)]
     assert set(opened) == {LOGS_PER_TURN}
     assert {node.replicas.find_by_id(topic_id, index).is_leader for index in range(MANY)} == {True}
     assert {log.config.segment_bytes for log in node.logs} == {2_000_000}
@@ -88,7 +89,7 @@ def test_what_is_deleted_meanwhile_is_never_opened(node: DataPath, topic_id: Uui
 def test_nothing_is_opened_after_the_end(node: DataPath, topic_id: Uuid) -> None:
     node.replicas.close()
     node.virtual.scheduler.run()
-    assert len(node.logs) == AT_ONCE
+    assert len(node.logs) == LOGS_AT_ONCE
 
 
 def test_a_turn_that_fails_does_not_stop_the_following_turns(

@@ -26,6 +26,8 @@ __all__ = ["error_response", "handle", "handle_in_slices"]
 # A fetch of more partitions is served in slices: each of them costs some microseconds, and no other client is served
 # meanwhile.
 PARTITIONS_PER_TURN_MAX = 5_000
+# The same for a follower, whose partitions all have news: the others of its session are not looked at.
+FOLLOWED_PER_TURN_MAX = 500
 
 _READ_COMMITTED = 1
 _RACK_VERSION = 11
@@ -55,7 +57,7 @@ def handle(
                 max_bytes = allowed
     limits = FetchLimits(max_bytes=max_bytes, min_bytes=request.min_bytes, max_wait_ms=request.max_wait_ms)
     entries = plan.live_entries
-    is_giant = len(entries) > PARTITIONS_PER_TURN_MAX
+    is_giant = len(entries) > PARTITIONS_PER_TURN_MAX or (is_follower and len(entries) > FOLLOWED_PER_TURN_MAX)
     fetch = (_giant_fetch() if is_giant else Fetch)(
         replicas,
         plan,

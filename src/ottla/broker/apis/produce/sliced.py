@@ -27,7 +27,7 @@ __all__ = ["handle_in_slices"]
 
 # An append takes up to 40 microseconds, and the first of a partition twice that. Portions that take too long become
 # smaller.
-PARTITIONS_PER_TURN = 250
+PARTITIONS_PER_TURN = 100
 FLEXIBLE_VERSION = 9
 
 
