@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
+from ottla.storage.page_cache import is_whole
 
 if TYPE_CHECKING:
     from ottla.model.ports import FileRegion, Workers
@@ -67,17 +68,12 @@ class ColdReads:
             self._rounds += 1
             self._outstanding = len(missing)
             for region in missing:
-                self._workers.submit(_is_whole, region).when_done(self._on_read)
+                self._workers.submit(is_whole, region).when_done(self._on_read)
         return True
 
-    def _on_read(self, is_whole: Deferred[bool]) -> None:
-        if is_whole.error is not None or not is_whole.result():
+    def _on_read(self, read: Deferred[bool]) -> None:
+        if read.error is not None or not read.result():
             self._has_failed = True
         self._outstanding -= 1
         if not self._outstanding:
             self._on_loaded()
-
-
-def _is_whole(region: FileRegion) -> bool:
-    """Reads the region into the page cache. False if the file is shorter than it should be."""
-    return len(region.read()) == region.length

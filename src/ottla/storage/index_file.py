@@ -57,8 +57,12 @@ class IndexFile:
 
     @property
     def entry_count(self) -> int:
+        return self.count_entries()
+
+    def count_entries(self, *, may_wait: bool = True) -> int:
+        """Raises NotCached if entries have to be read from the disk, unless it `may_wait`."""
         if self._stored < 0:
-            self._opened()
+            self._opened(may_wait=may_wait)
         return self._stored + len(self._pending) // self.ENTRY.size
 
     @property
@@ -67,8 +71,11 @@ class IndexFile:
         stored = self._stored
         return (stored if stored >= 0 else self.entry_count) * self.ENTRY.size + len(self._pending)
 
-    def entry(self, number: int) -> tuple[Any, ...]:
-        """The entry as stored, with its relative offset."""
+    def entry(self, number: int, *, may_wait: bool = True) -> tuple[Any, ...]:
+        """The entry as stored, with its relative offset.
+
+        Raises NotCached if it has to be read from the disk, unless it `may_wait`.
+        """
         size = self.ENTRY.size
         if self._stored < 0:
             self._opened()
@@ -77,7 +84,7 @@ class IndexFile:
         inside = number - self._page_first
         if inside >= 0 and (inside + 1) * size <= len(self._page):
             return self.ENTRY.unpack_from(self._page, inside * size)
-        return self.ENTRY.unpack(self._opened().read(number * size, size))
+        return self.ENTRY.unpack(read_bytes(self._opened(), number * size, size, may_wait=may_wait))
 
     def append_entry(self, *values: int) -> None:
         self._pending += self.ENTRY.pack(*values)

@@ -1,8 +1,9 @@
 """Periodic tasks for all logs: retention, flushes, checkpoints, expiration of producers.
 
 A task has its own interval, starts `log.initial.task.delay.ms` after the node, and handles the logs in slices, so that
-ten thousand logs do not block the loop. Checkpoint files are written on a worker. Their offsets are read in one turn of
-the loop, so that a later checkpoint never has older ones. Tasks that are due at once get a turn each.
+ten thousand logs do not block the loop. Checkpoint files are written on a worker. A later checkpoint never has older
+offsets: a periodic one, whose offsets are read in slices, gives way to one whose offsets are read at once, because a
+log was deleted or truncated, or the node stops. Tasks that are due at once get a turn each.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred, gather
 from ottla.model.errors import KafkaError
-from ottla.model.ports import Files, Timer, World
+from ottla.model.ports import Files, Lane, Timer, World
 from ottla.storage.checkpoint_writes import CheckpointWrites, Offsets
 from ottla.storage.clean_logs import write_clean_logs
+from ottla.storage.cold_lookups import look_up
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
 from ottla.storage.flusher import sync_job
@@ -65,6 +68,8 @@ class Maintenance:
         self._due: deque[Callable[[], object]] = deque()
         self._is_stopped = False
         self._checkpoints = CheckpointWrites(self._submit)
+        # The checkpoints whose offsets are being read, by the name of the file.
+        self._readings: dict[str, _OffsetsReading] = {}
         self.prompt_checkpoints = PromptCheckpoints(world.scheduler, self.checkpoint, manager.online_directories)
         self._closed_bytes = 0
         self._scrubber: Scrubber | None = None
@@ -81,19 +86,19 @@ class Maintenance:
             "recovery points",
             lambda c: c.log_flush_offset_checkpoint_interval_ms,
             delay_ms,
-            self.checkpoint_recovery_points,
+            lambda: self._checkpoint_in_slices(RECOVERY_POINT_FILE),
         )
         self._every(
             "start offsets",
             lambda c: c.log_flush_start_offset_checkpoint_interval_ms,
             delay_ms,
-            self.checkpoint_start_offsets,
+            lambda: self._checkpoint_in_slices(LOG_START_OFFSET_FILE),
         )
         self._every(
             "high watermarks",
             lambda c: c.replica_high_watermark_checkpoint_interval_ms,
             0,
-            self.checkpoint_high_watermarks,
+            lambda: self._checkpoint_in_slices(REPLICATION_OFFSET_FILE),
         )
         self._every("producers", lambda c: c.producer_id_expiration_check_interval_ms, 0, self.expire_producers)
         self.on_config()
@@ -126,7 +131,29 @@ class Maintenance:
         return 0 if self._scrubber is None else self._scrubber.bytes_read
 
     def apply_retention(self) -> None:
-        self._for_each_log(lambda log: delete_expired(log, self._world.clock.now_ms()))
+        self._apply_retention_to(iter(list(self._manager)))
+
+    def _apply_retention_to(self, logs: Iterator[PartitionLog]) -> None:
+        """If the timestamps of a log are not in memory, the logs behind it wait until a worker has read them."""
+        readers = self._world.workers.lane(Lane.READS)
+        for _ in range(_SLICE_LOGS):
+            log = next(logs, None)
+            if log is None or self._is_stopped:
+                return
+            deleted = look_up(readers, partial(self._delete_expired, log))
+            if not deleted.done:
+                deleted.when_done(partial(self._on_late_retention, log, logs))
+                return
+            _warn_of_failure(log, deleted)
+        self._world.scheduler.call_soon(self._apply_retention_to, logs)
+
+    def _delete_expired(self, log: PartitionLog, may_wait: bool) -> None:
+        if not (self._is_stopped or log.is_offline):
+            delete_expired(log, self._world.clock.now_ms(), may_wait=may_wait)
+
+    def _on_late_retention(self, log: PartitionLog, logs: Iterator[PartitionLog], deleted: Deferred[None]) -> None:
+        _warn_of_failure(log, deleted)
+        self._apply_retention_to(logs)
 
     def find_damage(self) -> None:
         """Notices files that were truncated or removed while the node runs. A worker asks for their sizes."""
@@ -178,9 +205,8 @@ class Maintenance:
         self._for_each_log(lambda log: log.producers.state.expire(now_ms, expiration_ms))
 
     def checkpoint(self) -> Deferred[None]:
-        return all_done(
-            [self.checkpoint_recovery_points(), self.checkpoint_start_offsets(), self.checkpoint_high_watermarks()]
-        )
+        """Writes all checkpoint files with the offsets of now."""
+        return all_done([self._checkpoint_at_once(name) for name in _OFFSETS])
 
     def _on_segment_closed(self, size: int) -> None:
         self._closed_bytes += size
@@ -189,21 +215,7 @@ class Maintenance:
 
     def _note_closed(self) -> None:
         del self._timers[_CLOSED_TASK]
-        self.checkpoint_recovery_points()
-
-    def checkpoint_recovery_points(self) -> Deferred[None]:
-        self._closed_bytes = 0
-        return self._write_checkpoints(RECOVERY_POINT_FILE, lambda log: log.recovery_point)
-
-    def checkpoint_start_offsets(self) -> Deferred[None]:
-        """Only for logs that begin inside of a segment: otherwise the name of the first segment says it."""
-        return self._write_checkpoints(
-            LOG_START_OFFSET_FILE,
-            lambda log: log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None,
-        )
-
-    def checkpoint_high_watermarks(self) -> Deferred[None]:
-        return self._write_checkpoints(REPLICATION_OFFSET_FILE, lambda log: log.high_watermark)
+        self._checkpoint_in_slices(RECOVERY_POINT_FILE)
 
     def close_all(self, broker_epoch: int) -> Deferred[None]:
         """Flushes and closes every log, then writes the checkpoints, then marks each directory as cleanly shut down."""
@@ -254,15 +266,33 @@ class Maintenance:
         ]
         write_clean_logs(self._world.files, directory.path, logs, marker_stamp=directory.marker_stamp)
 
-    def _write_checkpoints(self, name: str, offset_of: Callable[[PartitionLog], int | None]) -> Deferred[None]:
-        offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in self._manager.online_directories()}
-        for log, directory in self._manager.places():
-            offset = offset_of(log)
-            if offset is not None and directory in offsets:
-                offsets[directory][log.topic_partition] = offset
-        return all_done(
-            [self._checkpoints.write(directory, name, offsets_of) for directory, offsets_of in offsets.items()]
-        )
+    def _checkpoint_at_once(self, name: str) -> Deferred[None]:
+        reading = self._begin_reading(name)
+        reading.read(None)
+        return self._write_checkpoint(reading)
+
+    def _checkpoint_in_slices(self, name: str) -> None:
+        self._read_slice(self._begin_reading(name))
+
+    def _begin_reading(self, name: str) -> _OffsetsReading:
+        """An older reading of the same file ends without a write: its offsets may be those of a deleted log."""
+        if name == RECOVERY_POINT_FILE:
+            self._closed_bytes = 0
+        reading = self._readings[name] = _OffsetsReading(name, self._manager)
+        return reading
+
+    def _read_slice(self, reading: _OffsetsReading) -> None:
+        if self._is_stopped or self._readings.get(reading.name) is not reading:
+            return
+        if reading.read(_SLICE_LOGS_READ):
+            self._write_checkpoint(reading)
+        else:
+            self._world.scheduler.call_soon(self._read_slice, reading)
+
+    def _write_checkpoint(self, reading: _OffsetsReading) -> Deferred[None]:
+        del self._readings[reading.name]
+        name, write = reading.name, self._checkpoints.write
+        return all_done([write(directory, name, offsets) for directory, offsets in reading.offsets.items()])
 
     def _submit(self, directory: LogDirectory, function: Callable[..., None], *arguments: object) -> Deferred[None]:
         """Runs a function on a worker. An error other than a full disk takes the directory out of service."""
@@ -282,8 +312,7 @@ class Maintenance:
             try:
                 action(log)
             except (KafkaError, OSError) as error:
-                # The directory is out of service, the disk is full or a segment damaged: the next run tries again.
-                logger.warning("Maintenance of %s failed: %s", log.topic_partition, _reason(log, error))
+                _warn(log, error)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
 
     def _run_due(self) -> None:
@@ -314,6 +343,42 @@ class Maintenance:
                     self._run_due()
 
         wait(delay_ms if delay_ms else interval_ms_of(self._manager.config))
+
+
+class _OffsetsReading:
+    """The offsets for a checkpoint file of each directory, while they are read."""
+
+    __slots__ = ("_offset_of", "_places", "name", "offsets")
+
+    def __init__(self, name: str, manager: LogManager) -> None:
+        self.name = name
+        self._offset_of = _OFFSETS[name]
+        self._places = manager.places()
+        self.offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in manager.online_directories()}
+
+    def read(self, logs_max: int | None) -> bool:
+        """Reads the offsets of so many more logs, or of all; returns whether these were the last."""
+        offset_of, offsets = self._offset_of, self.offsets
+        count = 0
+        for log, directory in islice(self._places, logs_max):
+            count += 1
+            offset = offset_of(log)
+            if offset is not None and directory in offsets:
+                offsets[directory][log.topic_partition] = offset
+        return logs_max is None or count < logs_max
+
+
+def _checkpointed_start(log: PartitionLog) -> int | None:
+    """Only for logs that begin inside of a segment: otherwise the name of the first segment says it."""
+    return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
+
+
+# The offset of a log in each checkpoint file.
+_OFFSETS: dict[str, Callable[[PartitionLog], int | None]] = {
+    RECOVERY_POINT_FILE: lambda log: log.recovery_point,
+    LOG_START_OFFSET_FILE: _checkpointed_start,
+    REPLICATION_OFFSET_FILE: lambda log: log.high_watermark,
+}
 
 
 def all_done(deferreds: list[Deferred[None]]) -> Deferred[None]:
@@ -348,6 +413,19 @@ def flush_all(logs: list[PartitionLog]) -> Deferred[None]:
 def _is_flushed(log: PartitionLog) -> bool:
     """False if a flush has failed, for lack of memory or open files for example."""
     return log.recovery_point >= log.log_end_offset and log.files.is_synced
+
+
+def _warn_of_failure(log: PartitionLog, outcome: Deferred[None]) -> None:
+    """Raises errors that are defects."""
+    try:
+        outcome.result()
+    except (KafkaError, OSError) as error:
+        _warn(log, error)
+
+
+def _warn(log: PartitionLog, error: KafkaError | OSError) -> None:
+    # The directory is out of service, the disk is full or a segment damaged: the next run tries again.
+    logger.warning("Maintenance of %s failed: %s", log.topic_partition, _reason(log, error))
 
 
 def _reason(log: PartitionLog, error: KafkaError | OSError) -> str:

@@ -195,8 +195,8 @@ class LogManager:
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter([entry.log for entry in self._entries.values()])
 
-    def places(self) -> list[tuple[PartitionLog, LogDirectory]]:
-        return [(entry.log, entry.directory) for entry in self._entries.values()]
+    def places(self) -> Iterator[tuple[PartitionLog, LogDirectory]]:
+        return ((entry.log, entry.directory) for entry in list(self._entries.values()))
 
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         entry = self._entries.get(topic_partition)

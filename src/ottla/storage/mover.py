@@ -20,9 +20,10 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import Lane, World
 from ottla.records.header import read_header
+from ottla.storage.cold_lookups import look_up
 from ottla.storage.directories import LogDirectory
 from ottla.storage.errors import StorageError
-from ottla.storage.log import PartitionLog
+from ottla.storage.log import PartitionLog, ReadResult
 from ottla.storage.names import delete_directory_name, future_directory_name
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
@@ -160,18 +161,33 @@ class Mover:
         if pause_seconds:
             self._world.scheduler.call_later(pause_seconds, self._copy_next, move)
             return
-        future = move.future
-        try:
-            move.follow_cut()
-            if future.log_end_offset < current.log_start_offset:
-                # Retention has deleted records that the copy does not have yet.
-                future.truncate_fully_and_start_at(current.log_start_offset)
-            read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=current.log_end_offset)
-            if read.region is None and future.log_end_offset < current.log_end_offset:
-                # The log ends with a gap: its last segment is empty.
-                future.skip_to(current.log_end_offset)
-        except KafkaError as error:
-            self._give_up(move, error)
+        readers = self._world.workers.lane(Lane.READS)
+        look_up(readers, lambda may_wait: self._look_up(move, may_wait)).when_done(
+            lambda outcome: self._on_looked_up(move, outcome)
+        )
+
+    def _look_up(self, move: _Move, may_wait: bool) -> ReadResult | None:
+        """The next chunk of the original; None if there is nothing to copy any more."""
+        current, future = self._manager.get(move.topic_partition), move.future
+        if move.is_cancelled or current is None:
+            return None
+        move.follow_cut()
+        if future.log_end_offset < current.log_start_offset:
+            # Retention has deleted records that the copy does not have yet.
+            future.truncate_fully_and_start_at(current.log_start_offset)
+        end_offset = current.log_end_offset
+        read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=end_offset, may_wait=may_wait)
+        if read.region is None and future.log_end_offset < end_offset:
+            # The log ends with a gap: its last segment is empty.
+            future.skip_to(end_offset)
+        return read
+
+    def _on_looked_up(self, move: _Move, outcome: Deferred[ReadResult | None]) -> None:
+        if outcome.error is not None:
+            self._give_up(move, outcome.error)
+            return
+        read, current = outcome.result(), self._manager.get(move.topic_partition)
+        if read is None or current is None:
             return
         if read.region is None and move.is_flushed:
             if self._manager.cleaner.on_log_moving(current, move.directory.path):
@@ -182,10 +198,10 @@ class Mover:
         if read.region is None:
             # The original is removed soon after the swap, so the copy has to be durable first. Records that are
             # appended meanwhile are copied afterwards, and are as volatile as any new record.
-            future.flush().when_done(lambda outcome: self._on_flushed(move, outcome))
+            move.future.flush().when_done(lambda flushed: self._on_flushed(move, flushed))
             return
         self._world.workers.lane(Lane.READS).submit(read.region.read).when_done(
-            lambda outcome: self._on_chunk(move, outcome)
+            lambda chunk: self._on_chunk(move, chunk)
         )
 
     def _on_chunk(self, move: _Move, outcome: Deferred[bytes]) -> None:

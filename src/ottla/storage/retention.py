@@ -23,9 +23,12 @@ __all__ = ["delete_expired", "expired_segments"]
 logger = logging.getLogger(__name__)
 
 
-def delete_expired(log: PartitionLog, now_ms: int) -> int:
-    """Deletes expired segments. Returns their number."""
-    expired = expired_segments(log, now_ms)
+def delete_expired(log: PartitionLog, now_ms: int, *, may_wait: bool = True) -> int:
+    """Deletes expired segments. Returns their number.
+
+    Raises NotCached with nothing changed if timestamps have to be read from the disk, unless it `may_wait`.
+    """
+    expired = expired_segments(log, now_ms, may_wait=may_wait)
     active = _active(log)
     # The active segment rolls before it is deleted, which a full disk may refuse: closed segments make room first.
     _delete(log, [segment for segment in expired if segment is not active])
@@ -41,14 +44,14 @@ def _delete(log: PartitionLog, segments: list[Segment]) -> None:
         )
 
 
-def expired_segments(log: PartitionLog, now_ms: int) -> list[Segment]:
+def expired_segments(log: PartitionLog, now_ms: int, *, may_wait: bool = True) -> list[Segment]:
     """The segments at the log's beginning that may be deleted."""
     config = log.config
     expired: list[Segment] = []
     if "delete" in config.cleanup_policy:
         if config.retention_ms >= 0:
             limit = now_ms - config.retention_ms
-            expired = _run(log, lambda segment: segment.largest_timestamp < limit)
+            expired = _run(log, lambda segment: segment.find_largest_timestamp(may_wait=may_wait) < limit)
         if config.retention_bytes >= 0:
             excess = log.size_bytes - config.retention_bytes
             by_size: list[Segment] = []

@@ -27,6 +27,7 @@ from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.scan import read_header_at, scan_checked, scan_headers
 from ottla.storage.segment_indexes import SegmentIndexes
+from ottla.storage.segment_times import NO_TIMESTAMP, find_largest
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -38,7 +39,6 @@ _TIME_ENTRY_BYTES = TimeIndex.ENTRY.size
 _REBUILD_INTERVAL_BYTES = 4096
 _READ_ENDS_MAX = 32
 _NO_READ_ENDS: dict[int, int] = {}
-_NO_TIMESTAMP = TimestampOffset(-1, -1)
 
 BatchPlace = tuple[int, BatchHeader]
 """(position, header) of a batch in the segment's file."""
@@ -94,7 +94,7 @@ class Segment:
         self._file: File | None = None
         self._first_timestamp: int | None = None
         self._read_ends: dict[int, int] = _NO_READ_ENDS
-        self._largest: TimestampOffset | None = _NO_TIMESTAMP if is_new else None
+        self._largest: TimestampOffset | None = NO_TIMESTAMP if is_new else None
         self._is_new = is_new
         self._indexes: SegmentIndexes | None = None
 
@@ -328,21 +328,22 @@ class Segment:
     @property
     def largest(self) -> TimestampOffset:
         """The largest timestamp, and the last offset of its batch; (-1, -1) if empty."""
-        largest = self._largest
-        if largest is None:
-            largest = self._largest = self._find_largest()
-        return largest
+        return self._largest or self.find_largest()
+
+    def find_largest(self, *, may_wait: bool = True) -> TimestampOffset:
+        """`largest`. Raises NotCached if index or headers have to be read from the disk, unless it `may_wait`."""
+        if self._largest is None:
+            self._largest = find_largest(self, may_wait=may_wait)
+        return self._largest
 
     @property
     def largest_timestamp(self) -> int:
-        """The time that retention uses: the largest timestamp, or the file's time if the records have none."""
-        timestamp = self.largest.timestamp
-        return timestamp if timestamp >= 0 else self.modified_ms
+        return self.find_largest_timestamp()
 
-    def position_for_timestamp(self, timestamp: int, *, from_offset: int) -> int | None:
-        """The position from which to scan for the first recent enough batch at or after `from_offset`."""
-        place = self.find(max(from_offset, self._trusted_time_entry(timestamp).offset))
-        return None if place is None else place[0]
+    def find_largest_timestamp(self, *, may_wait: bool = True) -> int:
+        """The time that retention uses: the largest timestamp, or the file's time if the records have none."""
+        timestamp = self.find_largest(may_wait=may_wait).timestamp
+        return timestamp if timestamp >= 0 else self.modified_ms
 
     # ---- indexes
 
@@ -351,7 +352,7 @@ class Segment:
         self.offset_index.reset()
         self.time_index.reset()
         self.bytes_since_index_entry = 0
-        largest = _NO_TIMESTAMP
+        largest = NO_TIMESTAMP
         for position, header in scan_headers(self.file, 0, self.size):
             if header.max_timestamp > largest.timestamp:
                 largest = TimestampOffset(header.max_timestamp, header.last_offset)
@@ -457,21 +458,10 @@ class Segment:
                     return position
         except CorruptLog:
             pass
-        self._mend_indexes()
+        self.mend_indexes()
         return 0
 
-    def _trusted_time_entry(self, timestamp: int) -> TimestampOffset:
-        """The index entry, if its batch has that timestamp; otherwise the beginning of the segment."""
-        entry = self.time_index.lookup(timestamp - 1)
-        if entry.timestamp < 0:
-            return entry
-        place = self.find(entry.offset)
-        if place is not None and place[1].max_timestamp == entry.timestamp:
-            return entry
-        self._mend_indexes()
-        return TimestampOffset(-1, self.base_offset)
-
-    def _mend_indexes(self) -> None:
+    def mend_indexes(self) -> None:
         """An index entry does not match the log: scans the whole log to find out which of them is damaged.
 
         If it is the log, this raises CorruptLog and keeps the indexes, so that the batches around the damage can still
@@ -482,18 +472,3 @@ class Segment:
         for _ in scan_headers(self.file, 0, self.size):
             pass
         self.rebuild_indexes(index_interval_bytes=_REBUILD_INTERVAL_BYTES, is_active=False)
-
-    def _find_largest(self) -> TimestampOffset:
-        """The largest timestamp of the last time index entry and of the batches behind it."""
-        if self.size == 0:
-            return _NO_TIMESTAMP
-        last = self.time_index.last()
-        place = self.find(last.offset) if last.timestamp >= 0 else None
-        if place is not None and place[1].max_timestamp == last.timestamp:
-            start, largest = place[0], last
-        else:
-            start, largest = 0, _NO_TIMESTAMP
-        for _, header in scan_headers(self.file, start, self.size):
-            if header.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(header.max_timestamp, header.last_offset)
-        return largest

@@ -34,12 +34,13 @@ class TimeIndex(IndexFile):
             self.append_entry(timestamp, offset - self.base_offset)
             self._last = TimestampOffset(timestamp, offset)
 
-    def last(self) -> TimestampOffset:
+    def last(self, *, may_wait: bool = True) -> TimestampOffset:
+        """Raises NotCached if entries have to be read from the disk, unless it `may_wait`."""
         if self._last is None:
-            count = self.entry_count
+            count = self.count_entries(may_wait=may_wait)
             if count == 0:
                 return TimestampOffset(-1, self.base_offset)
-            timestamp, relative = self.entry(count - 1)
+            timestamp, relative = self.entry(count - 1, may_wait=may_wait)
             self._last = TimestampOffset(timestamp, self.base_offset + relative)
         return self._last
 
@@ -51,9 +52,12 @@ class TimeIndex(IndexFile):
         self._last = None
         super().reset()
 
-    def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry at or before `timestamp`, or the beginning of the segment."""
-        number = self.search(0, timestamp)
+    def lookup(self, timestamp: int, *, may_wait: bool = True) -> TimestampOffset:
+        """The last entry at or before `timestamp`, or the beginning of the segment.
+
+        Raises NotCached if entries have to be read from the disk, unless it `may_wait`.
+        """
+        number = self.search(0, timestamp, may_wait=may_wait)
         if number < 0:
             return TimestampOffset(-1, self.base_offset)
         entry_timestamp, relative = self.entry(number)

@@ -1,8 +1,9 @@
 """Searches for records by timestamp.
 
-The indexes, which belong to the loop's thread, say which part of a segment to search. Reading and decompressing the
-batches of that part may take long, so a worker does it. If there is no match, the search continues with the next
-segment, as it is then: retention and compaction go on meanwhile.
+The indexes, which belong to the loop's thread, say which part of a segment to search. If they are not in memory, a
+worker reads them first (`cold_lookups`). Reading and decompressing the batches of that part may take long, so a worker
+does it. If there is no match, the search continues with the next segment, as it is then: retention and compaction go on
+meanwhile.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.deferred import Deferred
-from ottla.model.errors import KafkaError
 from ottla.model.ports import File
 from ottla.records.iterate import Batch, iterate_records
+from ottla.storage.cold_lookups import look_up
 from ottla.storage.errors import StorageError
 from ottla.storage.scan import scan_headers
+from ottla.storage.segment_times import position_for_timestamp
 from ottla.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
@@ -29,10 +31,10 @@ __all__ = ["find_first", "find_youngest"]
 def find_first(log: PartitionLog, workers: Workers, timestamp: int) -> Deferred[TimestampOffset | None]:
     """The first record at or after the log's start whose timestamp is at least `timestamp`."""
 
-    def stretch_of(segment: Segment, from_offset: int) -> _Stretch | None:
-        if segment.largest.timestamp < timestamp:
+    def stretch_of(segment: Segment, from_offset: int, may_wait: bool) -> _Stretch | None:
+        if segment.find_largest(may_wait=may_wait).timestamp < timestamp:
             return None
-        position = segment.position_for_timestamp(timestamp, from_offset=from_offset)
+        position = position_for_timestamp(segment, timestamp, from_offset=from_offset, may_wait=may_wait)
         return None if position is None else _Stretch(segment.file, position, segment.size, timestamp, from_offset)
 
     return _Search(log, workers, stretch_of, _first_of).begin()
@@ -40,6 +42,16 @@ def find_first(log: PartitionLog, workers: Workers, timestamp: int) -> Deferred[
 
 def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffset | None]:
     """The first record with the log's largest timestamp (KIP-734)."""
+    largest = -1
+
+    def note_largest(segment: Segment, _from_offset: int, may_wait: bool) -> None:
+        nonlocal largest
+        largest = max(largest, segment.find_largest(may_wait=may_wait).timestamp)
+
+    def search(_: object) -> Deferred[TimestampOffset | None]:
+        if largest < 0:
+            return Deferred.resolved(None)
+        return find_first(log, workers, largest).and_then(or_search_all)
 
     def or_search_all(first: TimestampOffset | None) -> Deferred[TimestampOffset | None]:
         if first is not None:
@@ -47,11 +59,7 @@ def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffs
         # DeleteRecords removed the youngest record, but its segment is still there: all remaining records are read.
         return _Search(log, workers, _whole_stretch, _youngest_of, keeps_best=True).begin()
 
-    live = [segment for segment in log.segments.from_offset(log.log_start_offset) if segment.size]
-    largest = max((segment.largest.timestamp for segment in live), default=-1)
-    if largest < 0:
-        return Deferred.resolved(None)
-    return find_first(log, workers, largest).and_then(or_search_all)
+    return _Search(log, workers, note_largest, _first_of).begin().and_then(search)
 
 
 class _Stretch(NamedTuple):
@@ -67,13 +75,23 @@ class _Stretch(NamedTuple):
 class _Search:
     """Searches segment after segment, each on a worker."""
 
-    __slots__ = ("_best", "_found", "_keeps_best", "_log", "_next_base", "_search", "_stretch_of", "_workers")
+    __slots__ = (
+        "_best",
+        "_found",
+        "_is_at_end",
+        "_keeps_best",
+        "_log",
+        "_next_base",
+        "_search",
+        "_stretch_of",
+        "_workers",
+    )
 
     def __init__(
         self,
         log: PartitionLog,
         workers: Workers,
-        stretch_of: Callable[[Segment, int], _Stretch | None],
+        stretch_of: Callable[[Segment, int, bool], _Stretch | None],
         search: Callable[[_Stretch], TimestampOffset | None],
         *,
         keeps_best: bool = False,
@@ -85,7 +103,9 @@ class _Search:
         # Whether a match is only a candidate, and later segments may have a better one.
         self._keeps_best = keeps_best
         self._best: TimestampOffset | None = None
+        # The segments below it are searched, or have nothing to search.
         self._next_base = -1
+        self._is_at_end = False
         self._found: Deferred[TimestampOffset | None] = Deferred()
 
     def begin(self) -> Deferred[TimestampOffset | None]:
@@ -93,34 +113,51 @@ class _Search:
         return self._found
 
     def _continue(self) -> None:
-        try:
-            stretch = self._next_stretch()
-        except KafkaError as error:
-            self._found.fail(error)
-        except OSError as error:
-            self._found.fail(StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}"))
-        else:
-            if stretch is None:
-                self._found.resolve(self._best)
-            else:
-                self._workers.submit(self._search, stretch).when_done(self._on_searched)
+        # A loop: most segments are in memory, or are not searched, and a log may have thousands of them.
+        while True:
+            stretch = look_up(self._workers, self._stretch_of_next)
+            if not stretch.done:
+                stretch.when_done(self._on_next)
+                return
+            if not self._skips(stretch):
+                return
 
-    def _next_stretch(self) -> _Stretch | None:
-        log = self._log
-        for segment in log.segments.from_offset(log.log_start_offset):
+    def _on_next(self, stretch: Deferred[_Stretch | None]) -> None:
+        if self._skips(stretch):
+            self._continue()
+
+    def _stretch_of_next(self, may_wait: bool) -> _Stretch | None:
+        """What to search in the next segment; None if there is nothing."""
+        start = self._log.log_start_offset
+        for segment in self._log.segments.from_offset(max(start, self._next_base)):
             if segment.size and segment.base_offset >= self._next_base:
+                stretch = self._stretch_of(segment, max(segment.base_offset, start), may_wait)
                 self._next_base = segment.base_offset + 1
-                stretch = self._stretch_of(segment, max(segment.base_offset, log.log_start_offset))
-                if stretch is not None:
-                    return stretch
+                return stretch
+        self._is_at_end = True
         return None
 
-    def _on_searched(self, searched: Deferred[TimestampOffset | None]) -> None:
-        error = searched.error
+    def _skips(self, found: Deferred[_Stretch | None]) -> bool:
+        """Whether to continue with the next segment now."""
+        if found.error is not None:
+            self._fail(found.error)
+            return False
+        stretch = found.result()
+        if stretch is not None:
+            self._workers.submit(self._search, stretch).when_done(self._on_searched)
+            return False
+        if self._is_at_end:
+            self._found.resolve(self._best)
+        return not self._is_at_end
+
+    def _fail(self, error: BaseException) -> None:
         if isinstance(error, OSError):
             error = StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}")
-        if error is not None:
-            self._found.fail(error)
+        self._found.fail(error)
+
+    def _on_searched(self, searched: Deferred[TimestampOffset | None]) -> None:
+        if searched.error is not None:
+            self._fail(searched.error)
             return
         match = searched.result()
         if match is not None and (self._best is None or match.timestamp > self._best.timestamp):
@@ -131,8 +168,8 @@ class _Search:
         self._continue()
 
 
-def _whole_stretch(segment: Segment, from_offset: int) -> _Stretch | None:
-    place = segment.find(from_offset)
+def _whole_stretch(segment: Segment, from_offset: int, may_wait: bool) -> _Stretch | None:
+    place = segment.find(from_offset, may_wait=may_wait)
     return None if place is None else _Stretch(segment.file, place[0], segment.size, -1, from_offset)
 
 

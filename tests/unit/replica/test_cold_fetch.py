@@ -11,73 +11,19 @@ from typing import Any
 import pytest
 
 from ottla.broker.apis import fetch
-from ottla.host.files import OsFile
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode
 from ottla.model.ports import FileRegion
 from ottla.records.control import build_end_transaction_marker
 from ottla.records.iterate import iterate_batches
 from ottla.replica import cold_reads, giant_fetch
-from ottla.storage import index_file, page_cache
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from tests.support.cold_disk import ColdDisk
 from tests.support.data_path import DataPath, batch, unpacked
 
 AT_ONCE, IN_SLICES = "at once", "in slices"
-PAGE_BYTES = 256
 BATCHES = 60
-
-
-class ColdDisk:
-    """Knows which pages of the node's files are in memory: those that a worker has read since `empty`."""
-
-    def __init__(self, node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.loop_reads: list[str] = []
-        self.is_watched = False
-        self.keeps_nothing = False
-        self.error: OSError | None = None
-        self._cached: set[tuple[str, int]] = set()
-        self._workers = node.virtual.workers
-        self._is_on_worker = False
-        self._read = OsFile.read
-        run_one = self._workers.run_one
-
-        def run_on_worker() -> None:
-            self._is_on_worker = True
-            try:
-                run_one()
-            finally:
-                self._is_on_worker = False
-
-        monkeypatch.setattr(self._workers, "run_one", run_on_worker)
-        monkeypatch.setattr(OsFile, "read", lambda file, position, length: self.read(file, position, length))
-        monkeypatch.setattr(OsFile, "read_nowait", lambda file, position, length: self.nowait(file, position, length))
-        # Several rounds even in small files.
-        monkeypatch.setattr(page_cache, "BLOCK_BYTES", PAGE_BYTES)
-        monkeypatch.setattr(index_file, "_PAGE_BYTES", 64)
-
-    def empty(self) -> None:
-        self._cached.clear()
-        self.loop_reads.clear()
-        self.is_watched = True
-
-    def read(self, file: OsFile, position: int, length: int) -> bytes:
-        if self.is_watched and not self._is_on_worker:
-            self.loop_reads.append(file.path)
-        if self.error is not None:
-            raise self.error
-        if not self.keeps_nothing:
-            self._cached.update(self._pages(file, position, length))
-        return self._read(file, position, length)
-
-    def nowait(self, file: OsFile, position: int, length: int) -> bytes | None:
-        if self.is_watched and not self._pages(file, position, length) <= self._cached:
-            return None
-        return self._read(file, position, length)
-
-    def _pages(self, file: OsFile, position: int, length: int) -> set[tuple[str, int]]:
-        end = min(position + length, file.size)
-        return {(file.path, page) for page in range(position // PAGE_BYTES, -(-end // PAGE_BYTES))}
 
 
 class SlicedDataPath(DataPath):
@@ -104,7 +50,7 @@ def node(request: Any, log_directory: str, monkeypatch: pytest.MonkeyPatch) -> I
 
 @pytest.fixture
 def disk(node: DataPath, monkeypatch: pytest.MonkeyPatch) -> Iterator[ColdDisk]:
-    disk = ColdDisk(node, monkeypatch)
+    disk = ColdDisk(node.virtual.workers, monkeypatch)
     yield disk
     disk.is_watched, disk.error = False, None
 

@@ -36,8 +36,8 @@ class Node:
     def create(self, topic: str, partition: int = 0, **overrides: object) -> PartitionLog:
         return self.logs.get_or_create(TopicPartition(topic, partition), TOPIC_ID, log_config(**overrides))
 
-    def append(self, log: PartitionLog, *values: bytes) -> None:
-        built = build_batch([Record(key=None, value=value, timestamp=1000) for value in values])
+    def append(self, log: PartitionLog, *values: bytes, timestamp: int = 1000) -> None:
+        built = build_batch([Record(key=None, value=value, timestamp=timestamp) for value in values])
         log.append_built(built, leader_epoch=0, now_ms=self.world.clock.now_ms())
         self.world.scheduler.run()
 

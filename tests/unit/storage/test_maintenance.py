@@ -10,6 +10,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
 from ottla.storage import maintenance
 from ottla.storage.maintenance import flush_all
+from ottla.storage.names import REPLICATION_OFFSET_FILE
 from tests.unit.storage.helpers import values_of
 from tests.unit.storage.test_manager import Node
 
@@ -108,3 +109,65 @@ def test_recovery_points_of_large_closed_segments_are_on_disk_soon(monkeypatch: 
     assert b"t 0 %d" % recovery_point in on_disk()
     node.stop()
     assert node.logs.pool.on_closed is None
+
+
+class TestCheckpointsInSlices:
+    """The offsets of a periodic checkpoint are read over several turns, and never replace newer ones."""
+
+    FILE = "/d1/replication-offset-checkpoint"
+
+    @pytest.fixture
+    def node(self, monkeypatch: pytest.MonkeyPatch) -> Node:
+        monkeypatch.setattr(maintenance, "_SLICE_LOGS_READ", 2)
+        node = Node(replica_high_watermark_checkpoint_interval_ms="5000")
+        node.start()
+        for number in range(5):
+            log = node.create(f"t{number}")
+            for _ in range(4):
+                node.append(log, b"x")
+            log.flush()
+            log.update_high_watermark(4)
+        node.world.scheduler.run()
+        return node
+
+    def on_disk(self, node: Node) -> list[str]:
+        return sorted(node.files.read_bytes(self.FILE).decode().split("\n")[2:-1])
+
+    def test_a_few_logs_are_read_in_a_turn(self, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+        read: list[str] = []
+
+        def offset_of(log: Any) -> int:
+            read.append(log.topic_partition.topic)
+            return int(log.high_watermark)
+
+        monkeypatch.setitem(maintenance._OFFSETS, REPLICATION_OFFSET_FILE, offset_of)
+        node.logs.maintenance._checkpoint_in_slices(REPLICATION_OFFSET_FILE)
+        counts = [len(read)]
+        while len(read) < 5:
+            node.world.scheduler.run_turn()
+            counts.append(len(read))
+        assert counts == [2, 4, 5]
+        node.world.scheduler.run()
+        assert self.on_disk(node) == [f"t{number} 0 4" for number in range(5)]
+
+    def test_a_truncation_meanwhile_is_not_undone(self, node: Node) -> None:
+        node.logs.maintenance._checkpoint_in_slices(REPLICATION_OFFSET_FILE)
+        truncated = node.logs.get(TopicPartition("t0", 0))
+        assert truncated is not None
+        truncated.truncate_to(1)
+        node.world.scheduler.run()
+        assert self.on_disk(node)[0] == "t0 0 1"
+
+    def test_the_interval_writes_all_logs(self, node: Node) -> None:
+        node.world.scheduler.advance(5_000)
+        assert self.on_disk(node) == [f"t{number} 0 4" for number in range(5)]
+
+    def test_a_stop_ends_a_reading(self, node: Node) -> None:
+        node.logs.maintenance._checkpoint_in_slices(REPLICATION_OFFSET_FILE)
+        first = node.logs.get(TopicPartition("t0", 0))
+        assert first is not None
+        node.append(first, b"x")
+        first.update_high_watermark(5)
+        node.stop()
+        node.world.scheduler.run()
+        assert self.on_disk(node)[0] == "t0 0 5"

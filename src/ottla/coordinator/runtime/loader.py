@@ -1,7 +1,7 @@
 """Reads a partition of a state topic from beginning to end and replays it, without blocking the event loop.
 
-A worker reads the bytes, one buffer at a time. The records are replayed on the loop in portions, and other callbacks
-run between two portions.
+A worker reads the bytes, one buffer at a time, and before that the index and the headers that say where they are, if
+these are not in memory. The records are replayed on the loop in portions, and other callbacks run between two portions.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ottla.model.ports import Lane, World
 from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
+from ottla.storage.cold_lookups import look_up
+from ottla.storage.lookups import ReadResult
 from ottla.wire.codec import MalformedMessage
 
 __all__ = ["Loader"]
@@ -75,12 +77,23 @@ class Loader(Generic[S]):
         if self._offset >= self._end:
             self._finish()
             return
-        try:
-            result = self._shard.partition.log.read(self._offset, max_bytes=self._buffer_bytes, end_offset=self._end)
-        except KafkaError as error:
-            self._fail(error)
+        look_up(self._world.workers.lane(Lane.READS), self._look_up).when_done(self._on_found)
+
+    def _look_up(self, may_wait: bool) -> ReadResult | None:
+        """The next records; None if the load is over."""
+        if self._is_over:
+            return None
+        log = self._shard.partition.log
+        return log.read(self._offset, max_bytes=self._buffer_bytes, end_offset=self._end, may_wait=may_wait)
+
+    def _on_found(self, found: Deferred[ReadResult | None]) -> None:
+        if self._is_over:
             return
-        if result.region is None:
+        if found.error is not None:
+            self._fail(found.error)
+            return
+        result = found.result()
+        if result is None or result.region is None:
             self._finish()
             return
         self._world.workers.lane(Lane.READS).submit(result.region.read).when_done(self._on_read)

@@ -1,0 +1,56 @@
+"""Timestamps of one segment: the largest one, and where to look for a time.
+
+The time index says where. It has no checksum, so the batch of an entry is compared with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.storage.scan import scan_headers
+from ottla.storage.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from ottla.storage.segment import Segment
+
+__all__ = ["NO_TIMESTAMP", "find_largest", "position_for_timestamp"]
+
+NO_TIMESTAMP = TimestampOffset(-1, -1)
+
+
+def find_largest(segment: Segment, *, may_wait: bool) -> TimestampOffset:
+    """The largest timestamp of the last time index entry and of the batches behind it."""
+    if segment.size == 0:
+        return NO_TIMESTAMP
+    last = segment.time_index.last(may_wait=may_wait)
+    place = segment.find(last.offset, may_wait=may_wait) if last.timestamp >= 0 else None
+    if place is not None and place[1].max_timestamp == last.timestamp:
+        start, largest = place[0], last
+    else:
+        start, largest = 0, NO_TIMESTAMP
+    for _, header in scan_headers(segment.file, start, segment.size, may_wait=may_wait):
+        if header.max_timestamp > largest.timestamp:
+            largest = TimestampOffset(header.max_timestamp, header.last_offset)
+    return largest
+
+
+def position_for_timestamp(segment: Segment, timestamp: int, *, from_offset: int, may_wait: bool) -> int | None:
+    """The position from which to scan for the first recent enough batch at or after `from_offset`.
+
+    Raises NotCached if indexes or headers have to be read from the disk, unless it `may_wait`.
+    """
+    first = max(from_offset, _trusted_entry(segment, timestamp, may_wait=may_wait).offset)
+    place = segment.find(first, may_wait=may_wait)
+    return None if place is None else place[0]
+
+
+def _trusted_entry(segment: Segment, timestamp: int, *, may_wait: bool) -> TimestampOffset:
+    """The index entry, if its batch has that timestamp; otherwise the beginning of the segment."""
+    entry = segment.time_index.lookup(timestamp - 1, may_wait=may_wait)
+    if entry.timestamp < 0:
+        return entry
+    place = segment.find(entry.offset, may_wait=may_wait)
+    if place is not None and place[1].max_timestamp == entry.timestamp:
+        return entry
+    segment.mend_indexes()
+    return TimestampOffset(-1, segment.base_offset)
