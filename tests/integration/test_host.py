@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,7 +18,8 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.host.free_ports import HOST, free_ports
+from ottla.host.free_ports import free_ports
+from tests.support.port_ranges import ports_in_a_row
 
 LIMIT_SECONDS = 120.0
 NODES_MAX = 3
@@ -32,26 +32,6 @@ def eventually(condition: Callable[[], Any]) -> Any:
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.1)
     return found
-
-
-def ports_in_a_row(count: int) -> tuple[int, list[socket.socket]]:
-    """The first of so many free ports, and the sockets that keep the others for whoever names them."""
-    while True:
-        (first,) = free_ports(1)
-        kept: list[socket.socket] = []
-        try:
-            for port in range(first + 1, first + count):
-                # Without SO_REUSEADDR it fails if somebody else keeps the port.
-                with socket.socket() as test:
-                    test.bind((HOST, port))
-                kept.append(socket.socket())
-                kept[-1].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                kept[-1].bind((HOST, port))
-        except OSError:
-            for one in kept:
-                one.close()
-        else:
-            return first, kept
 
 
 class Host:

@@ -30,6 +30,7 @@ from ottla.host.clock import SystemClock
 from ottla.host.connection import SharedReadState
 from ottla.host.files import OsFiles, raise_open_files_limit
 from ottla.host.followed_limits import FollowedLimits
+from ottla.host.heap import share_one_heap
 from ottla.host.listener import BindError, Listener, SocketOptions, bind
 from ottla.host.loop import new_event_loop, stop_on_signals
 from ottla.host.loop_watch import LoopWatch
@@ -146,6 +147,7 @@ class NodeProcess:
         loop = self._loop
         loop.set_exception_handler(_log_exception)
         sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+        share_one_heap()
         # On the loop, because uvloop loses signals that arrive between the installation of their handler and its run.
         loop.call_soon(self._start)
         try:

@@ -41,8 +41,9 @@ GATHERED_BYTES_MAX = 256 * 1024
 # Pages are read into memory and sent in runs of this size.
 REGION_RUN = 1024 * 1024
 
-# The most bytes that a connection sends before the loop serves other connections.
-FLUSH_BYTES_MAX = 4 * 1024 * 1024
+# The most bytes that a connection sends before the loop serves other connections. A few readers of old records would
+# otherwise keep every producer waiting: each of them takes a millisecond for about this many bytes.
+FLUSH_BYTES_MAX = 1024 * 1024
 
 # The most buffers for one sendmsg. The kernel's limit is 1024.
 BUFFERS_PER_SEND_MAX = 256
