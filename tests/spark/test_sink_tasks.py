@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from dataclasses import replace
+from typing import Any
 
 import pyarrow
 import pytest
@@ -205,6 +207,48 @@ def test_extra_records_share_the_fate_of_the_rows(topics: Topics, client: SinkCl
     assert write_exactly_once(client, options, task_of(query, 1), rows()).records == 0
     assert sorted(committed(topics, offsets, 3)) == ["", "", "17", "17"]
     assert committed(topics, topic) == ["a", "b"]
+
+
+def test_a_task_that_had_rows_begins_while_it_waits_for_them(
+    topics: Topics, client: SinkClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    seen: list[str] = []
+    begin = tasks._Transaction._begin
+
+    def noted(transaction: tasks._Transaction) -> Coroutine[Any, Any, bool]:
+        seen.append("begin")
+        return begin(transaction)
+
+    def waited_for(*values: str) -> Iterator[pyarrow.RecordBatch]:
+        seen.append("rows")
+        yield from rows(*values)
+
+    def order(batch_id: int, *values: str, attempt: int = 0) -> list[str]:
+        seen.clear()
+        task = replace(task_of(query, batch_id), attempt=attempt)
+        assert write_exactly_once(client, options, task, waited_for(*values)).records == len(values)
+        return list(seen)
+
+    monkeypatch.setattr(tasks._Transaction, "_begin", noted)
+    assert order(0, "a") == ["rows", "begin"]
+    assert order(1, "b") == ["begin", "rows"]
+    assert order(2, "c", attempt=1) == ["rows", "begin"], "it may be speculative"
+    # It began for nothing: nothing stays open, and the next batch without rows does not begin.
+    assert order(3) == ["begin", "rows"]
+    assert order(4) == ["rows"]
+    assert topics.admin.call(lambda admin: end_open_transactions(admin, query)) == []
+    assert order(5, "d") == ["rows", "begin"]
+
+    def broken() -> Iterator[pyarrow.RecordBatch]:
+        raise ZeroDivisionError
+        yield
+
+    with pytest.raises(ZeroDivisionError):
+        write_exactly_once(client, options, task_of(query, 6), broken())
+    assert order(6, "e") == ["begin", "rows"]
+    assert committed(topics, topic) == ["a", "b", "c", "d", "e"]
 
 
 def test_an_empty_task_costs_nothing(topics: Topics, client: SinkClient) -> None:

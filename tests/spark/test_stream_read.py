@@ -26,6 +26,8 @@ pytestmark = pytest.mark.spark
 class Stream:
     """A query that is run again and again, on one checkpoint."""
 
+    source = "ottla"
+
     def __init__(self, spark: SparkSession, topics: Topics, place: Path, **options: str) -> None:
         self._spark = spark
         self._place = place
@@ -34,7 +36,7 @@ class Stream:
 
     def run(self, **options: str) -> list[Any]:
         """What there is now, in the order of its offsets."""
-        frame = self._spark.readStream.format("ottla").options(**self._options, **options).load()
+        frame = self._spark.readStream.format(self.source).options(**self._options, **options).load()
         rows: list[Any] = []
         writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())).option(
             "checkpointLocation", str(self._place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from ottla.client.admin import AdminClient
@@ -19,6 +20,8 @@ __all__ = ["SinkClient", "sink_client"]
 
 T = TypeVar("T")
 
+_REMEMBERED_MAX = 1000
+
 
 class SinkClient:
     """A blocking admin client and producers of a cluster."""
@@ -28,9 +31,26 @@ class SinkClient:
         self.admin = self.call(self._made(settings))
         self.cluster = self.admin.connections
         self._shared: dict[ProducerSettings, Producer] = {}
+        # The transactional ids of tasks that had rows when this process ran them last.
+        self._with_rows: set[str] = set()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         return self._thread.call(work)
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begins without waiting; a failure is raised by the result."""
+        return self._thread.submit(work)
+
+    def expects_rows(self, transactional_id: str) -> bool:
+        return transactional_id in self._with_rows
+
+    def remember(self, transactional_id: str, *, has_rows: bool) -> None:
+        if not has_rows:
+            self._with_rows.discard(transactional_id)
+            return
+        if len(self._with_rows) >= _REMEMBERED_MAX:
+            self._with_rows.clear()
+        self._with_rows.add(transactional_id)
 
     def producer(self, settings: ProducerSettings) -> Producer:
         """A new producer on the open connections."""

@@ -6,9 +6,11 @@ import asyncio
 import random
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ottla.client.columns.encode import EncodedBatch, TopicEncoder
+from ottla.client.metadata import TopicInfo
 from ottla.client.producer import Producer
 from ottla.model.ids import TopicPartition
 from ottla.spark.sink.client import SinkClient
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["RecordStream", "SinkError"]
+
+
+# Metadata that was requested before the first rows came is used if it is younger than this.
+_FRESH_SECONDS = 1.0
 
 
 class SinkError(Exception):
@@ -40,10 +46,16 @@ class RecordStream:
         self._options = options
         self._headers = headers
         self._encoders: dict[str, TopicEncoder] = {}
+        self._asked: tuple[float, Future[TopicInfo]] | None = None
         # The first failure; later failures follow from it.
         self.failure: BaseException | None = None
         self.records = 0
         self.bytes = 0
+
+    def expect_rows(self) -> None:
+        """Requests metadata of the only topic already, so that the first rows do not wait for it."""
+        if self._options.topic is not None:
+            self._asked = time.monotonic(), self._client.submit(self._fresh(self._options.topic))
 
     def add(self, rows: pyarrow.RecordBatch) -> None:
         for topic, some in self._by_topic(rows):
@@ -91,7 +103,11 @@ class RecordStream:
 
     def _encoder(self, topic: str) -> TopicEncoder:
         # Every task requests fresh metadata: topics get partitions, or are deleted and created again.
-        info = self._client.call(self._client.cluster.fresh_topic(topic, create=True))
+        asked, self._asked = self._asked, None
+        if asked is not None and time.monotonic() - asked[0] < _FRESH_SECONDS:
+            info = asked[1].result()
+        else:
+            info = self._client.call(self._fresh(topic))
         return TopicEncoder(
             partitions=len(info.partitions),
             available=[partition.partition for partition in info.partitions.values() if partition.leader >= 0],
@@ -99,6 +115,9 @@ class RecordStream:
             seed=random.getrandbits(63),
             extra_headers=self._headers,
         )
+
+    async def _fresh(self, topic: str) -> TopicInfo:
+        return await self._client.cluster.fresh_topic(topic, create=True)
 
     def _send(self, topic: str, batches: list[EncodedBatch]) -> None:
         if self.failure is not None:

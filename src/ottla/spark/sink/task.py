@@ -1,13 +1,16 @@
 """The exactly-once write of one Spark task.
 
 1. InitProducerId for `<query>-<task>`. A producer lives for one task. A previous producer of the id is either done, or
-a
-   zombie that is fenced here and whose open transaction is aborted. So workers that run the same task number in
+   a zombie that is fenced here and whose open transaction is aborted. So workers that run the same task number in
    different batches never use stale epochs.
 2. Read the marker. It is stable now: another task can change it only by fencing this producer. If it is past this
    batch, an earlier attempt has written the batch without Spark learning of it. The rows are drained, because a
    stateful operator above this one stores its state only when its rows are consumed.
 3. Write the rows, the extra records and the marker, and commit.
+
+The first two steps need no rows. A task that had rows in the last batch begins them while it waits for its rows; they
+leave nothing open if there are none. A repeated attempt waits for its rows first: it may be a speculative one, which
+should not fence its rival long before it can write.
 
 A rival (a speculative attempt, or the same task of a new driver) may fence this producer. That is not a failure yet: if
 the rival writes the marker, its result counts. Otherwise this attempt fails and Spark repeats it.
@@ -16,7 +19,9 @@ the rival writes the marker, its result counts. Otherwise this attempt fails and
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +31,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.spark.sink.client import SinkClient
 from ottla.spark.sink.markers import ensure_partition, marker_of, written_up_to
-from ottla.spark.sink.options import SinkOptions
+from ottla.spark.sink.options import ExtraRecord, SinkOptions
 from ottla.spark.sink.recovery import transactional_id
 from ottla.spark.sink.stream import RecordStream, SinkError
 
@@ -55,6 +60,8 @@ class TaskIdentity:
     query_id: str
     batch_id: int
     partition: int
+    # The number of attempts before this one.
+    attempt: int = 0
 
     def __str__(self) -> str:
         return f"task {self.partition} of batch {self.batch_id} of query {self.query_name!r}"
@@ -81,24 +88,42 @@ def write_exactly_once(
     headers: Sequence[tuple[str, bytes]] = (),
     steps: Steps = lambda _: None,
 ) -> Written:
-    first = next((rows for rows in batches if rows.num_rows), None)
     extra = options.extra_records if task.partition == 0 else ()
+    name = transactional_id(task.query_name, task.partition)
+    early = _Transaction(client, options, task, headers) if client.expects_rows(name) and not task.attempt else None
+    try:
+        first = next((rows for rows in batches if rows.num_rows), None)
+    except BaseException:
+        if early is not None:
+            early.close()
+        raise
+    client.remember(name, has_rows=first is not None)
     if first is None and not extra:
         # An empty task is empty in every attempt, so it needs no marker: empty tasks cost nothing.
+        if early is not None:
+            early.close()
         return Written()
-    transaction = _Transaction(client, options, task)
-    stream = RecordStream(client, transaction.producer, options, headers=headers)
+    transaction = early or _Transaction(client, options, task, headers)
+    return _write(transaction, task, itertools.chain([] if first is None else [first], batches), extra, steps)
+
+
+def _write(
+    transaction: _Transaction,
+    task: TaskIdentity,
+    batches: Iterator[pyarrow.RecordBatch],
+    extra: Sequence[ExtraRecord],
+    steps: Steps,
+) -> Written:
+    stream = transaction.stream
     try:
-        transaction.begin()
         if transaction.is_written():
             _drain(batches)
             return Written(skipped=True)
         steps("begun")
-        if first is not None:
-            stream.add(first)
-            for rows in batches:
-                stream.add(rows)
-        stream.add_extra(extra)
+        for rows in batches:
+            stream.add(rows)
+        if extra:
+            stream.add_extra(extra)
         stream.finish()
         steps("written")
         transaction.mark()
@@ -117,7 +142,7 @@ def write_exactly_once(
         transaction.abort()
         raise
     finally:
-        client.close_producer(transaction.producer)
+        transaction.close()
 
 
 def write_at_least_once(
@@ -144,32 +169,38 @@ def write_at_least_once(
 
 
 class _Transaction:
-    """A transaction and its marker."""
+    """A transaction and its marker. It begins when it is made; `is_written` waits for that."""
 
-    def __init__(self, client: SinkClient, options: SinkOptions, task: TaskIdentity) -> None:
+    def __init__(
+        self, client: SinkClient, options: SinkOptions, task: TaskIdentity, headers: Sequence[tuple[str, bytes]]
+    ) -> None:
         self._client = client
         self._task = task
         self._marker = TopicPartition(options.markers_topic, task.partition)
-        self._id = transactional_id(task.query_name, task.partition)
         self._timeout_ms = options.transaction_timeout_ms
-        self.producer: Producer = client.producer(_settings(options, self._id))
+        settings = _settings(options, transactional_id(task.query_name, task.partition))
+        self.producer: Producer = client.producer(settings)
+        self.stream = RecordStream(client, self.producer, options, headers=headers)
+        self._begun: Future[bool] = client.submit(self._begin())
+        self.stream.expect_rows()
 
-    def begin(self) -> None:
-        self._client.call(self.producer.init_transactions())
-
-        async def begin() -> None:
-            self.producer.begin_transaction()
-
-        self._client.call(begin())
+    async def _begin(self) -> bool:
+        await self.producer.init_transactions()
+        self.producer.begin_transaction()
+        return await self._written_up_to() > self._task.batch_id
 
     def is_written(self) -> bool:
-        return self._client.call(self._written_up_to()) > self._task.batch_id
+        """True if an earlier attempt has written the rows."""
+        return self._begun.result()
 
     def mark(self) -> None:
-        task = self._task
-        self._client.call(ensure_partition(self._client.admin, self._marker))
-        marker = {self._marker: marker_of(task.batch_id, task.query_id)}
-        self._client.call(self.producer.send_offsets(task.query_name, marker))
+        async def mark() -> None:
+            task = self._task
+            await ensure_partition(self._client.admin, self._marker)
+            marker = {self._marker: marker_of(task.batch_id, task.query_id)}
+            await self.producer.send_offsets(task.query_name, marker)
+
+        self._client.call(mark())
 
     def commit(self) -> None:
         self._client.call(self.producer.commit_transaction())
@@ -180,6 +211,10 @@ class _Transaction:
             self._client.call(self.producer.abort_transaction())
         except (KafkaError, ClientError):
             return
+
+    def close(self) -> None:
+        self._begun.cancel()
+        self._client.close_producer(self.producer)
 
     def rivals_result(self, error: KafkaError) -> Written:
         """Waits for the rival to write the marker. Raises SinkError if it does not."""

@@ -158,6 +158,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
             query_id=self.options.query_id or query_id,
             batch_id=int(batch_id),
             partition=context.partitionId(),
+            attempt=context.attemptNumber(),
         )
 
     @in_one_sentence
@@ -178,6 +179,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
             query_id=self.options.query_id or context.getLocalProperty(QUERY_ID_PROPERTY) or "",
             batch_id=self.options.batch_id or 0,
             partition=context.partitionId(),
+            attempt=context.attemptNumber(),
         )
 
     @in_one_sentence

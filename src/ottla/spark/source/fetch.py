@@ -42,6 +42,8 @@ _NEVER_MS = 7 * 24 * 3600 * 1000
 # A topic must be missing for this long to count as deleted: brokers learn of topics at different times, and a new
 # leader needs a moment to know its high watermark.
 _GONE_SECONDS = 5.0
+# A response that was posted long ago is there, or something is wrong.
+_POSTED_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,30 @@ class RangeReader:
         data = self._client.run(self._next())
         return [] if data is None else self._take(data)
 
+    def post(self, fetch_bytes: int) -> None:
+        """Sends the first Fetch and does not wait for its response."""
+        self._fetch_bytes = fetch_bytes
+        self._client.run(self._post())
+
+    def posted(self, bytes_max: int) -> list[FetchedBatch] | None:
+        """The range from the response to `post`. None if it is late, larger, an error, or not the whole range."""
+        data = self._client.run(self._posted_data())
+        if data is None or data.error_code or not data.records or len(data.records) > bytes_max:
+            return None
+        found = self._take(data)
+        return found if self._position >= self._end else None
+
     # Requests.
+
+    async def _posted_data(self) -> PartitionData | None:
+        assert self._posted is not None
+        await asyncio.wait([self._posted], timeout=_POSTED_SECONDS)
+        if not self._posted.done():
+            return None
+        try:
+            return await self._ask()
+        except ClientError:
+            return None
 
     async def _next(self) -> PartitionData | None:
         """The response at the position; None if the rest of the range does not exist."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,10 +12,10 @@ from ottla.client.columns.decode import ArrowDecoder
 from ottla.model.ids import TopicPartition
 from ottla.spark.client import client_of
 from ottla.spark.options import SourceOptions
-from ottla.spark.source.fetch import RangeReader
+from ottla.spark.source.fetch import FetchedBatch, RangeReader
 from ottla.spark.source.limits import Lag, split
 
-__all__ = ["Range", "ranges", "read_range"]
+__all__ = ["Range", "decoded", "ranges", "read_range", "reader_of"]
 
 # Larger Arrow batches cost less per row, up to the size of the CPU caches. Spark's default is ten thousand rows.
 _ROWS_MAX = 32_768
@@ -53,13 +53,23 @@ def ranges(
 
 def read_range(options: SourceOptions, piece: Range) -> Iterator[pa.RecordBatch]:
     """The records of a range as Arrow batches, in the order of their offsets."""
+    reader = reader_of(options, piece)
+    yield from decoded(options, piece, reader, reader)
+
+
+def reader_of(options: SourceOptions, piece: Range) -> RangeReader:
+    partition = TopicPartition(piece.topic, piece.partition)
+    return RangeReader(client_of(options.client), options, partition, piece.topic_id, piece.start, piece.end)
+
+
+def decoded(
+    options: SourceOptions, piece: Range, reader: RangeReader, responses: Iterable[list[FetchedBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The records of responses to a reader."""
     decoder = ArrowDecoder(
         piece.topic, piece.partition, include_headers=options.include_headers, decoder=options.decoder
     )
-    client = client_of(options.client)
-    partition = TopicPartition(piece.topic, piece.partition)
-    reader = RangeReader(client, options, partition, piece.topic_id, piece.start, piece.end)
-    for batches in reader:
+    for batches in responses:
         for batch in batches:
             if batch.header.magic < 2:
                 if decoder.rows:

@@ -27,6 +27,7 @@ from pyspark.sql.streaming.datasource import (
 from ottla.model.ids import TopicPartition
 from ottla.spark.failures import in_one_sentence
 from ottla.spark.options import SourceOptions
+from ottla.spark.source.ahead import Ahead, takes_records
 from ottla.spark.source.hooks import ProgressHook, hooks_of
 from ottla.spark.source.limits import Lag, limit_offsets
 from ottla.spark.source.loss import on_loss
@@ -45,6 +46,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[TopicPartition, int] | None = None
         self._latest: dict[str, Any] | None = None
         self._done: dict[str, Any] | None = None
+        # The batch that `latestOffset` planned last, for the next call of `partitions`: its start, end and tasks.
+        self._planned: tuple[dict[str, Any], dict[str, Any], Sequence[InputPartition]] | None = None
+        self._ahead = Ahead(options) if takes_records() else None
         self._planner_made: Planner | None = None
         self._hooks_made: list[ProgressHook] | None = None
 
@@ -100,7 +104,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for partition, end in latest.items()
             if partition in begin and end > begin[partition]
         }
-        lost = self._find_losses(before, topics, lags) | dict.fromkeys(cut_off, -1)
+        known = [key for key in lags if key in before.offsets and _same(before, topics, key.topic)]
+        earliest = self._planner.earliest(known)
+        lost = self._find_losses(earliest, lags) | dict.fromkeys(cut_off, -1)
         if not lags and not cut_off:
             return start
         ends = self._limited(lags, topics, limit) | cut_off
@@ -109,27 +115,50 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after.begins = {key: begin[key] for key in after.offsets if not _is_known(before, after, key)}
         if self._options.on_data_loss != "report":
             after.lost.clear()
-        return after.to_json()
+        found = after.to_json()
+        wanted = _wanted(before, after)
+        self._planned = None
+        if wanted.keys() <= earliest.keys():
+            # Spark asks for the tasks within milliseconds, and the cluster would say the same.
+            self._planned = start, found, self._cut(before, after, wanted, earliest)
+            if self._ahead is not None:
+                self._ahead.request(self._planned[2])
+        return found
 
     # Reading.
 
     @in_one_sentence
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        planned, self._planned = self._planned, None
+        if planned is not None and planned[:2] == (start, end):
+            return planned[2]
+        if self._ahead is not None:
+            self._ahead.forget()
         before, after = SourceOffset.from_json(start), SourceOffset.from_json(end)
-        wanted = {partition: offset for partition, offset in after.offsets.items() if _moved(before, after, partition)}
-        return self._planner.patiently(lambda: self._cut(before, after, wanted)) if wanted else []
+        wanted = _wanted(before, after)
+        if not wanted:
+            return []
+        earliest = self._planner.patiently(lambda: self._earliest(after, wanted))
+        return self._cut(before, after, wanted, earliest)
+
+    def records_ahead(self) -> Iterator[pa.RecordBatch] | None:
+        """The records of the batch of the last call of `partitions`, if they were read ahead (`ahead.py`)."""
+        return None if self._ahead is None else self._ahead.take()
+
+    def _earliest(self, after: SourceOffset, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """The starts of logs. Workers handle topics that were deleted or created again meanwhile."""
+        topics = self._planner.topics()
+        return self._planner.earliest(
+            [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
+        )
 
     def _cut(
-        self, before: SourceOffset, after: SourceOffset, wanted: dict[TopicPartition, int]
+        self,
+        before: SourceOffset,
+        after: SourceOffset,
+        wanted: dict[TopicPartition, int],
+        earliest: dict[TopicPartition, int],
     ) -> Sequence[InputPartition]:
-        topics = self._planner.topics()
-        # Workers handle topics that were deleted or created again meanwhile.
-        present = [
-            partition
-            for partition in wanted
-            if partition in topics.partitions and _same(after, topics, partition.topic)
-        ]
-        earliest = self._planner.earliest(present)
         lags: dict[TopicPartition, Lag] = {}
         for partition, offset in wanted.items():
             begins = before.offsets if _is_known(before, after, partition) else after.begins
@@ -217,14 +246,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _find_losses(
-        self, before: SourceOffset, topics: Topics, lags: dict[TopicPartition, Lag]
+        self, earliest: dict[TopicPartition, int], lags: dict[TopicPartition, Lag]
     ) -> dict[TopicPartition, int]:
         """Moves positions up to the start of the logs; returns the number of lost offsets by partition."""
         lost: dict[TopicPartition, int] = {}
-        known = [
-            partition for partition in lags if partition in before.offsets and _same(before, topics, partition.topic)
-        ]
-        for partition, first in self._planner.earliest(known).items():
+        for partition, first in earliest.items():
             lag = lags[partition]
             if first > lag.start:
                 gone = min(first, lag.end)
@@ -282,6 +308,11 @@ def _same_id(before: SourceOffset, after: SourceOffset, topic: str) -> bool:
 def _is_known(before: SourceOffset, after: SourceOffset, partition: TopicPartition) -> bool:
     """True if the start offset of the batch contains the partition."""
     return partition in before.offsets and _same_id(before, after, partition.topic)
+
+
+def _wanted(before: SourceOffset, after: SourceOffset) -> dict[TopicPartition, int]:
+    """The ends of the partitions from which the batch reads."""
+    return {partition: offset for partition, offset in after.offsets.items() if _moved(before, after, partition)}
 
 
 def _moved(before: SourceOffset, after: SourceOffset, partition: TopicPartition) -> bool:
