@@ -29,6 +29,7 @@ FOUND_ONCE = {
     "hole-behind-a-rotten-offset": "a batch whose offset had rotted was cut, and the log went on as if it were there",
     "older-epoch-asked-about-for-ever": "a batch of an older epoch was asked about again and again, without a pause",
     "batches-behind-an-expired-one": "a flush of `ottla.client` waited for ever behind a batch that had expired",
+    "commit-delivered-again-later": "a commit that a client had repeated came twice, and was taken for a lost offset",
 }
 
 

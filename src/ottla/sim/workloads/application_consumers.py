@@ -79,9 +79,12 @@ class ApplicationMember(Application):
         self._group = settings.group_id
         self._partitions = partitions
         self._settings = settings
+        self._resent_after_us = 0
 
     async def main(self) -> None:
         cluster = self.connect()
+        # The shortest pause of the client before it sends a request again.
+        self._resent_after_us = cluster.settings.retry_backoff_ms * 800
         consumer = Consumer(cluster, self._settings)
         while not await self._begin(consumer):
             await self.pause(0.5)
@@ -113,14 +116,24 @@ class ApplicationMember(Application):
 
     async def _commit(self, consumer: Consumer) -> None:
         positions = {one: consumer.position(one) for one in consumer.assignment if consumer.position(one) >= 0}
-        if positions:
-            asked_us = self.now_us
+        if not positions:
+            return
+        asked_us = self.now_us
+        try:
             await consumer.commit(positions)
-            self.note_commits(positions, asked_us)
-
-    def note_commits(self, offsets: dict[TopicPartition, int], asked_us: int) -> None:
+        except FAILURES:
+            self.history.uncertain_commits.extend(self._commits(positions, asked_us))
+            raise
         self.count("client: commit")
-        self.history.commits.extend(
+        commits = self._commits(positions, asked_us)
+        self.history.commits.extend(commits)
+        if self.now_us - asked_us >= self._resent_after_us:
+            # The client may have sent the request again, and the network may still deliver the first one, which then
+            # overwrites later commits.
+            self.history.uncertain_commits.extend(commits)
+
+    def _commits(self, offsets: dict[TopicPartition, int], asked_us: int) -> list[Commit]:
+        return [
             Commit(
                 group=self._group,
                 partition=partition,
@@ -129,7 +142,7 @@ class ApplicationMember(Application):
                 acknowledged_us=self.now_us,
             )
             for partition, offset in offsets.items()
-        )
+        ]
 
     def note_assignment(self, partitions: list[TopicPartition], consumer: Consumer) -> None:
         member = consumer.member
