@@ -71,13 +71,18 @@ def cold(broker: Broker, gigabytes: float) -> Metrics:
         found = {"produce p50 ms": 0.0, "produce p99 ms": 0.0}
         pulse(broker.bootstrap, PULSE_S / 2)
         found["produce p50 ms"], found["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
+        wait_s = longest_wait_s(gigabytes)
         for kind in ("cold", "warm"):
+            readers = [start_reader(broker.bootstrap, "old", wait_s) for _ in range(READERS)]
             if kind == "cold":
                 drop_page_cache()
+            # The end of the log that is written to is in memory, as it always is.
+            pulse(broker.bootstrap, PULSE_S / 10)
             cpu_s, began = cpu_seconds(broker.pid), time.monotonic()
-            readers = [start_reader(broker.bootstrap, "old") for _ in range(READERS)]
+            for reader in readers:
+                let_read(reader)
             found[f"{kind} p50 ms"], found[f"{kind} p99 ms"] = pulse(
-                broker.bootstrap, WAIT_S, lambda readers=readers: all(reader.poll() is not None for reader in readers)
+                broker.bootstrap, wait_s, lambda readers=readers: all(reader.poll() is not None for reader in readers)
             )
             found[f"{kind} read s"] = time.monotonic() - began
             found[f"{kind} broker CPU s"] = cpu_seconds(broker.pid) - cpu_s
@@ -236,6 +241,9 @@ def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
     found: list[float] = []
     value = os.urandom(1024)
+    # The first record waits for connections and metadata.
+    producer.produce("new", value)
+    assert producer.flush(WAIT_S) == 0
     due = began = time.monotonic()
     while time.monotonic() < began + seconds and not is_over():
         due += 1 / PULSE_RATE
@@ -249,16 +257,40 @@ def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: 
     return statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000
 
 
-def start_reader(bootstrap: str, topic: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "bench.disks", "--read", bootstrap, topic])
+def start_reader(bootstrap: str, topic: str, wait_s: float) -> subprocess.Popen[bytes]:
+    """A process that is ready to read, and waits for `let_read`: a cold start of Python is not part of the measure."""
+    command = [sys.executable, "-m", "bench.disks", "--read", bootstrap, topic, str(wait_s)]
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert reader.stdout is not None
+    assert reader.stdout.readline(), "a reader failed"
+    return reader
 
 
-def read_whole(bootstrap: str, topic: str) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "readers", "fetch.message.max.bytes": 1 << 22})
+def let_read(reader: subprocess.Popen[bytes]) -> None:
+    assert reader.stdin is not None
+    reader.stdin.close()
+
+
+def read_whole(bootstrap: str, topic: str, wait_s: float) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "readers",
+            "fetch.message.max.bytes": 1 << 22,
+            "enable.auto.commit": False,
+        }
+    )
     places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
-    wanted = sum(consumer.get_watermark_offsets(place, timeout=60)[1] for place in places)
+    ends = [consumer.get_watermark_offsets(place, timeout=60)[1] for place in places]
+    wanted = sum(ends)
+    # Connects, and has the broker load its code for fetches.
+    consumer.assign([TopicPartition(topic, 0, ends[0] - 1)])
+    assert consumer.consume(1, timeout=60), "the last record did not arrive"
+    consumer.unassign()
+    print("ready", flush=True)
+    sys.stdin.read()
     consumer.assign(places)
-    end = time.monotonic() + WAIT_S
+    end = time.monotonic() + wait_s
     while wanted > 0:
         assert time.monotonic() < end, f"{wanted} records are missing"
         wanted -= sum(1 for message in consumer.consume(100, timeout=1.0) if message.error() is None)
@@ -270,10 +302,11 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--only", choices=("kafka", "ottla"), help="one of the two brokers")
-    parser.add_argument("--read", nargs=2, metavar=("BOOTSTRAP", "TOPIC"), help=argparse.SUPPRESS)
+    parser.add_argument("--read", nargs=3, metavar=("BOOTSTRAP", "TOPIC", "WAIT_S"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
-        read_whole(*options.read)
+        bootstrap, topic, wait_s = options.read
+        read_whole(bootstrap, topic, float(wait_s))
         return
     kinds: dict[str, type[ApacheKafka] | type[OttlaFromFile]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
     for part in options.parts or PARTS:
