@@ -66,8 +66,7 @@ def handle_in_portions(api: Api, request: Any, context: RequestContext, broker: 
             # The error response would be as long as the request.
             return Deferred.failed(CloseConnection(f"a {_name(api)} request that is too long: {refusal.message}"))
         return Deferred.resolved(_refused(api, refusal))
-    response = api.handle(request, context, broker)
-    return response if isinstance(response, Deferred) else Deferred.resolved(response)
+    return Deferred.of((api.handle_in_slices or api.handle)(request, context, broker))
 
 
 class _PortionedRequest:
@@ -132,9 +131,7 @@ class _PortionedRequest:
         except KafkaError as error:
             return Deferred.resolved(self._error_response(portion, error))
         self._size.adapt(monotonic() - started)
-        if isinstance(response, Deferred):
-            return response.recover(KafkaError, lambda error: self._error_response(portion, error))
-        return Deferred.resolved(response)
+        return Deferred.of(response).recover(KafkaError, lambda error: self._error_response(portion, error))
 
     def _on_response(self, done: Deferred[Any]) -> None:
         if done.error is not None:

@@ -109,7 +109,7 @@ class Route:
         self.sliced_bytes_min = NEVER
         self.handle_in_slices = api.handle_in_slices
         self.has_portions = bool(api.portions)
-        if api.handle_in_slices is not None:
+        if api.handle_in_slices is not None and not api.portions:
             if not api.is_cut_by_elements:
                 self.sliced_bytes_min = SLICED_BYTES_MIN
         elif api.portions or api.elements_max is not None:

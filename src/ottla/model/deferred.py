@@ -47,6 +47,11 @@ class Deferred(Generic[T]):
         deferred._value, deferred.done = value, True
         return deferred
 
+    @staticmethod
+    def of(value: U | Deferred[U]) -> Deferred[U]:
+        """A value that may have to wait: itself if it is a `Deferred`, otherwise resolved."""
+        return value if isinstance(value, Deferred) else Deferred.resolved(value)
+
     @classmethod
     def failed(cls, error: BaseException) -> Deferred[T]:
         deferred: Deferred[T] = cls()

@@ -42,8 +42,8 @@ Decoder = Callable[..., tuple[Any, int]]
 DECODED_BYTES_MAX = 100 * 1024 * 1024
 # The size of these requests says nothing about the time that they take: it is mostly that of records, or of elements
 # that are handled together. Beyond this budget they raise LongMessage, and are decoded in slices: from 450 to 850
-# partitions to produce to, and from 4,000 to 7,500 partitions to commit, depending on the number of topics.
-_DECODED_AT_ONCE_BYTES_MAX = {"ProduceRequest": 256 * 1024, "OffsetCommitRequest": 2 * 1024 * 1024}
+# partitions to produce to, and from 2,000 to 3,700 partitions to commit, depending on the number of topics.
+_DECODED_AT_ONCE_BYTES_MAX = {"ProduceRequest": 256 * 1024, "OffsetCommitRequest": 1024 * 1024}
 
 # Structures that usually occur in long arrays of elements of equal size: see `uniform`.
 _OFTEN_UNIFORM = frozenset({"OffsetCommitRequestPartition"})

@@ -71,7 +71,8 @@ class Api(Value):
     # it (`ottla.broker.error_responses`).
     error_response: Callable[[Any, int, KafkaError], Any] | None = None
     shortcut: Shortcut | None = None
-    # `handle` for a request that is too large for one turn of the loop. It is decoded in slices, too.
+    # `handle` for a request that is too large for one turn of the loop, if it is not handled in portions. It is decoded
+    # in slices, too.
     handle_in_slices: Callable[[Any, RequestContext, Broker], Deferred[Any]] | None = None
     # True if the size of a frame says nothing about the time that its request takes. Then the decoder finds requests
     # that have to be handled in slices or in portions (`wire.codec.LongMessage`).

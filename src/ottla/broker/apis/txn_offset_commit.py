@@ -10,11 +10,12 @@ marker. Versions 0 and 1 get COORDINATOR_NOT_AVAILABLE while the coordinator loa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.commit_topics import readable_topic
+from ottla.broker.commit_topics import CheckedTopics
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from ottla.replica.partition import Partition
 
 __all__ = ["API"]
+
+Checked = CheckedTopics[TxnOffsetCommitRequestTopic, TxnOffsetCommitResponseTopic]
 
 _LOADING_VERSION = 2
 _ABORTABLE_VERSION = 4
@@ -56,28 +59,36 @@ _MEANINGS = {
 def handle(
     request: TxnOffsetCommitRequest, context: RequestContext, broker: Broker
 ) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+    checked = _checked_topics(request, context, broker)
+    checked.check(request.topics)
+    return _commit(request, checked, context, broker)
+
+
+def handle_in_slices(
+    request: TxnOffsetCommitRequest, context: RequestContext, broker: Broker
+) -> Deferred[TxnOffsetCommitResponse]:
+    """Checks some topics in each turn of the loop. The offsets of all topics are then committed together."""
+    checked = _checked_topics(request, context, broker)
+    work = broker.replicas.slices.run(checked.check_in_slices(request.topics))
+    return work.and_then(lambda _: Deferred.of(_commit(request, checked, context, broker)))
+
+
+def _checked_topics(request: TxnOffsetCommitRequest, context: RequestContext, broker: Broker) -> Checked:
     if not context.allows(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topics = broker.metadata.image.topics
-    valid: list[TxnOffsetCommitRequestTopic] = []
-    refused: list[TxnOffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        known = readable_topic(topic, topics, context, by_id=context.api_version >= _TOPIC_ID_VERSION)
-        if isinstance(known, ErrorCode):
-            refused.append(_refused(topic, topic.partitions, known))
-            continue
-        here = known.partitions
-        unknown = [partition for partition in topic.partitions if partition.partition_index not in here]
-        if unknown:
-            refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [partition for partition in topic.partitions if partition.partition_index in here]
-        if topic.partitions:
-            valid.append(topic)
-    if not valid:
+    by_id = context.api_version >= _TOPIC_ID_VERSION
+    return CheckedTopics(broker.metadata.image.topics, context, _refused, by_id=by_id)
+
+
+def _commit(
+    request: TxnOffsetCommitRequest, checked: Checked, context: RequestContext, broker: Broker
+) -> TxnOffsetCommitResponse | Deferred[TxnOffsetCommitResponse]:
+    refused = checked.refused
+    if not checked.valid:
         return TxnOffsetCommitResponse(topics=refused)
-    request.topics = valid
+    request.topics = checked.valid
     transaction = Transaction(
         request.transactional_id,
         adds_partitions=context.api_version >= _ADDING_VERSION,
@@ -108,7 +119,7 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaEr
 
 
 def _refused(
-    topic: TxnOffsetCommitRequestTopic, partitions: list[TxnOffsetCommitRequestPartition], code: ErrorCode
+    topic: TxnOffsetCommitRequestTopic, partitions: Sequence[TxnOffsetCommitRequestPartition], code: ErrorCode
 ) -> TxnOffsetCommitResponseTopic:
     return TxnOffsetCommitResponseTopic(
         name=topic.name,
@@ -136,6 +147,7 @@ API = Api(
     request=TxnOffsetCommitRequest,
     response=TxnOffsetCommitResponse,
     handle=handle,
+    handle_in_slices=handle_in_slices,
     error_response=error_response,
     portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), refuses_only=True),),
     elements_max=12_000,

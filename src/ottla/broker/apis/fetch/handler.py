@@ -83,7 +83,7 @@ def handle_in_slices(request: FetchRequest, context: RequestContext, broker: Bro
 
     def serve(plan: FetchPlan) -> Deferred[FetchAnswer]:
         response = handle(request, context, broker, plan)
-        return response if isinstance(response, Deferred) else Deferred.resolved(response)
+        return Deferred.of(response)
 
     planning = plan_in_slices(
         broker.replicas.sessions,

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from ottla.broker.apis.api import Api, Portions, Shortcut
-from ottla.broker.apis.offset_commit.handler import error_response, handle
+from ottla.broker.apis.offset_commit.handler import error_response, handle, handle_in_slices
 from ottla.broker.apis.offset_commit.shortcut import VERSION_MIN, recognise
 from ottla.model.errors import ErrorCode
 from ottla.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -20,6 +20,7 @@ API = Api(
     response=OffsetCommitResponse,
     handle=handle,
     error_response=error_response,
+    handle_in_slices=handle_in_slices,
     shortcut=Shortcut(min_version=VERSION_MIN, run=recognise),
     is_cut_by_elements=True,
     portions=(Portions(request=("topics", "partitions"), response=("topics", "partitions"), refuses_only=True),),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.authorization import Operation, ResourceType
-from ottla.broker.commit_topics import readable_topic
+from ottla.broker.commit_topics import CheckedTopics
 from ottla.broker.context import RequestContext
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
@@ -19,46 +19,49 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ottla.wire.packed import PackedResponse
-from ottla.wire.uniform import UniformArray
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
 
-__all__ = ["error_response", "handle"]
+__all__ = ["error_response", "handle", "handle_in_slices"]
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 # The coordinator gives the answer without an error packed, since it is the same each time.
 CommitAnswer = OffsetCommitResponse | PackedResponse
+Checked = CheckedTopics[OffsetCommitRequestTopic, OffsetCommitResponseTopic]
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
 
-def handle(
-    request: OffsetCommitRequest, context: RequestContext, broker: Broker
-) -> CommitAnswer | Deferred[CommitAnswer] | Deferred[OffsetCommitResponse]:
+def handle(request: OffsetCommitRequest, context: RequestContext, broker: Broker) -> CommitAnswer | Deferred[Any]:
+    checked = _checked_topics(request, context, broker)
+    checked.check(request.topics)
+    return _commit(request, checked, context, broker)
+
+
+def handle_in_slices(request: OffsetCommitRequest, context: RequestContext, broker: Broker) -> Deferred[Any]:
+    """Checks some topics in each turn of the loop. The offsets of all topics are then committed together."""
+    checked = _checked_topics(request, context, broker)
+    work = broker.replicas.slices.run(checked.check_in_slices(request.topics))
+    return work.and_then(lambda _: Deferred.of(_commit(request, checked, context, broker)))
+
+
+def _checked_topics(request: OffsetCommitRequest, context: RequestContext, broker: Broker) -> Checked:
     if not context.allows(Operation.READ, ResourceType.GROUP, request.group_id):
         raise KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    topics = broker.metadata.image.topics
-    valid: list[OffsetCommitRequestTopic] = []
-    refused: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        known = readable_topic(topic, topics, context, by_id=context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS)
-        if isinstance(known, ErrorCode):
-            refused.append(_refused(topic, topic.partitions, known))
-            continue
-        partitions = known.partitions
-        if not _are_among(topic.partitions, len(partitions)):
-            unknown = [partition for partition in topic.partitions if partition.partition_index not in partitions]
-            refused.append(_refused(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-            topic.partitions = [part for part in topic.partitions if part.partition_index in partitions]
-        if topic.partitions:
-            valid.append(topic)
-    if not valid:
+    by_id = context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS
+    return CheckedTopics(broker.metadata.image.topics, context, _refused, by_id=by_id)
+
+
+def _commit(
+    request: OffsetCommitRequest, checked: Checked, context: RequestContext, broker: Broker
+) -> CommitAnswer | Deferred[Any]:
+    refused, version = checked.refused, context.api_version
+    if not checked.valid:
         return OffsetCommitResponse(topics=refused)
-    request.topics = valid
-    committed = broker.groups.commit_offsets(request, context.api_version)
+    request.topics = checked.valid
+    committed = broker.groups.commit_offsets(request, version)
     if not refused:
         return committed
-    version = context.api_version
     return committed.recover(KafkaError, lambda error: error_response(request, version, error)).then(
         lambda response: _merge(response, version, refused)
     )
@@ -70,17 +73,8 @@ def error_response(request: OffsetCommitRequest, version: int, error: KafkaError
     return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
 
-def _are_among(partitions: Sequence[OffsetCommitRequestPartition], count: int) -> bool:
-    """True if a topic with `count` partitions has all of these: partitions are numbered without gaps."""
-    if type(partitions) is UniformArray:
-        indexes: tuple[int, ...] = partitions.column("partition_index")
-    else:
-        indexes = tuple([partition.partition_index for partition in partitions])
-    return not indexes or (min(indexes) >= 0 and max(indexes) < count)
-
-
 def _refused(
-    topic: OffsetCommitRequestTopic, partitions: list[OffsetCommitRequestPartition], code: ErrorCode
+    topic: OffsetCommitRequestTopic, partitions: Sequence[OffsetCommitRequestPartition], code: ErrorCode
 ) -> OffsetCommitResponseTopic:
     return OffsetCommitResponseTopic(
         name=topic.name,

@@ -39,7 +39,7 @@ class _Answers:
         self.continues: deque[bool] = deque()
 
     def add(self, answer: Any, continues: bool) -> None:
-        self.pending.append(answer if isinstance(answer, Deferred) else Deferred.resolved(answer))
+        self.pending.append(Deferred.of(answer))
         self.continues.append(continues)
 
 

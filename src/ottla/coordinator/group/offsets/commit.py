@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.classic.group import ClassicGroup
@@ -23,12 +24,15 @@ from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
+    from ottla.wire.messages.offset_commit import OffsetCommitRequestTopic
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
 
-__all__ = ["check_commit", "decide_commit"]
+__all__ = ["check_commit", "codes_of", "collect_offsets", "decide_commit"]
 
 DEFAULT_RETENTION_TIME = -1
 TIMESTAMP_MAX = 2**63 - 1
 FIRST_VERSION_OF_MEMBER_EPOCHS = 9
+NO_PLACES: frozenset[int] = frozenset()
 
 
 def decide_commit(
@@ -36,36 +40,66 @@ def decide_commit(
 ) -> Decision[OffsetCommitResponse | PackedResponse]:
     """Topics have names here in all versions: the handler fills them in by id."""
     check_commit(shard, request, api_version)
-    metadata_max = shard.config.offset_metadata_max_bytes
     retention_ms = request.retention_time_ms
     expire_timestamp = NO_EXPIRY
     if retention_ms != DEFAULT_RETENTION_TIME:
         expire_timestamp = min(now_ms + retention_ms, TIMESTAMP_MAX)
-    group_id = request.group_id
+    run, refused = collect_offsets(shard, request.group_id, request.topics, now_ms, expire_timestamp)
+    if len(request.topics) == 1 and not refused[0] and run.shape is not None:
+        (topic,) = request.topics
+        return Decision((), run.shape.good_answer(api_version, topic.name, topic.topic_id), run=run)
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+                for asked, code in zip(topic.partitions, codes_of(topic.partitions, places), strict=True)
+            ],
+        )
+        for topic, places in zip(request.topics, refused, strict=True)
+    ]
+    return Decision((), OffsetCommitResponse(topics=topics), run=run if run.count else None)
+
+
+def collect_offsets(
+    shard: GroupShard,
+    group_id: str,
+    topics: Sequence[OffsetCommitRequestTopic] | Sequence[TxnOffsetCommitRequestTopic],
+    now_ms: int,
+    expire_timestamp_ms: int = NO_EXPIRY,
+) -> tuple[CommitRun, list[frozenset[int]]]:
+    """The offsets of a commit, and for each topic the places of partitions whose metadata is too large."""
     by_name, shapes = shard.context.image.topics.by_name, shard.context.commit_shapes
+    metadata_max = shard.config.offset_metadata_max_bytes
     run = CommitRun(group_id)
-    topics: list[OffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        name, topic_id = topic.name, topic.topic_id
+    refused: list[frozenset[int]] = []
+    for topic in topics:
+        name = topic.name
         # The id is stored in all versions, so that an offset never passes to a later topic of the same name.
         known = by_name.get(name)
-        stored_id = topic_id if known is None else known.topic_id
+        stored_id = topic.topic_id if known is None else known.topic_id
         columns = CommitColumns.of(topic.partitions)
-        refused: frozenset[int] = frozenset()
+        places = NO_PLACES
         if columns.metadata is not None:
-            columns, refused = _without_large_metadata(columns, metadata_max)
+            columns, places = _without_large_metadata(columns, metadata_max)
+        refused.append(places)
         count = len(columns.indexes)
         for start in range(0, count, PARTITIONS_TOGETHER_MAX):
             piece = columns
             if count > PARTITIONS_TOGETHER_MAX:
                 piece = columns.only(range(start, min(start + PARTITIONS_TOGETHER_MAX, count)))
             shape = shapes.of(group_id, name, piece.indexes)
-            run.add(shape, piece, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp)
-        if len(request.topics) == 1 and not refused and 0 < count <= PARTITIONS_TOGETHER_MAX:
-            return Decision((), shape.good_answer(api_version, name, topic_id), run=run)
-        responses = [_response(asked.partition_index, place in refused) for place, asked in enumerate(topic.partitions)]
-        topics.append(OffsetCommitResponseTopic(name=name, topic_id=topic_id, partitions=responses))
-    return Decision((), OffsetCommitResponse(topics=topics), run=run if run.count else None)
+            run.add(shape, piece, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp_ms)
+    return run, refused
+
+
+def codes_of(partitions: Sequence[object], refused: frozenset[int]) -> Sequence[ErrorCode]:
+    """The error codes for the partitions of a topic."""
+    if not refused:
+        return (ErrorCode.NONE,) * len(partitions)
+    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return [too_large if place in refused else ErrorCode.NONE for place in range(len(partitions))]
 
 
 def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, frozenset[int]]:
@@ -75,11 +109,6 @@ def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[
     if refused:
         columns = columns.only([place for place in range(len(columns.metadata)) if place not in refused])
     return columns, refused
-
-
-def _response(partition: int, is_refused: bool) -> OffsetCommitResponsePartition:
-    code = ErrorCode.OFFSET_METADATA_TOO_LARGE if is_refused else ErrorCode.NONE
-    return OffsetCommitResponsePartition(partition_index=partition, error_code=code)
 
 
 def check_commit(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:

@@ -22,6 +22,7 @@ from ottla.wire.uniform import UniformArray
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
     from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
 
 __all__ = ["PARTITIONS_TOGETHER_MAX", "CommitColumns", "CommitRun"]
 
@@ -39,7 +40,9 @@ class CommitColumns(NamedTuple):
     """None where all are empty."""
 
     @classmethod
-    def of(cls, partitions: Sequence[OffsetCommitRequestPartition]) -> CommitColumns:
+    def of(
+        cls, partitions: Sequence[OffsetCommitRequestPartition] | Sequence[TxnOffsetCommitRequestPartition]
+    ) -> CommitColumns:
         if type(partitions) is UniformArray:
             column = partitions.column
             offsets, has_epochs = column("committed_offset"), "committed_leader_epoch" in partitions.names
@@ -80,6 +83,11 @@ class CommitRun:
         self.count = 0
         self.size_bytes = 0
 
+    @property
+    def shape(self) -> CommitShape | None:
+        """The shape of a run that has one: a topic with not too many partitions."""
+        return self._pieces[0][0] if len(self._pieces) == 1 else None
+
     def add(
         self, shape: CommitShape, columns: CommitColumns, *, topic_id: Uuid, now_ms: int, expire_timestamp_ms: int
     ) -> None:
@@ -97,18 +105,18 @@ class CommitRun:
             self.size_bytes += sum(map(len, contents))
 
     def write(self, payload: bytearray, *, first_offset_delta: int, timestamp_delta: int) -> None:
-        for shape, committed, content in self._pieces:
-            if type(content) is bytes and not first_offset_delta and not timestamp_delta:
+        pieces = iter(self._pieces)
+        if not first_offset_delta and not timestamp_delta:
+            shape, committed, content = self._pieces[0]
+            if type(content) is bytes:
                 payload += shape.records(committed.offsets, committed.leader_epochs, content)
-            else:
-                contents = _short_contents(shape, committed, content) if type(content) is bytes else content
-                append_contents(
-                    payload,
-                    contents,  # type: ignore[arg-type]
-                    first_offset_delta=first_offset_delta,
-                    timestamp_delta=timestamp_delta,
-                )
-            first_offset_delta += shape.count
+                first_offset_delta = shape.count
+                next(pieces)
+        contents: list[bytes] = []
+        for shape, committed, content in pieces:
+            contents += content if isinstance(content, list) else _short_contents(shape, committed, content)
+        if contents:
+            append_contents(payload, contents, first_offset_delta=first_offset_delta, timestamp_delta=timestamp_delta)
 
     def replay(self, state: GroupShard, producer_id: int) -> None:
         for shape, committed, _ in self._pieces:

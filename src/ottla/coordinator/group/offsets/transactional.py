@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.runtime import CoordinatorRecord
+from ottla.coordinator.group.offsets.commit import codes_of, collect_offsets
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import Uuid
-from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
@@ -35,30 +33,19 @@ def decide_commit_in_transaction(
     Topics have names here in all versions: the handler fills them in.
     """
     _check(shard, request, api_version)
-    metadata_max = shard.config.offset_metadata_max_bytes
-    records: list[CoordinatorRecord] = []
-    topics: list[TxnOffsetCommitResponseTopic] = []
-    for topic in request.topics:
-        known = shard.context.image.topics.by_name.get(topic.name)
-        answers: list[TxnOffsetCommitResponsePartition] = []
-        for partition in topic.partitions:
-            index = partition.partition_index
-            metadata = partition.committed_metadata or ""
-            answer = TxnOffsetCommitResponsePartition(partition_index=index)
-            answers.append(answer)
-            if len(metadata) > metadata_max:
-                answer.error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            value = OffsetCommitValue(
-                offset=partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=metadata,
-                commit_timestamp=now_ms,
-                topic_id=Uuid.ZERO if known is None else known.topic_id,
-            )
-            records.append((OffsetCommitKey(group=request.group_id, topic=topic.name, partition=index), value))
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers))
-    return Decision(records, TxnOffsetCommitResponse(topics=topics))
+    run, refused = collect_offsets(shard, request.group_id, request.topics, now_ms)
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
+                for asked, code in zip(topic.partitions, codes_of(topic.partitions, places), strict=True)
+            ],
+        )
+        for topic, places in zip(request.topics, refused, strict=True)
+    ]
+    return Decision((), TxnOffsetCommitResponse(topics=topics), run=run if run.count else None)
 
 
 def _check(shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int) -> None:
