@@ -45,6 +45,8 @@ __all__ = [
 WAIT_SECONDS_MAX = 60.0
 REQUEST_TIMEOUT_MS = 2_000
 METADATA_MS = 500
+# A producer whose records can be appended is not silent for so long.
+LEADER_AHEAD_SECONDS_MAX = 1.0
 
 # What is decided by waiting is decided soon; with two of three in sync nothing that was acknowledged can be lost.
 FAULT_SETTINGS = {
@@ -58,10 +60,7 @@ Acknowledged = dict[int, dict[int, int]]
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS_MAX) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"in vain waited until {what}"
-        time.sleep(0.02)
+    assert _becomes_true(condition, seconds), f"in vain waited until {what}"
 
 
 class Writer:
@@ -270,20 +269,36 @@ def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_
     followers are never more than a moment behind, and a leader that answered too early would not be found out.
     """
     leader = cluster.node(leader_id)
-    frozen = [node for node in cluster.nodes if node.running and node is not leader]
-    for node in frozen:
-        os.kill(node.pid, signal.SIGSTOP)
+    followers = [node for node in cluster.nodes if node.running and node is not leader]
 
     def size(node: ottla.testing.Node) -> int:
         return (node.directory / "data" / f"{topic}-0" / f"{0:020}.log").stat().st_size
 
-    try:
-        # All that a producer may have in flight can be in the leader's log by now: others' logs tell what is new there.
-        wait_until(lambda: size(leader) > max(map(size, frozen)), "the leader alone has more")
-        yield
-    finally:
-        for node in frozen:
-            os.kill(node.pid, signal.SIGCONT)
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while True:
+        before = size(leader)
+        for node in followers:
+            os.kill(node.pid, signal.SIGSTOP)
+        try:
+            if _becomes_true(lambda: size(leader) > max(map(size, followers)), LEADER_AHEAD_SECONDS_MAX):
+                yield
+                return
+        finally:
+            for node in followers:
+                os.kill(node.pid, signal.SIGCONT)
+        # The followers had just appended all that the producer may have in flight, and it waits for them. So the leader
+        # never gets more: they have to run until the producer has sent the next records.
+        assert time.monotonic() < deadline, "in vain waited until the leader alone has more"
+        wait_until(lambda before=before: size(leader) > before, "the producer has sent more")
+
+
+def _becomes_true(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
