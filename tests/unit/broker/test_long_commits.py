@@ -1,4 +1,4 @@
-"""Commits whose topics are checked over several turns of the loop: all offsets are committed, unknown topics refused."""
+"""Commits whose topics are checked over several turns of the loop: offsets are committed, unknown topics refused."""
 
 from __future__ import annotations
 
