@@ -44,6 +44,9 @@ __all__ = ["Maintenance", "flush_all", "gather"]
 
 logger = logging.getLogger(__name__)
 
+# Of a task, for one log.
+_Action = Callable[[PartitionLog], Deferred[None] | None]
+
 _SLICE_LOGS = 100
 # For a task that only reads.
 _SLICE_LOGS_READ = 2_000
@@ -131,29 +134,13 @@ class Maintenance:
         return 0 if self._scrubber is None else self._scrubber.bytes_read
 
     def apply_retention(self) -> None:
-        self._apply_retention_to(iter(list(self._manager)))
-
-    def _apply_retention_to(self, logs: Iterator[PartitionLog]) -> None:
-        """If the timestamps of a log are not in memory, the logs behind it wait until a worker has read them."""
         readers = self._world.workers.lane(Lane.READS)
-        for _ in range(_SLICE_LOGS):
-            log = next(logs, None)
-            if log is None or self._is_stopped:
-                return
-            deleted = look_up(readers, partial(self._delete_expired, log))
-            if not deleted.done:
-                deleted.when_done(partial(self._on_late_retention, log, logs))
-                return
-            _warn_of_failure(log, deleted)
-        self._world.scheduler.call_soon(self._apply_retention_to, logs)
+        self._for_each_log(lambda log: look_up(readers, partial(self._delete_expired, log)))
 
     def _delete_expired(self, log: PartitionLog, may_wait: bool) -> None:
+        # The node may have stopped, or the disk failed, while a worker read the timestamps of the log.
         if not (self._is_stopped or log.is_offline):
             delete_expired(log, self._world.clock.now_ms(), may_wait=may_wait)
-
-    def _on_late_retention(self, log: PartitionLog, logs: Iterator[PartitionLog], deleted: Deferred[None]) -> None:
-        _warn_of_failure(log, deleted)
-        self._apply_retention_to(logs)
 
     def find_damage(self) -> None:
         """Notices files that were truncated or removed while the node runs. A worker asks for their sizes."""
@@ -202,7 +189,11 @@ class Maintenance:
     def expire_producers(self) -> None:
         now_ms = self._world.clock.now_ms()
         expiration_ms = self._manager.config.producer_id_expiration_ms
-        self._for_each_log(lambda log: log.producers.state.expire(now_ms, expiration_ms))
+
+        def expire(log: PartitionLog) -> None:
+            log.producers.state.expire(now_ms, expiration_ms)
+
+        self._for_each_log(expire)
 
     def checkpoint(self) -> Deferred[None]:
         """Writes all checkpoint files with the offsets of now."""
@@ -299,10 +290,11 @@ class Maintenance:
         submitted = self._world.workers.submit(function, *arguments)
         return submitted.recover(OSError, lambda error: directory.tolerate(error)).recover(BaseException, _ignore)
 
-    def _for_each_log(self, action: Callable[[PartitionLog], object]) -> None:
+    def _for_each_log(self, action: _Action) -> None:
         self._next_slice(iter(list(self._manager)), action)
 
-    def _next_slice(self, logs: Iterator[PartitionLog], action: Callable[[PartitionLog], object]) -> None:
+    def _next_slice(self, logs: Iterator[PartitionLog], action: _Action) -> None:
+        """Runs the action for some logs. If it has to wait for the disk, the logs behind it wait as well."""
         for _ in range(_SLICE_LOGS):
             log = next(logs, None)
             if log is None or self._is_stopped:
@@ -310,10 +302,23 @@ class Maintenance:
             if log.is_offline:
                 continue
             try:
-                action(log)
+                outcome = action(log)
             except (KafkaError, OSError) as error:
                 _warn(log, error)
+                continue
+            if outcome is None:
+                continue
+            if not outcome.done:
+                outcome.when_done(partial(self._continue_behind, log, logs, action))
+                return
+            _warn_of_failure(log, outcome)
         self._world.scheduler.call_soon(self._next_slice, logs, action)
+
+    def _continue_behind(
+        self, log: PartitionLog, logs: Iterator[PartitionLog], action: _Action, outcome: Deferred[None]
+    ) -> None:
+        _warn_of_failure(log, outcome)
+        self._next_slice(logs, action)
 
     def _run_due(self) -> None:
         """Runs one task. The tasks behind it come in later turns of the loop."""

@@ -51,7 +51,7 @@ def expired_segments(log: PartitionLog, now_ms: int, *, may_wait: bool = True) -
     if "delete" in config.cleanup_policy:
         if config.retention_ms >= 0:
             limit = now_ms - config.retention_ms
-            expired = _run(log, lambda segment: segment.find_largest_timestamp(may_wait=may_wait) < limit)
+            expired = _run(log, lambda segment: segment.largest_timestamp(may_wait=may_wait) < limit)
         if config.retention_bytes >= 0:
             excess = log.size_bytes - config.retention_bytes
             by_size: list[Segment] = []

@@ -186,7 +186,7 @@ class Segment:
         file.append(buffer)
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
-        largest = self._largest or self.largest
+        largest = self._largest or self.largest()
         unindexed = self.bytes_since_index_entry
         for batch in batches:
             if batch.max_timestamp > largest[0]:
@@ -248,7 +248,7 @@ class Segment:
         if self.size:
             # Only closed segments are repaired, so a damaged one has to be closed. The index is a hint.
             with suppress(CorruptLog):
-                self.time_index.append(*self.largest)
+                self.time_index.append(*self.largest())
         self.offset_index.sync_file()
         self.time_index.sync_file()
 
@@ -325,24 +325,18 @@ class Segment:
             self._first_timestamp = read_header_at(self.file, 0, self.size).max_timestamp
         return self._first_timestamp
 
-    @property
-    def largest(self) -> TimestampOffset:
-        """The largest timestamp, and the last offset of its batch; (-1, -1) if empty."""
-        return self._largest or self.find_largest()
+    def largest(self, *, may_wait: bool = True) -> TimestampOffset:
+        """The largest timestamp, and the last offset of its batch; (-1, -1) if empty.
 
-    def find_largest(self, *, may_wait: bool = True) -> TimestampOffset:
-        """`largest`. Raises NotCached if index or headers have to be read from the disk, unless it `may_wait`."""
+        Raises NotCached if index or headers have to be read from the disk, unless it `may_wait`.
+        """
         if self._largest is None:
             self._largest = find_largest(self, may_wait=may_wait)
         return self._largest
 
-    @property
-    def largest_timestamp(self) -> int:
-        return self.find_largest_timestamp()
-
-    def find_largest_timestamp(self, *, may_wait: bool = True) -> int:
+    def largest_timestamp(self, *, may_wait: bool = True) -> int:
         """The time that retention uses: the largest timestamp, or the file's time if the records have none."""
-        timestamp = self.find_largest(may_wait=may_wait).timestamp
+        timestamp = self.largest(may_wait=may_wait).timestamp
         return timestamp if timestamp >= 0 else self.modified_ms
 
     # ---- indexes

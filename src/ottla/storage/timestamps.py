@@ -32,7 +32,7 @@ def find_first(log: PartitionLog, workers: Workers, timestamp: int) -> Deferred[
     """The first record at or after the log's start whose timestamp is at least `timestamp`."""
 
     def stretch_of(segment: Segment, from_offset: int, may_wait: bool) -> _Stretch | None:
-        if segment.find_largest(may_wait=may_wait).timestamp < timestamp:
+        if segment.largest(may_wait=may_wait).timestamp < timestamp:
             return None
         position = position_for_timestamp(segment, timestamp, from_offset=from_offset, may_wait=may_wait)
         return None if position is None else _Stretch(segment.file, position, segment.size, timestamp, from_offset)
@@ -46,7 +46,7 @@ def find_youngest(log: PartitionLog, workers: Workers) -> Deferred[TimestampOffs
 
     def note_largest(segment: Segment, _from_offset: int, may_wait: bool) -> None:
         nonlocal largest
-        largest = max(largest, segment.find_largest(may_wait=may_wait).timestamp)
+        largest = max(largest, segment.largest(may_wait=may_wait).timestamp)
 
     def search(_: object) -> Deferred[TimestampOffset | None]:
         if largest < 0:

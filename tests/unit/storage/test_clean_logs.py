@@ -82,7 +82,7 @@ def state_of(log: PartitionLog) -> object:
     return (
         (log.log_start_offset, log.high_watermark, log.log_end_offset, log.recovery_point, log.doubtful_from),
         [(segment.base_offset, segment.size, segment.file.read(0, segment.size)) for segment in log.segments],
-        [segment.largest for segment in log.segments],
+        [segment.largest() for segment in log.segments],
         log.epochs.entries,
         sorted(
             (entry.producer_id, entry.epoch, entry.last_sequence, entry.last_offset, entry.may_know_less_than_log)

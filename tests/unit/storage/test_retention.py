@@ -105,7 +105,7 @@ def test_a_compacted_topic_is_not_deleted_by_time_or_size() -> None:
     bench = filled(5, retention_ms=0, retention_bytes=1, cleanup_policy="compact")
     assert expire(bench) == 0
     bench.configure(segment_bytes=100, retention_ms=0, cleanup_policy="compact,delete")
-    assert expire(bench) == 4 + 1 - (bench.world.clock.now_ms() == bench.log.segments[-1].largest_timestamp)
+    assert expire(bench) == 4 + 1 - (bench.world.clock.now_ms() == bench.log.segments[-1].largest_timestamp())
 
 
 def test_segments_below_the_start_offset_go_whatever_the_policy() -> None:
@@ -160,7 +160,7 @@ def test_the_largest_timestamp_of_a_closed_segment_is_found_without_reading_it()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(segment.file), "read", counting)
-        assert segment.largest_timestamp == 1499
+        assert segment.largest_timestamp() == 1499
     assert reads < 30
     assert expired_segments(bench.log, 0) == []
     assert bench.files.exists(f"{DIRECTORY}/00000000000000000000.log")

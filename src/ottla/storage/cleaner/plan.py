@@ -99,7 +99,7 @@ def measure(log: PartitionLog, *, checkpoint: int | None, now_ms: int) -> Dirtin
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         for segment in dirty:
-            if segment.largest_timestamp > now_ms - lag_ms:
+            if segment.largest_timestamp() > now_ms - lag_ms:
                 uncleanable = min(uncleanable, segment.base_offset)
                 break
     uncleanable = max(uncleanable, first_dirty)
