@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.model.ports import World
     from ottla.quorum.local_log import CommittedBatch
     from ottla.quorum.log import ReadableMetadataLog
+    from ottla.wire.message import Message
 
 __all__ = ["RECORDS_PER_TURN", "MetadataFollower"]
 
@@ -71,10 +72,14 @@ class MetadataFollower:
         self._log = log
         self._cluster_id = cluster_id
         loaded = load_image(log, cluster_id=cluster_id)
-        self._replayer = MetadataReplayer(loaded.image, in_transaction=loaded.open_transaction)
+        self._replayer = MetadataReplayer(loaded.image, held=loaded.held)
         self.publishers = Publishers(loaded.image)
         self.snapshots = SnapshotPolicy(
-            world=world, log=log, config=config, bytes_since_snapshot=loaded.bytes_since_snapshot
+            world=world,
+            log=log,
+            config=config,
+            bytes_since_snapshot=loaded.bytes_since_snapshot,
+            is_held_back=lambda: self.in_transaction,
         )
         self.publishers.add(self.snapshots)
         self._scheduler = world.scheduler
@@ -93,6 +98,11 @@ class MetadataFollower:
     def in_transaction(self) -> bool:
         """True if the committed log ends inside a metadata transaction."""
         return self._replayer.in_transaction
+
+    @property
+    def held(self) -> list[Message] | None:
+        """The records of that transaction so far; None if the log does not end inside one."""
+        return self._replayer.held
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """Publishes an image that the active controller has replayed and the quorum has now committed."""
@@ -210,7 +220,7 @@ class MetadataFollower:
         else:
             delta = None
         assert self.publishers.image is before, "nothing is published while a load is under way"
-        self._replayer = MetadataReplayer(image, in_transaction=loaded.open_transaction)
+        self._replayer = MetadataReplayer(image, held=loaded.held)
         if delta is not None:
             self.publishers.publish(delta, image)
         else:

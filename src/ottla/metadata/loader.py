@@ -25,33 +25,33 @@ __all__ = ["LoadedMetadata", "MetadataReplayer", "load_image", "loading"]
 class MetadataReplayer:
     """Replays batches of records into images, and holds back the records of an open metadata transaction."""
 
-    __slots__ = ("_held", "image")
+    __slots__ = ("held", "image")
 
-    def __init__(self, image: MetadataImage, *, in_transaction: bool = False) -> None:
+    def __init__(self, image: MetadataImage, *, held: list[Message] | None = None) -> None:
         self.image = image
-        # The records of the open transaction; None outside a transaction.
-        self._held: list[Message] | None = [] if in_transaction else None
+        # The records of the open transaction so far; None outside a transaction.
+        self.held = held
 
     @property
     def in_transaction(self) -> bool:
-        return self._held is not None
+        return self.held is not None
 
     def visible(self, records: Sequence[Message], *, last_offset: int) -> list[Message]:
         """The records that take effect with this batch, with earlier records of a transaction that ends in it."""
         effective: list[Message] = []
         for record in records:
             if isinstance(record, BeginTransactionRecord):
-                if self._held is not None:
+                if self.held is not None:
                     raise CorruptMetadataError(f"a transaction begins inside another one before offset {last_offset}")
-                self._held = []
+                self.held = []
             elif isinstance(record, (EndTransactionRecord, AbortTransactionRecord)):
-                if self._held is None:
+                if self.held is None:
                     raise CorruptMetadataError(f"a transaction ends that never began before offset {last_offset}")
                 if isinstance(record, EndTransactionRecord):
-                    effective += self._held
-                self._held = None
-            elif self._held is not None:
-                self._held.append(record)
+                    effective += self.held
+                self.held = None
+            elif self.held is not None:
+                self.held.append(record)
             else:
                 effective.append(record)
         return effective
@@ -70,14 +70,15 @@ class MetadataReplayer:
 class LoadedMetadata:
     """An image, and statistics of its replay for the log line of a start."""
 
-    __slots__ = ("bytes_since_snapshot", "image", "open_transaction", "records_replayed", "snapshot_end_offset")
+    __slots__ = ("bytes_since_snapshot", "held", "image", "records_replayed", "snapshot_end_offset")
 
     def __init__(self) -> None:
         self.image = MetadataImage()
         self.snapshot_end_offset = 0
         self.records_replayed = 0
         self.bytes_since_snapshot = 0
-        self.open_transaction = False
+        # The records of a transaction whose end is not in the log: see `MetadataReplayer`.
+        self.held: list[Message] | None = None
 
 
 def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
@@ -159,7 +160,7 @@ def _replaying(
                 is_all = False
                 yield
                 break
-    loaded.open_transaction = replayer.in_transaction
+    loaded.held = replayer.held
     return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
 

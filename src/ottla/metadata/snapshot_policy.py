@@ -10,7 +10,7 @@ is written at a time. If writing fails (a full disk), the log is still complete,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image_records import image_values
@@ -40,6 +40,7 @@ class SnapshotPolicy:
         "_bytes_since",
         "_bytes_worth_it",
         "_config",
+        "_is_held_back",
         "_last_ms",
         "_log",
         "_snapshot_bytes",
@@ -50,12 +51,20 @@ class SnapshotPolicy:
     )
 
     def __init__(
-        self, *, world: World, log: ReadableMetadataLog, config: BrokerConfig, bytes_since_snapshot: int
+        self,
+        *,
+        world: World,
+        log: ReadableMetadataLog,
+        config: BrokerConfig,
+        bytes_since_snapshot: int,
+        is_held_back: Callable[[], bool],
     ) -> None:
         self._world = world
         self._log = log
         self._config = config
         self._bytes_since = bytes_since_snapshot
+        # True inside a metadata transaction: its records are not in the image, and the log before the snapshot may go.
+        self._is_held_back = is_held_back
         self._last_ms = world.clock.now_ms()
         self._writing = False
         self._bytes_worth_it = RECORD_BYTES_MIN
@@ -69,7 +78,7 @@ class SnapshotPolicy:
         self._bytes_since += size_bytes
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:  # noqa: ARG002
-        if self._writing:
+        if self._writing or self._is_held_back():
             return
         interval_ms = self._config.metadata_log_max_snapshot_interval_ms
         now_ms = self._world.clock.now_ms()

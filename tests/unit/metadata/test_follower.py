@@ -11,6 +11,10 @@ from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 from ottla.metadata.image_step import step_between
 from ottla.metadata.snapshot_policy import write_image
+from ottla.metadata.versions import encode_for
+from ottla.model.config import BrokerConfig
+from ottla.model.ids import Uuid
+from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.incremental_alter_configs import (
@@ -317,3 +321,48 @@ def test_a_load_is_tried_again_after_an_error_of_the_disk(
     harness.virtual.scheduler.advance(1000)
     assert same(follower.image, harness.image)
     assert len(watcher.images) == 1
+
+
+# Metadata transactions (KIP-868), which only controllers of Apache Kafka write.
+
+HALF = [r.BeginTransactionRecord(name="half"), r.TopicRecord(name="half", topic_id=Uuid(b"0123456789abcdef"))]
+OTHER_HALF = [r.TopicRecord(name="other-half", topic_id=Uuid(b"fedcba9876543210")), r.EndTransactionRecord()]
+
+
+def append(harness: ControllerHarness, records: list[Any]) -> None:
+    harness.log.append([encode_for(record, 30) for record in records])
+
+
+def test_a_follower_that_starts_inside_a_transaction_has_all_of_it_at_its_end(harness: ControllerHarness) -> None:
+    append(harness, HALF)
+    follower, _ = follower_of(harness)
+    assert "half" not in follower.image.topics.by_name
+    append(harness, OTHER_HALF)
+    follower.advance()
+    assert {"half", "other-half"} <= set(follower.image.topics.by_name)
+
+
+@pytest.mark.parametrize("in_turns", [False, True])
+def test_a_snapshot_before_an_open_transaction_does_not_lose_it(harness: ControllerHarness, *, in_turns: bool) -> None:
+    follower, _ = follower_of(harness)
+    done(write_image(harness.controller.log, harness.image))
+    append(harness, HALF)
+    follower.reload(is_followed=True, in_turns=in_turns)
+    harness.virtual.scheduler.run()
+    append(harness, OTHER_HALF)
+    follower.advance()
+    assert {"half", "other-half"} <= set(follower.image.topics.by_name)
+
+
+def test_no_snapshot_is_written_inside_a_transaction(harness: ControllerHarness) -> None:
+    """It would have the first half nowhere, and a start from it would find an end without a beginning."""
+    config = BrokerConfig.embedded({"metadata.log.max.record.bytes.between.snapshots": "1"})
+    follower = MetadataFollower(world=harness.world, log=harness.controller.log, config=config, cluster_id=CLUSTER_ID)
+    append(harness, HALF)
+    follower.advance()
+    assert follower.snapshots.written == 0
+    append(harness, OTHER_HALF)
+    follower.advance()
+    assert follower.snapshots.written == 1
+    again, _ = follower_of(harness)
+    assert {"half", "other-half"} <= set(again.image.topics.by_name)

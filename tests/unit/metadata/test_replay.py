@@ -35,6 +35,7 @@ from ottla.wire.messages.incremental_alter_configs import (
 )
 from ottla.wire.metadata_codec import decode_record
 from tests.support.files import MemoryFiles
+from tests.support.quorum import start_single_voter
 from tests.support.virtual_world import VirtualWorld
 from tests.unit.metadata.harness import DIRECTORY, ControllerHarness, done, registration
 
@@ -221,6 +222,23 @@ def test_a_transaction_without_end_never_was() -> None:
     assert harness.create("whole").error_code == ErrorCode.NONE
     harness.reopen()
     assert list(harness.image.topics.by_name) == ["whole"]
+
+
+def test_a_cluster_whose_first_records_were_left_in_a_transaction_gets_them_again() -> None:
+    """Apache Kafka writes the first records of a cluster in a transaction. Its first controller may not finish it."""
+    virtual = VirtualWorld(immediate_workers=True, files=MemoryFiles())
+    virtual.files.make_directories(DIRECTORY)
+    quorum = start_single_voter(world=virtual.world, metadata_log_dir=DIRECTORY, node_id=1)
+    begin = r.BeginTransactionRecord(name="Bootstrap records")
+    level = r.FeatureLevelRecord(name="metadata.version", feature_level=30)
+    quorum.log.append([encode_for(record, 30) for record in (begin, level)])
+    quorum.log.close()
+    harness = ControllerHarness(virtual=virtual)
+    harness.add_broker(1)
+    assert harness.create("whole").error_code == ErrorCode.NONE
+    harness.reopen()
+    assert list(harness.image.topics.by_name) == ["whole"]
+    assert harness.image.features.finalized["metadata.version"] == 30
 
 
 def test_a_new_cluster_has_the_features_of_the_release_that_are_served() -> None:

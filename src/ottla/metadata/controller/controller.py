@@ -117,7 +117,7 @@ class Controller:
         assert not self.is_active, "it is active already"
         self.advance()
         image = self.image
-        self._replayer = MetadataReplayer(image, in_transaction=self._follower.in_transaction)
+        self._replayer = MetadataReplayer(image, held=self._follower.held)
         self._configs_seen = None
         self.is_active = True
         # Every active broker gets a full session to send its next heartbeat. Brokers that are fenced or shutting down
@@ -133,13 +133,14 @@ class Controller:
         for broker_id in active:
             # The former controller may have ended between two portions (`sweeps`).
             self.liveness.leads_all(broker_id, is_certain=False)
-        if not image.features.finalized:
-            first = bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
-            self.submit(lambda _context: Decision(first, None))
-        elif self._replayer.in_transaction:
+        first: list[Message] = []
+        if self._replayer.in_transaction:
             # The previous leader did not end its transaction, so none of its records take effect.
-            reason = AbortTransactionRecord(reason="the controller that began it is gone")
-            self.submit(lambda _context: Decision([reason], None))
+            first.append(AbortTransactionRecord(reason="the controller that began it is gone"))
+        if not image.features.finalized:
+            first += bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
+        if first:
+            self.submit(lambda _context: Decision(first, None))
 
     def deactivate(self) -> None:
         """Leadership was lost: drops uncommitted decisions and fails their pending answers with NOT_CONTROLLER."""
