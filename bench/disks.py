@@ -4,6 +4,9 @@ cold: the latency of a producer alone, while four consumers read a whole topic f
 memory. recovery: kill -9 after the last record, page cache dropped; from the start to an acknowledged record in every
 partition. compaction: a topic becomes compacted; from the change of its configuration until its size has settled.
 
+The readers have the lowest priority of the processes, as if they had machines of their own: four of them take all of
+two cores, and a producer that has no core says nothing about a broker. `--reader-nice 0` gives them the usual one.
+
 One broker after the other, each alone on the machine, with its files where `TMPDIR` says: that should be a disk. The
 page cache is dropped through `/proc/sys/vm/drop_caches`, which needs the rights for it.
 """
@@ -19,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +43,7 @@ __all__ = ["main"]
 PARTITIONS = 4
 RECORD_BYTES = 100_000
 READERS = 4
+LOWEST_PRIORITY = 19
 PULSE_RATE = 200
 PULSE_S = 10.0
 WAIT_S = 300.0
@@ -63,7 +68,7 @@ Metrics = dict[str, float]
 Part = Callable[[Broker, float], Metrics]
 
 
-def cold(broker: Broker, gigabytes: float) -> Metrics:
+def cold(broker: Broker, gigabytes: float, reader_nice: int = LOWEST_PRIORITY) -> Metrics:
     with broker:
         create(broker.bootstrap, "old", PARTITIONS)
         create(broker.bootstrap, "new", 1)
@@ -73,7 +78,7 @@ def cold(broker: Broker, gigabytes: float) -> Metrics:
         found["produce p50 ms"], found["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
         wait_s = longest_wait_s(gigabytes)
         for kind in ("cold", "warm"):
-            readers = [start_reader(broker.bootstrap, "old", wait_s) for _ in range(READERS)]
+            readers = [start_reader(broker.bootstrap, "old", wait_s, reader_nice) for _ in range(READERS)]
             if kind == "cold":
                 drop_page_cache()
             # The end of the log that is written to is in memory, as it always is.
@@ -257,9 +262,10 @@ def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: 
     return statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000
 
 
-def start_reader(bootstrap: str, topic: str, wait_s: float) -> subprocess.Popen[bytes]:
+def start_reader(bootstrap: str, topic: str, wait_s: float, nice: int) -> subprocess.Popen[bytes]:
     """A process that is ready to read, and waits for `let_read`: a cold start of Python is not part of the measure."""
     command = [sys.executable, "-m", "bench.disks", "--read", bootstrap, topic, str(wait_s)]
+    command += ["--reader-nice", str(nice)]
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     assert reader.stdout.readline(), "a reader failed"
@@ -302,21 +308,26 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="default: all")
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--only", choices=("kafka", "ottla"), help="one of the two brokers")
+    parser.add_argument(
+        "--reader-nice", type=int, default=LOWEST_PRIORITY, help="priority of the readers (default: 19)"
+    )
     parser.add_argument("--read", nargs=3, metavar=("BOOTSTRAP", "TOPIC", "WAIT_S"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
         bootstrap, topic, wait_s = options.read
+        os.nice(options.reader_nice)
         read_whole(bootstrap, topic, float(wait_s))
         return
     kinds: dict[str, type[ApacheKafka] | type[OttlaFromFile]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
-    for part in options.parts or PARTS:
+    parts: dict[str, Part] = {**PARTS, "cold": partial(cold, reader_nice=options.reader_nice)}
+    for part in options.parts or parts:
         found: dict[str, Metrics] = {}
         for name, kind in kinds.items():
             if options.only not in (None, name):
                 continue
             directory = Path(tempfile.mkdtemp(prefix="ottla-disks-"))
             try:
-                found[name] = PARTS[part](kind(directory, SETTINGS), options.gigabytes)
+                found[name] = parts[part](kind(directory, SETTINGS), options.gigabytes)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         print(f"{part}, {options.gigabytes:g} GB\n{'':<36}" + "".join(f"{name:>10}" for name in found), flush=True)

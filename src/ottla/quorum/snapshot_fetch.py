@@ -90,6 +90,8 @@ class SnapshotFetch:
             self._give_up(str(error))
             return
         self._tell(e.SnapshotProgressed())
+        if self._is_closed:
+            return
         if self._position >= piece.size:
             self._log.check_snapshot().when_done(self._on_checked)
         else:
