@@ -26,6 +26,8 @@ from ottla.wire.framing import request_parts
 __all__ = ["Answer", "LoneNode", "NoAnswer", "frame_of"]
 
 ANSWER_SECONDS_MAX = 600
+# The virtual time between two requests. The simulator limits the events of one moment.
+BETWEEN_REQUESTS_SECONDS = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,7 @@ class LoneNode:
         The client closes its connection after so many turns, if they are given.
         """
         assert self._node.process is not None
+        self.run_for(BETWEEN_REQUESTS_SECONDS)
         outcome: list[Any] = []
         buffer = memoryview(bytearray(frame))
         connection = self._connections[at_controller]

@@ -105,9 +105,8 @@ def _commit(
         )
 
     committed = broker.groups.commit_offsets_in_transaction(request, context.api_version, verify)
-    return committed.recover(KafkaError, lambda error: error_response(request, context.api_version, error)).then(
-        lambda response: _merge(response, refused)
-    )
+    answered = committed.recover(KafkaError, lambda error: error_response(request, context.api_version, error))
+    return answered.then(lambda response: _merge(response, refused)) if refused else answered
 
 
 def error_response(request: TxnOffsetCommitRequest, version: int, error: KafkaError) -> TxnOffsetCommitResponse:
