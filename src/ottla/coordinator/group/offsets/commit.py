@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
@@ -20,19 +20,22 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitResponsePartition
 from ottla.wire.packed import PackedResponse
 
 if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
-    from ottla.wire.messages.offset_commit import OffsetCommitRequestTopic
-    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
+    from ottla.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
+    from ottla.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 
-__all__ = ["check_commit", "codes_of", "collect_offsets", "decide_commit"]
+__all__ = ["check_commit", "collect_offsets", "decide_commit", "partition_answers"]
 
 DEFAULT_RETENTION_TIME = -1
 TIMESTAMP_MAX = 2**63 - 1
 FIRST_VERSION_OF_MEMBER_EPOCHS = 9
 NO_PLACES: frozenset[int] = frozenset()
+
+A = TypeVar("A", OffsetCommitResponsePartition, TxnOffsetCommitResponsePartition)
 
 
 def decide_commit(
@@ -52,10 +55,7 @@ def decide_commit(
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=[
-                OffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
-                for asked, code in zip(topic.partitions, codes_of(topic.partitions, places), strict=True)
-            ],
+            partitions=partition_answers(OffsetCommitResponsePartition, topic.partitions, places),
         )
         for topic, places in zip(request.topics, refused, strict=True)
     ]
@@ -94,12 +94,16 @@ def collect_offsets(
     return run, refused
 
 
-def codes_of(partitions: Sequence[object], refused: frozenset[int]) -> Sequence[ErrorCode]:
-    """The error codes for the partitions of a topic."""
-    if not refused:
-        return (ErrorCode.NONE,) * len(partitions)
-    too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    return [too_large if place in refused else ErrorCode.NONE for place in range(len(partitions))]
+def partition_answers(
+    answer: type[A],
+    partitions: Sequence[OffsetCommitRequestPartition] | Sequence[TxnOffsetCommitRequestPartition],
+    refused: frozenset[int],
+) -> list[A]:
+    """The answers for the partitions of a topic, of which those in the refused places have too large metadata."""
+    answers = [answer(partition_index=partition.partition_index) for partition in partitions]
+    for place in refused:
+        answers[place].error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return answers
 
 
 def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, frozenset[int]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.group.offsets.commit import codes_of, collect_offsets
+from ottla.coordinator.group.offsets.commit import collect_offsets, partition_answers
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.txn_offset_commit import (
@@ -38,10 +38,7 @@ def decide_commit_in_transaction(
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=asked.partition_index, error_code=code)
-                for asked, code in zip(topic.partitions, codes_of(topic.partitions, places), strict=True)
-            ],
+            partitions=partition_answers(TxnOffsetCommitResponsePartition, topic.partitions, places),
         )
         for topic, places in zip(request.topics, refused, strict=True)
     ]
