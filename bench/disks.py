@@ -5,7 +5,8 @@ memory. recovery: kill -9 after the last record, page cache dropped; from the st
 partition. compaction: a topic becomes compacted; from the change of its configuration until its size has settled.
 
 The readers have the lowest priority of the processes, as if they had machines of their own: four of them take all of
-two cores, and a producer that has no core says nothing about a broker. `--reader-nice 0` gives them the usual one.
+two cores, and a producer that has no core says nothing about a broker. `--reader-nice 0` gives them the usual one. With
+`--reader-rate 100` each of them reads 100 MB/s at most, as over a network.
 
 One broker after the other, each alone on the machine, with its files where `TMPDIR` says: that should be a disk. The
 page cache is dropped through `/proc/sys/vm/drop_caches`, which needs the rights for it.
@@ -24,6 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -68,7 +70,15 @@ Metrics = dict[str, float]
 Part = Callable[[Broker, float], Metrics]
 
 
-def cold(broker: Broker, gigabytes: float, reader_nice: int = LOWEST_PRIORITY) -> Metrics:
+class ReaderOptions(NamedTuple):
+    """How the readers of old records run."""
+
+    nice: int = LOWEST_PRIORITY
+    # Megabytes per second of each reader; 0 without a limit.
+    rate: float = 0.0
+
+
+def cold(broker: Broker, gigabytes: float, readers_are: ReaderOptions) -> Metrics:
     with broker:
         create(broker.bootstrap, "old", PARTITIONS)
         create(broker.bootstrap, "new", 1)
@@ -78,7 +88,7 @@ def cold(broker: Broker, gigabytes: float, reader_nice: int = LOWEST_PRIORITY) -
         found["produce p50 ms"], found["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
         wait_s = longest_wait_s(gigabytes)
         for kind in ("cold", "warm"):
-            readers = [start_reader(broker.bootstrap, "old", wait_s, reader_nice) for _ in range(READERS)]
+            readers = [start_reader(broker.bootstrap, "old", wait_s, readers_are) for _ in range(READERS)]
             if kind == "cold":
                 drop_page_cache()
             # The end of the log that is written to is in memory, as it always is.
@@ -155,7 +165,7 @@ def compaction(broker: Broker, gigabytes: float) -> Metrics:
         }
 
 
-PARTS: Mapping[str, Part] = {"cold": cold, "recovery": recovery, "compaction": compaction}
+PARTS = ("cold", "recovery", "compaction")
 
 
 def longest_wait_s(gigabytes: float) -> float:
@@ -262,10 +272,10 @@ def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: 
     return statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000
 
 
-def start_reader(bootstrap: str, topic: str, wait_s: float, nice: int) -> subprocess.Popen[bytes]:
+def start_reader(bootstrap: str, topic: str, wait_s: float, options: ReaderOptions) -> subprocess.Popen[bytes]:
     """A process that is ready to read, and waits for `let_read`: a cold start of Python is not part of the measure."""
     command = [sys.executable, "-m", "bench.disks", "--read", bootstrap, topic, str(wait_s)]
-    command += ["--reader-nice", str(nice)]
+    command += ["--reader-nice", str(options.nice), "--reader-rate", str(options.rate)]
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     assert reader.stdout.readline(), "a reader failed"
@@ -277,7 +287,7 @@ def let_read(reader: subprocess.Popen[bytes]) -> None:
     reader.stdin.close()
 
 
-def read_whole(bootstrap: str, topic: str, wait_s: float) -> None:
+def read_whole(bootstrap: str, topic: str, wait_s: float, rate: float) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -296,10 +306,14 @@ def read_whole(bootstrap: str, topic: str, wait_s: float) -> None:
     print("ready", flush=True)
     sys.stdin.read()
     consumer.assign(places)
-    end = time.monotonic() + wait_s
+    begun, read_bytes = time.monotonic(), 0
     while wanted > 0:
-        assert time.monotonic() < end, f"{wanted} records are missing"
-        wanted -= sum(1 for message in consumer.consume(100, timeout=1.0) if message.error() is None)
+        assert time.monotonic() < begun + wait_s, f"{wanted} records are missing"
+        read = [len(message) for message in consumer.consume(100, timeout=1.0) if message.error() is None]
+        wanted -= len(read)
+        read_bytes += sum(read)
+        if rate:
+            time.sleep(max(0.0, begun + read_bytes / (rate * 1e6) - time.monotonic()))
     consumer.close()
 
 
@@ -311,23 +325,29 @@ def main() -> None:
     parser.add_argument(
         "--reader-nice", type=int, default=LOWEST_PRIORITY, help="priority of the readers (default: 19)"
     )
+    parser.add_argument("--reader-rate", type=float, default=0.0, help="MB/s of each reader (default: no limit)")
     parser.add_argument("--read", nargs=3, metavar=("BOOTSTRAP", "TOPIC", "WAIT_S"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.read:
         bootstrap, topic, wait_s = options.read
         os.nice(options.reader_nice)
-        read_whole(bootstrap, topic, float(wait_s))
+        read_whole(bootstrap, topic, float(wait_s), options.reader_rate)
         return
     kinds: dict[str, type[ApacheKafka] | type[OttlaFromFile]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
-    parts: dict[str, Part] = {**PARTS, "cold": partial(cold, reader_nice=options.reader_nice)}
-    for part in options.parts or parts:
+    readers = ReaderOptions(options.reader_nice, options.reader_rate)
+    works: Mapping[str, Part] = {
+        "cold": partial(cold, readers_are=readers),
+        "recovery": recovery,
+        "compaction": compaction,
+    }
+    for part in options.parts or PARTS:
         found: dict[str, Metrics] = {}
         for name, kind in kinds.items():
             if options.only not in (None, name):
                 continue
             directory = Path(tempfile.mkdtemp(prefix="ottla-disks-"))
             try:
-                found[name] = parts[part](kind(directory, SETTINGS), options.gigabytes)
+                found[name] = works[part](kind(directory, SETTINGS), options.gigabytes)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
         print(f"{part}, {options.gigabytes:g} GB\n{'':<36}" + "".join(f"{name:>10}" for name in found), flush=True)
