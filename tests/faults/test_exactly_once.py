@@ -94,6 +94,7 @@ def test_copies_are_exact_through_kills(
             pause_seconds=(1.0, 4.0),
             patience_seconds=300,
             output_file=tmp_path / "copiers.log",
+            in_group=kind == "java-in-a-group",
         )
         assert kills >= 3
         assert killer.kills >= 1

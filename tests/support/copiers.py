@@ -99,6 +99,10 @@ class Copier:
             words = self._command(self._bootstrap(), self.partition)
             self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=self._output)
 
+    def start_again(self) -> None:
+        """It has ended too early."""
+        self.is_finished = False
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -135,12 +139,14 @@ def check_copies(
     pause_seconds: tuple[float, float] = (0.5, 2.0),
     patience_seconds: float = 120.0,
     output_file: Path | None = None,
+    in_group: bool = False,
 ) -> int:
     """Has every partition copied by a process of its own, which are killed at random for so long and at least so
     often; how many kills.
 
     `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end. What the
-    processes say goes to the file.
+    processes say goes to the file. Processes that share the partitions as a group (`in_group`) end when they have none,
+    also while a member that was killed still has some: they are started again until the group has read everything.
     """
     kills = 0
     with tempfile.TemporaryFile() if output_file is None else open(output_file, "w+b") as output:
@@ -158,7 +164,12 @@ def check_copies(
             if calm is not None:
                 calm()
             deadline = time.monotonic() + patience_seconds
-            while not all(copier.is_finished for copier in copiers):
+            while True:
+                if all(copier.is_finished for copier in copiers):
+                    if not in_group or _has_read_all(bootstrap(), records):
+                        break
+                    for copier in copiers:
+                        copier.start_again()
                 assert time.monotonic() < deadline, f"copying does not end: {_tail(output)}"
                 _drive(copiers, 0.1)
         finally:
@@ -171,6 +182,17 @@ def check_copies(
         expected = [f"{partition}-{number}" for number in range(records)]
         assert seen[partition] == expected, _difference(expected, seen[partition])
     return kills
+
+
+def _has_read_all(bootstrap: str, records: int) -> bool:
+    """Whether the group's offsets are at the end of every partition."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False})
+    try:
+        found = consumer.list_topics(SOURCE, timeout=30).topics[SOURCE].partitions
+        places = consumer.committed([TopicPartition(SOURCE, partition) for partition in found], timeout=30)
+        return all(place.offset == records for place in places)
+    finally:
+        consumer.close()
 
 
 def read_committed(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
