@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
-from ottla.metadata.image_step import stepping_between
+from ottla.metadata.image_step import step_between
 from ottla.metadata.loader import MetadataReplayer, load_image, loading
 from ottla.metadata.publishers import Publishers
 from ottla.metadata.record_encoding import RecordDecoder
@@ -216,7 +216,7 @@ class MetadataFollower:
                 f"{image.offset}: restart this node"
             )
         if image.offset >= before.offset:
-            delta = yield from stepping_between(before, image)
+            delta = yield from step_between(before, image)
         else:
             delta = None
         assert self.publishers.image is before, "nothing is published while a load is under way"

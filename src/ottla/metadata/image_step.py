@@ -15,7 +15,7 @@ from ottla.metadata.topics_delta import TopicDelta
 if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
 
-__all__ = ["PARTITIONS_PER_SLICE", "step_between", "stepping_between"]
+__all__ = ["PARTITIONS_PER_SLICE", "step_between"]
 
 # Comparing this many partitions takes a few milliseconds.
 PARTITIONS_PER_SLICE = 10_000
@@ -23,19 +23,8 @@ PARTITIONS_PER_SLICE = 10_000
 K = TypeVar("K")
 
 
-def step_between(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
-    """The changes between two images, for publishers that get `after`."""
-    work = stepping_between(before, after)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            delta: MetadataDelta = end.value
-            return delta
-
-
-def stepping_between(before: MetadataImage, after: MetadataImage) -> Generator[None, None, MetadataDelta]:
-    """`step_between` that pauses after every slice."""
+def step_between(before: MetadataImage, after: MetadataImage) -> Generator[None, None, MetadataDelta]:
+    """The changes between two images, for publishers that get `after`. Pauses after every slice."""
     delta = MetadataDelta(before)
     for topic_id, topic in before.topics.by_id.items():
         if topic_id not in after.topics.by_id:

@@ -14,6 +14,7 @@ from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.record_encoding import RecordDecoder
 from ottla.metadata.versions import METADATA_VERSION_UNSTABLE, metadata_version_name
+from ottla.model.slices import finish
 from ottla.quorum.log import ReadableMetadataLog
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.message import Message
@@ -83,13 +84,7 @@ class LoadedMetadata:
 
 def load_image(log: ReadableMetadataLog, *, cluster_id: str) -> LoadedMetadata:
     """Replays the committed log. All batches go into one delta, so the cost depends on the records only."""
-    work = loading(log, cluster_id=cluster_id)
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            loaded: LoadedMetadata = end.value
-            return loaded
+    return finish(loading(log, cluster_id=cluster_id))
 
 
 def loading(

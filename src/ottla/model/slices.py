@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Scheduler
 
-__all__ = ["Admission", "Slices"]
+__all__ = ["Admission", "Slices", "finish"]
 
 T = TypeVar("T")
 
@@ -70,6 +70,16 @@ class Slices:
         else:
             self._queue.append((work, done))
             self._schedule()
+
+
+def finish(work: Generator[None, None, T]) -> T:
+    """The result of the generator, without a pause: for callers that have no loop, or cannot wait."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class Admission:

@@ -78,7 +78,7 @@ class IndexFile:
         """
         size = self.ENTRY.size
         if self._stored < 0:
-            self._opened()
+            self._opened(may_wait=may_wait)
         if number >= self._stored:
             return self.ENTRY.unpack_from(self._pending, (number - self._stored) * size)
         inside = number - self._page_first

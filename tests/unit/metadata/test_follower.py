@@ -14,6 +14,7 @@ from ottla.metadata.snapshot_policy import write_image
 from ottla.metadata.versions import encode_for
 from ottla.model.config import BrokerConfig
 from ottla.model.ids import Uuid
+from ottla.model.slices import finish
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -111,7 +112,7 @@ def test_a_leap_tells_the_same_as_the_steps(harness: ControllerHarness) -> None:
     before = follower.image
     change_everything(harness)
     follower.advance()
-    leap = step_between(before, harness.image)
+    leap = finish(step_between(before, harness.image))
     assert told(leap) == told(watcher.deltas[0])
     kept = ConfigResource(ResourceType.TOPIC, "kept")
     assert (
@@ -127,7 +128,7 @@ def test_a_leap_tells_the_same_as_the_steps(harness: ControllerHarness) -> None:
 
 
 def test_nothing_is_told_of_a_leap_to_the_same_place(harness: ControllerHarness) -> None:
-    delta = step_between(harness.image, harness.image)
+    delta = finish(step_between(harness.image, harness.image))
     assert told(delta) == {"deleted": set(), "changed": {}, "created": set(), "brokers": set()}
     assert not delta.configs_changed | delta.features_changed | delta.acls_changed | delta.quotas_changed
 

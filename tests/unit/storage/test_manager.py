@@ -10,12 +10,12 @@ import pytest
 from ottla.model.config import BrokerConfig
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.model.slices import finish
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.storage.errors import DirectoryRefused, DiskFull, LogDirectoryOffline
 from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager
-from tests.support.slices import finish
 from tests.unit.storage.helpers import log_config, values_of
 from tests.unit.storage.logs_node import TOPIC_ID, Node
 

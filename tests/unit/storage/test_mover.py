@@ -8,12 +8,12 @@ import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
+from ottla.model.slices import finish
 from ottla.records.build import build_batch
 from ottla.records.control import build_end_transaction_marker
 from ottla.records.record import Record
 from ottla.storage.leader_epochs import EpochStart
 from ottla.storage.log import PartitionLog
-from tests.support.slices import finish
 from tests.unit.storage.helpers import batch, log_config, offsets_of, values_of
 from tests.unit.storage.test_manager import TOPIC_ID, Node
 
