@@ -29,6 +29,7 @@ from ottla.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.wire.messages.describe_acls import DescribeAclsRequest
 from ottla.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from ottla.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -72,6 +73,12 @@ _EVERY_ACL: dict[str, Any] = {
     "operation": Operation.ANY,
     "permission_type": Permission.ANY,
 }
+_ENDS = ListOffsetsRequest(
+    topics=[
+        ListOffsetsTopic(name=name, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        for name in ("topic", "other")
+    ]
+)
 
 
 class Places(NamedTuple):
@@ -260,6 +267,9 @@ class _Player:
             return all(topic.partitions and topic.partitions[0].leader_id >= 0 for topic in shown)
 
         self.until(has_leaders)
+        # A client may know of a leader before the leader does, which takes longest if the last topic of that name has
+        # just been deleted.
+        self.until(lambda: not _codes(self.node.call(_ENDS, 7)))
 
     def give(self, rules: list[_Rule]) -> None:
         """These ACLs and no others. The answer to DescribeAcls shows what the authorizer knows."""
