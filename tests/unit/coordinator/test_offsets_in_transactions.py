@@ -12,7 +12,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
 from ottla.replica.transactional import Transaction, TransactionalAppends
 from ottla.wire.messages.delete_groups import DeleteGroupsRequest
-from ottla.wire.messages.metadata_records import FeatureLevelRecord
+from ottla.wire.messages.metadata_records import FeatureLevelRecord, RemoveTopicRecord
 from ottla.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -201,6 +201,45 @@ def test_a_late_commit_is_refused_before_it_reaches_the_state(bench: Bench) -> N
     # Nothing has to be undone, so the shard keeps its state and is not loaded again.
     assert bench.path.shard("g") is state
     assert bench.offset(stable=True) == 1
+
+
+@pytest.mark.parametrize(("version", "returns"), [(5, False), (6, False), (6, True)])
+def test_a_topic_that_is_deleted_while_the_transaction_is_verified(
+    path: GroupPath, version: int, returns: bool
+) -> None:
+    """Its offset must not be found by a later topic of the same name."""
+    bench = Bench(path, version)
+    bench.path.create_topic("u")
+    topic_id = bench.path.image.topics.by_name["u"].topic_id
+    by_id = version >= 6
+    request = TxnOffsetCommitRequest(
+        transactional_id="x",
+        group_id="g",
+        producer_id=7,
+        producer_epoch=0,
+        topics=[
+            TxnOffsetCommitRequestTopic(
+                name=name,
+                topic_id=bench.path.image.topics.by_name[name].topic_id if by_id else Uuid.ZERO,
+                partitions=[TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)],
+            )
+            for name in ("u", "t")
+        ],
+    )
+    verified: Deferred[None] = Deferred()
+    committed = bench.path.groups.commit_offsets_in_transaction(request, bench.version, lambda _partition: verified)
+    bench.path.run()
+    bench.path.commit(RemoveTopicRecord(topic_id=topic_id))
+    if returns:
+        bench.path.create_topic("u")
+    verified.resolve(None)
+    bench.path.run()
+    codes = {topic.name: topic.partitions[0].error_code for topic in committed.result().topics}
+    assert codes == {"t": NONE, "u": ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert bench.end(commit=True) is NONE
+    if not returns:
+        bench.path.create_topic("u")
+    assert bench.path.fetch_offsets("g", {"t": [0], "u": [0]}) == {("t", 0): 5, ("u", 0): -1}
 
 
 def test_a_commit_outside_the_transaction_after_it_wins(bench: Bench) -> None:

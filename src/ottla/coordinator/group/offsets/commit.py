@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ottla.coordinator.group.classic.group import ClassicGroup
 from ottla.coordinator.group.classic.phases import Phase
@@ -14,6 +14,7 @@ from ottla.coordinator.group.offsets.run import PARTITIONS_TOGETHER_MAX, CommitC
 from ottla.coordinator.group.offsets.table import NO_EXPIRY
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ids import Uuid
 from ottla.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -33,9 +34,18 @@ __all__ = ["check_commit", "collect_offsets", "decide_commit", "partition_answer
 DEFAULT_RETENTION_TIME = -1
 TIMESTAMP_MAX = 2**63 - 1
 FIRST_VERSION_OF_MEMBER_EPOCHS = 9
-NO_PLACES: frozenset[int] = frozenset()
 
 A = TypeVar("A", OffsetCommitResponsePartition, TxnOffsetCommitResponsePartition)
+
+
+class Refusal(NamedTuple):
+    """The places of a topic's partitions that are not committed, and the error for them."""
+
+    places: Iterable[int]
+    code: ErrorCode
+
+
+NOTHING_REFUSED = Refusal((), ErrorCode.NONE)
 
 
 def decide_commit(
@@ -48,16 +58,16 @@ def decide_commit(
     if retention_ms != DEFAULT_RETENTION_TIME:
         expire_timestamp = min(now_ms + retention_ms, TIMESTAMP_MAX)
     run, refused = collect_offsets(shard, request.group_id, request.topics, now_ms, expire_timestamp)
-    if len(request.topics) == 1 and not refused[0] and run.shape is not None:
+    if len(request.topics) == 1 and refused[0] is NOTHING_REFUSED and run.shape is not None:
         (topic,) = request.topics
         return Decision((), run.shape.good_answer(api_version, topic.name, topic.topic_id), run=run)
     topics = [
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=partition_answers(OffsetCommitResponsePartition, topic.partitions, places),
+            partitions=partition_answers(OffsetCommitResponsePartition, topic.partitions, refusal),
         )
-        for topic, places in zip(request.topics, refused, strict=True)
+        for topic, refusal in zip(request.topics, refused, strict=True)
     ]
     return Decision((), OffsetCommitResponse(topics=topics), run=run if run.count else None)
 
@@ -68,51 +78,58 @@ def collect_offsets(
     topics: Sequence[OffsetCommitRequestTopic] | Sequence[TxnOffsetCommitRequestTopic],
     now_ms: int,
     expire_timestamp_ms: int = NO_EXPIRY,
-) -> tuple[CommitRun, list[frozenset[int]]]:
-    """The offsets of a commit, and for each topic the places of partitions whose metadata is too large."""
+) -> tuple[CommitRun, list[Refusal]]:
+    """The offsets of a commit, and for each topic what is refused.
+
+    A topic that existed when the request came may be deleted by now: transactions are verified, and long requests are
+    checked, over several turns of the loop. Its offsets are refused. They would have no id to tell them from those of
+    a later topic of the same name.
+    """
     by_name, shapes = shard.context.image.topics.by_name, shard.context.commit_shapes
     metadata_max = shard.config.offset_metadata_max_bytes
     run = CommitRun(group_id)
-    refused: list[frozenset[int]] = []
+    refused: list[Refusal] = []
     for topic in topics:
-        name = topic.name
-        # The id is stored in all versions, so that an offset never passes to a later topic of the same name.
+        name, asked_id = topic.name, topic.topic_id
         known = by_name.get(name)
-        stored_id = topic.topic_id if known is None else known.topic_id
+        if known is None or (asked_id != known.topic_id and asked_id != Uuid.ZERO):
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if asked_id == Uuid.ZERO else ErrorCode.UNKNOWN_TOPIC_ID
+            refused.append(Refusal(range(len(topic.partitions)), code))
+            continue
         columns = CommitColumns.of(topic.partitions)
-        places = NO_PLACES
+        refusal = NOTHING_REFUSED
         if columns.metadata is not None:
-            columns, places = _without_large_metadata(columns, metadata_max)
-        refused.append(places)
+            columns, refusal = _without_large_metadata(columns, metadata_max)
+        refused.append(refusal)
         count = len(columns.indexes)
         for start in range(0, count, PARTITIONS_TOGETHER_MAX):
             piece = columns
             if count > PARTITIONS_TOGETHER_MAX:
                 piece = columns.only(range(start, min(start + PARTITIONS_TOGETHER_MAX, count)))
             shape = shapes.of(group_id, name, piece.indexes)
-            run.add(shape, piece, topic_id=stored_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp_ms)
+            # The id is stored in all versions.
+            run.add(shape, piece, topic_id=known.topic_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp_ms)
     return run, refused
 
 
 def partition_answers(
     answer: type[A],
     partitions: Sequence[OffsetCommitRequestPartition] | Sequence[TxnOffsetCommitRequestPartition],
-    refused: frozenset[int],
+    refusal: Refusal,
 ) -> list[A]:
-    """The answers for the partitions of a topic, of which those in the refused places have too large metadata."""
     answers = [answer(partition_index=partition.partition_index) for partition in partitions]
-    for place in refused:
-        answers[place].error_code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    for place in refusal.places:
+        answers[place].error_code = refusal.code
     return answers
 
 
-def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, frozenset[int]]:
-    """The offsets that may be committed, and the places of those whose metadata is too large."""
+def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[CommitColumns, Refusal]:
     assert columns.metadata is not None
-    refused = frozenset(place for place, metadata in enumerate(columns.metadata) if len(metadata) > metadata_max)
-    if refused:
-        columns = columns.only([place for place in range(len(columns.metadata)) if place not in refused])
-    return columns, refused
+    places = {place for place, metadata in enumerate(columns.metadata) if len(metadata) > metadata_max}
+    if not places:
+        return columns, NOTHING_REFUSED
+    kept = columns.only([place for place in range(len(columns.metadata)) if place not in places])
+    return kept, Refusal(places, ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
 
 def check_commit(shard: GroupShard, request: OffsetCommitRequest, api_version: int) -> None:

@@ -38,9 +38,9 @@ def decide_commit_in_transaction(
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=partition_answers(TxnOffsetCommitResponsePartition, topic.partitions, places),
+            partitions=partition_answers(TxnOffsetCommitResponsePartition, topic.partitions, refusal),
         )
-        for topic, places in zip(request.topics, refused, strict=True)
+        for topic, refusal in zip(request.topics, refused, strict=True)
     ]
     return Decision((), TxnOffsetCommitResponse(topics=topics), run=run if run.count else None)
 
