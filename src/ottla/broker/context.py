@@ -7,8 +7,8 @@ slots and computes the rest on demand.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from ottla.broker.authorization import AllowAll, Authorizer, DecisionCache, Operation, ResourceType
 from ottla.metadata.controller import Caller, ControllerContext
@@ -206,6 +206,8 @@ class ConnectionContext:
 
 PrincipalBuilder = Callable[[ConnectionContext, Principal], Principal]
 
+T = TypeVar("T")
+
 
 class RequestContext:
     """The header of a request, the time of its arrival, and its connection."""
@@ -273,6 +275,18 @@ class RequestContext:
         """The quota for changes of topics. Requests of versions before `strict_since` are only throttled (KIP-599)."""
         quota = self.connection.quota
         return quota.mutations(self, is_strict=self.api_version >= strict_since) if quota.is_set else None
+
+    def while_connected(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
+        """The steps of long work for this request. They end with CloseConnection when the client has gone."""
+        while True:
+            if self.connection.is_gone:
+                raise CloseConnection("the client has gone before its request was answered")
+            try:
+                next(steps)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            yield
 
     def for_controller(
         self,

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.context import CloseConnection
 from ottla.model.deferred import Deferred
 from ottla.wire.message import Message
 from ottla.wire.packed import PackedResponse
@@ -35,7 +34,7 @@ def answer_in_slices(
     steps: Generator[None, None, M], context: RequestContext, broker: Broker
 ) -> Deferred[M | PackedResponse]:
     """The response that the steps return."""
-    made = broker.replicas.slices.start(_while_connected(steps, context))
+    made = broker.replicas.slices.start(context.while_connected(steps))
     if made.done:
         return made  # type: ignore[return-value]
     return made.and_then(lambda response: broker.replicas.slices.run(_encode(response, context.api_version)))
@@ -45,18 +44,6 @@ def throttle_position(response: type[Message], version: int) -> int | None:
     """The throttle time is the first field of most responses. Elsewhere its place depends on other fields."""
     first = next(field for field in fields_at(response, version) if field.present)
     return 0 if first.name == "throttle_time_ms" else None
-
-
-def _while_connected(steps: Generator[None, None, M], context: RequestContext) -> Generator[None, None, M]:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            response: M = end.value
-            return response
-        if context.connection.is_gone:
-            raise CloseConnection("the client has gone before its answer was ready")
-        yield
 
 
 def _encode(response: Message, version: int) -> Generator[None, None, PackedResponse]:

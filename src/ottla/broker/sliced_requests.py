@@ -10,8 +10,7 @@ An API takes part with an `Api.handle_in_slices`, or with portions or a limit of
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.dispatch import described
@@ -29,8 +28,6 @@ __all__ = ["begin"]
 # A decoded request takes up to a hundred times the memory of its frame, so only some of the large requests are decoded
 # and handled at a time (`Broker.large_requests`). Ordinary requests of these APIs are smaller.
 LARGE_BYTES_MIN = 1024 * 1024
-
-T = TypeVar("T")
 
 
 def begin(
@@ -67,26 +64,13 @@ def begin(
 
     def decode() -> None:
         decoding = decode_in_slices(route.request_class, frame, route.version, body_position)
-        broker.replicas.slices.run(_while_connected(decoding, context)).when_done(on_decoded)
+        broker.replicas.slices.run(context.while_connected(decoding)).when_done(on_decoded)
 
     if is_large:
         broker.large_requests.enter(decode)
     else:
         decode()
     return pending
-
-
-def _while_connected(steps: Generator[None, None, T], context: RequestContext) -> Generator[None, None, T]:
-    """The steps, until the client has gone."""
-    while True:
-        if context.connection.is_gone:
-            raise CloseConnection("the client has gone before its request was handled")
-        try:
-            next(steps)
-        except StopIteration as end:
-            value: T = end.value
-            return value
-        yield
 
 
 def _handle(

@@ -199,4 +199,4 @@ def test_a_list_is_dropped_when_its_client_has_gone(world: World, small_slices: 
     frame = frame_of(16, 5, ListGroupsRequest())
     turns = world.node.send(frame).turns
     gone = world.node.send(frame, gone_after_turns=turns * 3 // 4)
-    assert gone.close_reason == "the client has gone before its answer was ready"
+    assert gone.close_reason == "the client has gone before its request was answered"

@@ -169,7 +169,7 @@ def test_the_rest_of_a_request_is_dropped_when_its_client_has_gone(world: World)
     gone = world.node.send(frame, gone_after_turns=whole.turns // 2)
     assert (gone.body, gone.close_reason) == (None, "the client has gone before all of its request was handled")
     early = world.node.send(frame, gone_after_turns=1)
-    assert early.close_reason == "the client has gone before its request was handled"
+    assert early.close_reason == "the client has gone before its request was answered"
     assert early.turns < gone.turns < whole.turns
 
 
