@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from tests.soak.samples import ALL_NODES
+
 __all__ = ["MEASURES", "Measure", "Verdict", "growth_of", "judge"]
 
 WARM_UP_TENTHS = 1
@@ -44,7 +46,7 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One measure of one node."""
+    """One measure of one node, or of all together."""
 
     node_id: int
     measure: Measure
@@ -57,12 +59,16 @@ class Verdict:
     def is_flat(self) -> bool:
         return self.growth <= self.growth_max
 
+    @property
+    def whose(self) -> str:
+        return "all nodes" if self.node_id == ALL_NODES else f"node {self.node_id}"
+
     def __str__(self) -> str:
         measure = self.measure
         grown, allowed = self.growth / measure.scale, self.growth_max / measure.scale
         word = "flat" if self.is_flat else "GROWS"
         return (
-            f"{measure.name} of node {self.node_id}: {word}, "
+            f"{measure.name} of {self.whose}: {word}, "
             f"{grown:+.{measure.digits}f} {measure.unit} over the run, at most {allowed:.{measure.digits}f} allowed"
         ).replace("  ", " ")
 

@@ -17,7 +17,9 @@ from bench.measure import cpu_seconds, resident_bytes
 from tests.soak.jobs import Findings, Job
 from tests.support.incidents import scraped
 
-__all__ = ["Sample", "Sampler", "series"]
+__all__ = ["ALL_NODES", "Sample", "Sampler", "series"]
+
+ALL_NODES = 0
 
 REQUESTS = re.compile(r"^kafka_network_requestmetrics_requests_total\{.*\} (\S+)$", re.MULTILINE)
 
@@ -77,9 +79,11 @@ class Sampler(Job):
 def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping[tuple[int, str], list[float | None]]:
     """By node id and name of a measure: one value for every tenth, the median of its samples.
 
-    A restarted node may be down for a whole tenth, whose value is None then. `node_kept` is not restarted.
+    A restarted node may be down for a whole tenth, whose value is None then. `node_kept` is not restarted. It is the
+    only one whose threads are judged: a new process starts its workers when they have work.
 
-    CPU per request comes from neighbouring samples of the same process, so that starts do not count.
+    CPU per request comes from neighbouring samples of the same process, so that starts do not count. It is that of
+    `ALL_NODES`: leaders need more than followers, and restarts move leaders.
     """
     by_node: defaultdict[int, list[Sample]] = defaultdict(list)
     for sample in samples:
@@ -87,8 +91,14 @@ def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping
     unseen = set(range(tenths)) - {sample.tenth for sample in by_node[node_kept]}
     assert not unseen, f"node {node_kept} was not seen in every tenth"
     found: dict[tuple[int, str], list[float | None]] = {}
+    spent_s, requests = [0.0] * tenths, [0.0] * tenths
     for node_id, of_node in by_node.items():
         in_tenths = [[sample for sample in of_node if sample.tenth == tenth] for tenth in range(tenths)]
+        for tenth, of_tenth in enumerate(in_tenths):
+            for before, after in pairwise(of_tenth):
+                if before.pid == after.pid:
+                    spent_s[tenth] += after.cpu_s - before.cpu_s
+                    requests[tenth] += after.requests - before.requests
 
         def medians(name: str, in_tenths: list[list[Sample]] = in_tenths) -> list[float | None]:
             return [
@@ -98,19 +108,13 @@ def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping
 
         found[node_id, "resident memory"] = medians("resident_bytes")
         found[node_id, "descriptors"] = medians("descriptors")
-        found[node_id, "threads"] = medians("threads")
         found[node_id, "bytes on disk"] = medians("disk_bytes")
-        found[node_id, "CPU per request"] = [_cpu_per_request(of_tenth) if of_tenth else None for of_tenth in in_tenths]
+        if node_id == node_kept:
+            found[node_id, "threads"] = medians("threads")
+    found[ALL_NODES, "CPU per request"] = [
+        cpu_s / max(count, 1.0) for cpu_s, count in zip(spent_s, requests, strict=True)
+    ]
     return found
-
-
-def _cpu_per_request(samples: Sequence[Sample]) -> float:
-    cpu_s = requests = 0.0
-    for before, after in pairwise(samples):
-        if before.pid == after.pid:
-            cpu_s += after.cpu_s - before.cpu_s
-            requests += after.requests - before.requests
-    return cpu_s / max(requests, 1.0)
 
 
 def _disk_bytes(directory: Path) -> int:

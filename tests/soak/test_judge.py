@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -10,7 +11,7 @@ import pytest
 
 from tests.soak.judge import MEASURES, growth_of, judge
 from tests.soak.report import table, write_chart, write_json
-from tests.soak.samples import Sample, series
+from tests.soak.samples import ALL_NODES, Sample, series
 
 
 def verdict(name: str, values: Sequence[float | None]) -> bool:
@@ -84,18 +85,35 @@ def samples(tenths: int) -> list[Sample]:
 
 def test_cpu_per_request_does_not_count_starts() -> None:
     found = series(samples(10), 10, node_kept=3)
-    for node_id in (1, 3):
-        assert found[node_id, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
+    assert found[ALL_NODES, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
+
+
+def test_a_leader_that_moves_does_not_change_the_cpu_per_request() -> None:
+    """A request costs a leader of many partitions more: first node 1, in the second half node 3."""
+    moved = []
+    for tenth in range(10):
+        for place in range(2):
+            for node_id, leads in ((1, tenth < 5), (3, tenth >= 5)):
+                earlier = sample(tenth, node_id=node_id, pid=node_id, earlier=0)
+                cpu_s = (3 if leads else 1) * 0.01 * (2 * tenth + place)
+                moved.append(dataclasses.replace(earlier, cpu_s=cpu_s, requests=100.0 * (2 * tenth + place)))
+    assert series(moved, 10, node_kept=3)[ALL_NODES, "CPU per request"] == pytest.approx([0.02 / 100] * 10)
+
+
+def test_the_threads_of_a_restarted_node_are_not_judged() -> None:
+    found = series(samples(10), 10, node_kept=3)
+    assert [node_id for node_id, name in found if name == "threads"] == [3]
 
 
 def test_a_tenth_in_which_a_restarted_node_was_down_is_left_out(tmp_path: Path) -> None:
     seen = [one for one in samples(10) if (one.node_id, one.tenth) not in {(1, 4), (1, 5)}]
     found = series(seen, 10, node_kept=3)
     assert found[1, "descriptors"] == [40.0] * 4 + [None] * 2 + [40.0] * 4
-    assert [place for place, value in enumerate(found[1, "CPU per request"]) if value is None] == [4, 5]
     verdicts = judge(found)
     assert all(one.is_flat for one in verdicts)
-    assert table(verdicts).count("down") == 2 * len(MEASURES)
+    assert None not in found[ALL_NODES, "CPU per request"]
+    # Memory, descriptors and disk.
+    assert table(verdicts).count("down") == 2 * 3
     write_json(tmp_path / "soak.json", verdicts, {}, [])
     assert "NaN" not in (tmp_path / "soak.json").read_text()
     write_chart(tmp_path / "soak.svg", verdicts)
