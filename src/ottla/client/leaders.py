@@ -37,10 +37,12 @@ async def ask_leaders(
     while left:
         await _learn_leaders(cluster, left, fresh=fresh)
         left_by_node: dict[int, list[TopicPartition]] = defaultdict(list)
+        without_leader: set[TopicPartition] = set()
         for partition in left:
             found = _leader(cluster, partition)
             if isinstance(found, KafkaError):
                 done[partition] = found
+                without_leader.add(partition)
             else:
                 left_by_node[found].append(partition)
         answers = await asyncio.gather(*[_ask_one(ask, node_id, some) for node_id, some in left_by_node.items()])
@@ -50,8 +52,9 @@ async def ask_leaders(
         pause = backoff_ms / 1000
         if not left or now() + pause >= end:
             return done
-        # An unknown topic is looked up once more, because it may be new.
-        if fresh and all(_is_unknown(done[partition]) for partition in left):
+        # An unknown topic is looked up once more, because it may be new. A leader that does not know its partition yet
+        # learns of it soon, or the next metadata names no leader.
+        if fresh and all(partition in without_leader and _is_unknown(done[partition]) for partition in left):
             return done
         await asyncio.sleep(pause)
         backoff_ms = min(backoff_ms * 2, cluster.settings.retry_backoff_max_ms)
