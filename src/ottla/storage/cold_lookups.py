@@ -48,14 +48,15 @@ class _Repeated(Generic[T]):
         self._workers = workers
         self._lookup = lookup
         # The places that workers have read, and how often one of them was missing again.
-        self._read: set[tuple[str, int]] = set()
+        self._read: set[tuple[str, int, int]] = set()
         self._repeated = 0
         # Whether a region cannot be read. The lookup then reads it by itself, so that it meets the error.
         self._has_failed = False
         self.found: Deferred[T] = Deferred()
 
     def load(self, region: FileRegion) -> None:
-        place = (region.file.path, region.position)
+        # With the length: a read across the end of a block misses the next block alone.
+        place = (region.file.path, region.position, region.length)
         self._repeated += place in self._read
         self._read.add(place)
         self._workers.submit(is_whole, region).when_done(self._on_read)

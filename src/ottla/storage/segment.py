@@ -63,6 +63,7 @@ class Segment:
         "is_tail_unread",
         "modified_ms",
         "recently_used",
+        "scanned",
         "size",
         "suffix",
     )
@@ -95,6 +96,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._read_ends: dict[int, int] = _NO_READ_ENDS
         self._largest: TimestampOffset | None = NO_TIMESTAMP if is_new else None
+        # While a search for the largest timestamp waits for the disk: its last batch, and the largest so far.
+        self.scanned: tuple[int, TimestampOffset] | None = None
         self._is_new = is_new
         self._indexes: SegmentIndexes | None = None
 
@@ -266,6 +269,7 @@ class Segment:
             self.time_index.truncate_to(offset)
             self.transaction_index.truncate_to(offset)
             self._largest = None
+            self.scanned = None
             self._first_timestamp = None
             self._read_ends = _NO_READ_ENDS
             self.bytes_since_index_entry = 0
@@ -332,6 +336,7 @@ class Segment:
         """
         if self._largest is None:
             self._largest = find_largest(self, may_wait=may_wait)
+            self.scanned = None
         return self._largest
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.storage.page_cache import NotCached
 from ottla.storage.scan import scan_headers
 from ottla.storage.time_index import TimestampOffset
 
@@ -22,16 +23,27 @@ def find_largest(segment: Segment, *, may_wait: bool) -> TimestampOffset:
     """The largest timestamp of the last time index entry and of the batches behind it."""
     if segment.size == 0:
         return NO_TIMESTAMP
+    start, largest = segment.scanned or _last_indexed(segment, may_wait=may_wait)
+    seen = start
+    try:
+        for position, header in scan_headers(segment.file, start, segment.size, may_wait=may_wait):
+            seen = position
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+    except NotCached:
+        # The next call goes on here: from the beginning, a long segment would take the square of its length.
+        segment.scanned = seen, largest
+        raise
+    return largest
+
+
+def _last_indexed(segment: Segment, *, may_wait: bool) -> tuple[int, TimestampOffset]:
+    """The position of the last time index entry's batch, and the entry; the beginning if they do not match."""
     last = segment.time_index.last(may_wait=may_wait)
     place = segment.find(last.offset, may_wait=may_wait) if last.timestamp >= 0 else None
     if place is not None and place[1].max_timestamp == last.timestamp:
-        start, largest = place[0], last
-    else:
-        start, largest = 0, NO_TIMESTAMP
-    for _, header in scan_headers(segment.file, start, segment.size, may_wait=may_wait):
-        if header.max_timestamp > largest.timestamp:
-            largest = TimestampOffset(header.max_timestamp, header.last_offset)
-    return largest
+        return place[0], last
+    return 0, NO_TIMESTAMP
 
 
 def position_for_timestamp(segment: Segment, timestamp: int, *, from_offset: int, may_wait: bool) -> int | None:

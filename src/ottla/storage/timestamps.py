@@ -81,7 +81,7 @@ class _Search:
         "_is_at_end",
         "_keeps_best",
         "_log",
-        "_next_base",
+        "_next_offset",
         "_search",
         "_stretch_of",
         "_workers",
@@ -103,8 +103,9 @@ class _Search:
         # Whether a match is only a candidate, and later segments may have a better one.
         self._keeps_best = keeps_best
         self._best: TimestampOffset | None = None
-        # The segments below it are searched, or have nothing to search.
-        self._next_base = -1
+        # The records below it are searched, whichever segments have them now: compaction may merge a segment that is
+        # searched with one that is not.
+        self._next_offset = 0
         self._is_at_end = False
         self._found: Deferred[TimestampOffset | None] = Deferred()
 
@@ -128,14 +129,20 @@ class _Search:
 
     def _stretch_of_next(self, may_wait: bool) -> _Stretch | None:
         """What to search in the next segment; None if there is nothing."""
-        start = self._log.log_start_offset
-        for segment in self._log.segments.from_offset(max(start, self._next_base)):
-            if segment.size and segment.base_offset >= self._next_base:
-                stretch = self._stretch_of(segment, max(segment.base_offset, start), may_wait)
-                self._next_base = segment.base_offset + 1
-                return stretch
-        self._is_at_end = True
-        return None
+        log = self._log
+        # The log may be deleted, or opened again as another object: its files must not be touched any more.
+        log.files.failures.check()
+        if self._is_at_end:
+            return None
+        start = max(log.log_start_offset, self._next_offset)
+        segment = log.segments[log.segments.number_of(start)]
+        stretch = self._stretch_of(segment, max(segment.base_offset, start), may_wait) if segment.size else None
+        following = log.segments.after(segment)
+        if following is None:
+            self._is_at_end = True
+        else:
+            self._next_offset = following.base_offset
+        return stretch
 
     def _skips(self, found: Deferred[_Stretch | None]) -> bool:
         """Whether to continue with the next segment now."""
