@@ -13,6 +13,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ottla.client.blocking import BlockingConsumer
 from ottla.client.consumer import ConsumerSettings
+from ottla.client.errors import TimedOut
+from ottla.client.producer import Producer
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.spark.sink import batch_writer, end_open_transactions, writers
 from ottla.spark.sink import task as tasks
@@ -306,3 +309,81 @@ def test_a_batch_write_without_a_name_is_remembered_for_a_while(
 def open_transactions(topics: Topics, query: str) -> list[str]:
     answer = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
     return [one.transactional_id for one in answer if one.transactional_id.rpartition("-")[0] == query]
+
+
+# A transaction that has begun before its rows are there.
+
+
+@pytest.fixture
+def transactions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Those that tasks have begun."""
+    begun: list[Any] = []
+    make = tasks._Transaction.__init__
+
+    def noted(transaction: Any, *arguments: Any, **options: Any) -> None:
+        make(transaction, *arguments, **options)
+        begun.append(transaction)
+
+    monkeypatch.setattr(tasks._Transaction, "__init__", noted)
+    return begun
+
+
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_a_late_attempt_does_not_fence_the_next_batch(
+    topics: Topics,
+    client: SinkClient,
+    other: SinkClient,
+    transactions: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    attempt: int,
+) -> None:
+    monkeypatch.setattr(tasks, "RIVAL_SECONDS", 1.0)
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
+
+    def meanwhile() -> Iterator[pyarrow.RecordBatch]:
+        assert transactions[-1]._begun.result() is False
+        late = replace(task_of(query, 0), attempt=attempt)
+        assert write_exactly_once(other, options, late, rows("a")) == Written(skipped=True)
+        yield from rows("b")
+
+    assert write_exactly_once(client, options, task_of(query, 1), meanwhile()).records == 1
+    assert committed(topics, topic) == ["a", "b"]
+
+
+def test_an_outage_that_is_over_when_the_rows_come(
+    topics: Topics, client: SinkClient, transactions: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
+
+    async def initialise(*_: Any, **__: Any) -> None:
+        raise TimedOut("The cluster did not answer in time.")
+
+    def after_the_outage() -> Iterator[pyarrow.RecordBatch]:
+        assert isinstance(transactions[-1]._begun.exception(), TimedOut)
+        outage.undo()
+        yield from rows("b")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(Producer, "init_transactions", initialise)
+        assert write_exactly_once(client, options, task_of(query, 1), after_the_outage()).records == 1
+    assert committed(topics, topic) == ["a", "b"]
+
+
+def test_a_task_without_rows_does_not_create_the_topic(
+    topics: Topics, client: SinkClient, transactions: list[Any]
+) -> None:
+    topic, query = topics.create(), topics.name("query")
+    options = options_of(topics, topic)
+    assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
+    topics.admin.call(lambda admin: admin.topics.delete([topic]))
+
+    def nothing() -> Iterator[pyarrow.RecordBatch]:
+        assert isinstance(transactions[-1].stream._asked[1].exception(), KafkaError)
+        yield from ()
+
+    assert write_exactly_once(client, options, task_of(query, 1), nothing()) == Written()
+    assert topic not in topics.admin.call(lambda admin: admin.topics.names())

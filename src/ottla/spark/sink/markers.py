@@ -24,13 +24,15 @@ def marker_of(batch_id: int, query_id: str) -> CommittedOffset:
     return CommittedOffset(batch_id + 1, metadata=query_id)
 
 
-async def written_up_to(admin: AdminClient, *, group_id: str, marker: TopicPartition, query_id: str) -> int:
+async def written_up_to(
+    admin: AdminClient, *, group_id: str, marker: TopicPartition, query_id: str, stable: bool = True
+) -> int:
     """The first batch that the task has not written, for this query id.
 
-    Waits for completing transactions, because their outcome decides.
+    With `stable`, waits for completing transactions, because their outcome decides.
     """
     cluster = admin.connections
-    found = await cluster.retry(lambda: admin.groups.offsets(group_id, [marker], stable=True))
+    found = await cluster.retry(lambda: admin.groups.offsets(group_id, [marker], stable=stable))
     committed = found.get(marker)
     return 0 if committed is None or committed.metadata != query_id else committed.offset
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Iterable, Sequence
@@ -10,8 +11,10 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from ottla.client.columns.encode import EncodedBatch, TopicEncoder
+from ottla.client.errors import ClientError
 from ottla.client.metadata import TopicInfo
 from ottla.client.producer import Producer
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.spark.sink.client import SinkClient
 from ottla.spark.sink.options import ExtraRecord, SinkOptions
@@ -55,7 +58,7 @@ class RecordStream:
     def expect_rows(self) -> None:
         """Requests metadata of the only topic already, so that the first rows do not wait for it."""
         if self._options.topic is not None:
-            self._asked = time.monotonic(), self._client.submit(self._fresh(self._options.topic))
+            self._asked = time.monotonic(), self._client.submit(self._fresh(self._options.topic, create=False))
 
     def add(self, rows: pyarrow.RecordBatch) -> None:
         for topic, some in self._by_topic(rows):
@@ -104,10 +107,13 @@ class RecordStream:
     def _encoder(self, topic: str) -> TopicEncoder:
         # Every task requests fresh metadata: topics get partitions, or are deleted and created again.
         asked, self._asked = self._asked, None
+        info = None
         if asked is not None and time.monotonic() - asked[0] < _FRESH_SECONDS:
-            info = asked[1].result()
-        else:
-            info = self._client.call(self._fresh(topic))
+            # If it failed, or if there is no such topic, the topic is requested again, and created.
+            with contextlib.suppress(KafkaError, ClientError):
+                info = asked[1].result()
+        if info is None:
+            info = self._client.call(self._fresh(topic, create=True))
         return TopicEncoder(
             partitions=len(info.partitions),
             available=[partition.partition for partition in info.partitions.values() if partition.leader >= 0],
@@ -116,8 +122,8 @@ class RecordStream:
             extra_headers=self._headers,
         )
 
-    async def _fresh(self, topic: str) -> TopicInfo:
-        return await self._client.cluster.fresh_topic(topic, create=True)
+    async def _fresh(self, topic: str, *, create: bool) -> TopicInfo:
+        return await self._client.cluster.fresh_topic(topic, create=create)
 
     def _send(self, topic: str, batches: list[EncodedBatch]) -> None:
         if self.failure is not None:

@@ -10,7 +10,8 @@
 
 The first two steps need no rows. A task that had rows in the last batch begins them while it waits for its rows; they
 leave nothing open if there are none. A repeated attempt waits for its rows first: it may be a speculative one, which
-should not fence its rival long before it can write.
+should not fence its rival long before it can write. A task that has waited for its rows may be late: the marker is past
+its batch, and the next batch has begun early on another worker. So it reads the marker before it fences anybody, too.
 
 A rival (a speculative attempt, or the same task of a new driver) may fence this producer. That is not a failure yet: if
 the rival writes the marker, its result counts. Otherwise this attempt fails and Spark repeats it.
@@ -90,7 +91,9 @@ def write_exactly_once(
 ) -> Written:
     extra = options.extra_records if task.partition == 0 else ()
     name = transactional_id(task.query_name, task.partition)
-    early = _Transaction(client, options, task, headers) if client.expects_rows(name) and not task.attempt else None
+    early = None
+    if client.expects_rows(name) and not task.attempt:
+        early = _Transaction(client, options, task, headers, is_early=True)
     try:
         first = next((rows for rows in batches if rows.num_rows), None)
     except BaseException:
@@ -103,6 +106,10 @@ def write_exactly_once(
         if early is not None:
             early.close()
         return Written()
+    if early is not None and early.has_failed():
+        # The cluster may have recovered while the rows were awaited.
+        early.close()
+        early = None
     transaction = early or _Transaction(client, options, task, headers)
     return _write(transaction, task, itertools.chain([] if first is None else [first], batches), extra, steps)
 
@@ -172,9 +179,16 @@ class _Transaction:
     """A transaction and its marker. It begins when it is made; `is_written` waits for that."""
 
     def __init__(
-        self, client: SinkClient, options: SinkOptions, task: TaskIdentity, headers: Sequence[tuple[str, bytes]]
+        self,
+        client: SinkClient,
+        options: SinkOptions,
+        task: TaskIdentity,
+        headers: Sequence[tuple[str, bytes]],
+        *,
+        is_early: bool = False,
     ) -> None:
         self._client = client
+        self._is_early = is_early
         self._task = task
         self._marker = TopicPartition(options.markers_topic, task.partition)
         self._timeout_ms = options.transaction_timeout_ms
@@ -185,9 +199,15 @@ class _Transaction:
         self.stream.expect_rows()
 
     async def _begin(self) -> bool:
+        if not self._is_early and await self._written_up_to(stable=False) > self._task.batch_id:
+            # An open transaction is not waited for: it may be that of a dead attempt, which only the next line ends.
+            return True
         await self.producer.init_transactions()
         self.producer.begin_transaction()
         return await self._written_up_to() > self._task.batch_id
+
+    def has_failed(self) -> bool:
+        return self._begun.done() and self._begun.exception() is not None
 
     def is_written(self) -> bool:
         """True if an earlier attempt has written the rows."""
@@ -234,12 +254,13 @@ class _Transaction:
             f"than transaction.timeout.ms ({self._timeout_ms}), or another query runs under the same name."
         ) from error
 
-    async def _written_up_to(self) -> int:
+    async def _written_up_to(self, *, stable: bool = True) -> int:
         return await written_up_to(
             self._client.admin,
             group_id=self._task.query_name,
             marker=self._marker,
             query_id=self._task.query_id,
+            stable=stable,
         )
 
 
