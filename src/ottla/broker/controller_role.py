@@ -56,6 +56,7 @@ LIVENESS_CHECK_SECONDS_MIN = 0.01
 # The delay before the first repeated registration.
 REGISTRATION_RETRY_SECONDS = 0.05
 REGISTRATION_RETRY_SECONDS_MAX = 1.0
+ACTIVATION_RETRY_SECONDS = 1.0
 
 PROBES = "probes"
 PROBE_TIMEOUT_MS = 1000
@@ -263,8 +264,18 @@ class ControllerRole:
 
     def _on_leading(self) -> None:
         logger.info("node %d is the active controller", self._config.node_id)
-        self._controller.activate()
-        self._upkeep.start()
+        self._activate()
+
+    def _activate(self) -> None:
+        if self._is_stopped or self._controller.is_active or not self._quorum.is_leading:
+            return
+        try:
+            self._guarded(self._controller.activate)
+        except OSError as error:
+            logger.warning("the metadata cannot be read, trying again: %s", error)
+            self._world.scheduler.call_later(ACTIVATION_RETRY_SECONDS, self._activate)
+        if self._controller.is_active:
+            self._upkeep.start()
 
     def _on_resigned(self) -> None:
         self._upkeep.stop()

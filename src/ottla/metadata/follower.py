@@ -123,7 +123,14 @@ class MetadataFollower:
                 return
         replay = self._replay or _Replay(self.publishers.image)
         self._replay = None
-        is_all = self._replay_some(replay, RECORDS_PER_TURN if in_turns else None)
+        try:
+            is_all = self._replay_some(replay, RECORDS_PER_TURN if in_turns else None)
+        except OSError:
+            # Between two batches. What was replayed is kept: the replayer holds records of an open transaction.
+            self._replay = replay
+            self._is_planned = True
+            self._scheduler.call_later(RETRY_SECONDS, self._continue)
+            raise
         if replay.batch is not None:
             self._replay = replay
         elif replay.offset > replay.delta.image.offset:
@@ -183,6 +190,9 @@ class MetadataFollower:
         """
         self._replay = None
         self._may_not_go_back = is_followed
+        if is_followed:
+            # Now: the committed log may have passed that offset again, with other records, when the load ends.
+            self._check_not_back(self._log.committed_offset - 1)
         self._loading = self._reloading(in_turns=in_turns)
         if in_turns:
             self._plan()
@@ -203,6 +213,10 @@ class MetadataFollower:
             self._is_planned = True
             self._scheduler.call_later(RETRY_SECONDS, self._continue)
             raise
+        except Exception:
+            # The image does not belong to the log: a later `advance` must fail, too, and not continue from it.
+            self._loading = self._reloading(in_turns=in_turns)
+            raise
 
     def _reloading(self, *, in_turns: bool) -> Generator[None, None, None]:
         before = self.publishers.image
@@ -210,11 +224,8 @@ class MetadataFollower:
             self._log, cluster_id=self._cluster_id, records_per_slice=RECORDS_PER_TURN if in_turns else None
         )
         image = loaded.image
-        if self._may_not_go_back and image.offset < before.offset:
-            raise CorruptMetadataError(
-                f"metadata up to offset {before.offset} was committed, but the controller has only "
-                f"{image.offset}: restart this node"
-            )
+        if self._may_not_go_back:
+            self._check_not_back(image.offset)
         if image.offset >= before.offset:
             delta = yield from step_between(before, image)
         else:
@@ -225,3 +236,10 @@ class MetadataFollower:
             self.publishers.publish(delta, image)
         else:
             self.publishers.image = image
+
+    def _check_not_back(self, offset: int) -> None:
+        if offset < self.image.offset:
+            raise CorruptMetadataError(
+                f"metadata up to offset {self.image.offset} was committed, but the controller has only "
+                f"{offset}: restart this node"
+            )

@@ -13,6 +13,7 @@ that replaces entries: a reader that has read further must load the log again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 from ottla.model.deferred import Deferred
@@ -369,7 +370,9 @@ class LocalMetadataLog:
             self._incoming = None
             if file is not None:
                 file.close()
-            self._world.files.remove(self.snapshot_path(identity) + PART_SUFFIX)
+            # What a failing disk keeps is removed by the next snapshot of this name, or by the next start.
+            with suppress(OSError):
+                self._world.files.remove(self.snapshot_path(identity) + PART_SUFFIX)
 
     def _snapshot_end_offset(self) -> int:
         snapshots = self.snapshots()

@@ -433,6 +433,8 @@ class RaftNode:
             self.step(e.FetchFailed(fetch_id=effect.fetch_id))
             return
         if self._snapshot is not None:
+            if self._snapshot.goes_on_as(effect):
+                return
             # Late responses of the former leader must not mix with this snapshot.
             self._snapshot.close()
         self._snapshot = SnapshotFetch(

@@ -48,6 +48,7 @@ class SnapshotFetch:
         self._timeout_ms = timeout_ms
         self._tell = tell
         self._position = 0
+        self._is_checking = False
         self._is_closed = False
 
     def start(self) -> None:
@@ -56,6 +57,16 @@ class SnapshotFetch:
 
     def close(self) -> None:
         self._is_closed = True
+
+    def goes_on_as(self, effect: e.FetchSnapshot) -> bool:
+        """True if a worker checks a snapshot of the same leader: it is not fetched again, and reports the new id.
+
+        The check may take longer than the fetch timeout, after which the leader is asked again.
+        """
+        if self._is_closed or not self._is_checking or effect.epoch != self._effect.epoch:
+            return False
+        self._effect = effect
+        return True
 
     def _ask(self) -> None:
         request = x.snapshot_request(
@@ -93,6 +104,7 @@ class SnapshotFetch:
         if self._is_closed:
             return
         if self._position >= piece.size:
+            self._is_checking = True
             self._log.check_snapshot().when_done(self._on_checked)
         else:
             self._ask()

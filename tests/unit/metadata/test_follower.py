@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ottla.metadata.controller import Controller
 from ottla.metadata.delta import CorruptMetadataError, MetadataDelta
 from ottla.metadata.follower import MetadataFollower
 from ottla.metadata.image import ConfigResource, MetadataImage, ResourceType
 from ottla.metadata.image_step import step_between
+from ottla.metadata.loader import load_image
 from ottla.metadata.snapshot_policy import write_image
 from ottla.metadata.versions import encode_for
 from ottla.model.config import BrokerConfig
+from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
 from ottla.model.ids import Uuid
 from ottla.model.slices import finish
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -24,7 +31,7 @@ from ottla.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.unit.metadata.harness import CLUSTER_ID, ControllerHarness, done
+from tests.unit.metadata.harness import CLUSTER_ID, DIRECTORY, ControllerHarness, done
 
 
 class Watcher:
@@ -292,9 +299,8 @@ def test_a_new_leader_does_not_wait_for_the_turns_of_a_load(harness: ControllerH
 def test_a_load_that_ends_before_what_was_published_stops_the_node(harness: ControllerHarness) -> None:
     follower, watcher = follower_of(harness)
     follower._log = ControllerHarness().controller.log
-    follower.reload(is_followed=True, in_turns=True)
     with pytest.raises(CorruptMetadataError, match="restart this node"):
-        harness.virtual.scheduler.run()
+        follower.reload(is_followed=True, in_turns=True)
     assert watcher.images == []
 
 
@@ -367,3 +373,92 @@ def test_no_snapshot_is_written_inside_a_transaction(harness: ControllerHarness)
     assert follower.snapshots.written == 1
     again, _ = follower_of(harness)
     assert {"half", "other-half"} <= set(again.image.topics.by_name)
+
+
+# Loads and replays that fail.
+
+
+def test_a_log_that_went_back_is_noticed_before_it_has_grown_again(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    follower, _ = follower_of(harness)
+    other = ControllerHarness()
+    for broker_id in (1, 2):
+        other.add_broker(broker_id)
+    assert other.image.offset < follower.image.offset
+    follower._log = other.controller.log
+    with pytest.raises(CorruptMetadataError, match="restart this node"):
+        follower.reload(is_followed=True, in_turns=True)
+
+
+def test_a_load_that_failed_is_not_taken_for_done(harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node is elected during the load, and ends it at once."""
+    monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
+    follower, _ = follower_of(harness)
+    before = follower.image
+    harness.create("in-the-snapshot", 30, 2)
+    image = harness.image
+    unknown = r.PartitionChangeRecord(partition_id=1, topic_id=Uuid(b"0123456789abcdef"), leader=1)
+    written = harness.log.write_snapshot(
+        end_offset=image.offset + 1, epoch=image.epoch, values=[encode_for(unknown, 20)], last_contained_timestamp_ms=1
+    )
+    done(written)
+    # As after the installation of a snapshot: the log begins there.
+    harness.log._journal.roll()
+    harness.log._journal.delete_before(image.offset + 1)
+    follower.reload(is_followed=True, in_turns=True)
+    with pytest.raises(CorruptMetadataError):
+        follower.advance()
+    harness.create("after", 1, 1)
+    with pytest.raises(CorruptMetadataError):
+        # The turn that was planned.
+        harness.virtual.scheduler.run()
+    assert follower.image is before
+
+
+def test_an_error_of_the_disk_inside_a_transaction(harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    follower, _ = follower_of(harness)
+    append(harness, HALF)
+    append(harness, OTHER_HALF)
+    read = follower._log.committed_batches
+    errors = [OSError(errno.EIO, "input/output error")]
+
+    def failing_once(from_offset: int) -> Iterator[Any]:
+        for number, batch in enumerate(read(from_offset)):
+            if number == 1 and errors:
+                raise errors.pop()
+            yield batch
+
+    monkeypatch.setattr(follower._log, "committed_batches", failing_once)
+    with pytest.raises(OSError, match="input/output error"):
+        follower.advance()
+    harness.virtual.scheduler.advance(1_000)
+    assert {"half", "other-half"} <= set(follower.image.topics.by_name)
+
+
+def test_the_end_of_a_transaction_that_a_full_disk_refuses(harness: ControllerHarness) -> None:
+    """A decision behind it would be dropped with the transaction."""
+    append(harness, HALF)
+    controller = Controller(
+        world=harness.world,
+        log=harness.log,
+        config=harness.config,
+        cluster_id=CLUSTER_ID,
+        metadata_log_dir=DIRECTORY,
+    )
+
+    def create(name: str) -> Deferred[Any]:
+        topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+        return controller.ask(CreateTopicsRequest(topics=[topic]))
+
+    full = OSError(errno.ENOSPC, "no space left on device")
+    harness.memory.fail_next("append", full)
+    controller.activate()
+    harness.memory.fail_next("append", full)
+    assert isinstance(create("refused").error, KafkaError)
+    assert done(create("acknowledged")).topics[0].error_code == 0
+    topics = load_image(harness.log, cluster_id=CLUSTER_ID).image.topics.by_name
+    assert "acknowledged" in topics
+    assert "half" not in topics
+    controller.invariants()

@@ -95,6 +95,8 @@ class Controller:
         self._replayer = MetadataReplayer(self.image)
         self._gate: CommitGate[_PendingImage] = CommitGate()
         self._failure: BaseException | None = None
+        # The first records of this leadership, until they are appended.
+        self._first: list[Message] = []
         self._configs_seen: ConfigsImage | None = None
         self._fencing: Deferred[list[int]] = Deferred.resolved([])
 
@@ -112,12 +114,14 @@ class Controller:
     def activate(self) -> None:
         """This node leads the quorum: takes decisions from now on. An empty log gets the records of a new cluster.
 
-        Those records may be uncommitted when this returns. Later decisions are answered after their commit.
+        Those records may be uncommitted when this returns. Later decisions are answered after their commit. Raises
+        OSError if the log cannot be read, and is not active then.
         """
         assert not self.is_active, "it is active already"
         self.advance()
         image = self.image
         self._replayer = MetadataReplayer(image, held=self._follower.held)
+        self._first = self._first_records()
         self._configs_seen = None
         self.is_active = True
         # Every active broker gets a full session to send its next heartbeat. Brokers that are fenced or shutting down
@@ -133,14 +137,18 @@ class Controller:
         for broker_id in active:
             # The former controller may have ended between two portions (`sweeps`).
             self.liveness.leads_all(broker_id, is_certain=False)
+        if self._first:
+            self._write_first()
+
+    def _first_records(self) -> list[Message]:
+        """What comes before every decision of this leadership."""
         first: list[Message] = []
         if self._replayer.in_transaction:
             # The previous leader did not end its transaction, so none of its records take effect.
             first.append(AbortTransactionRecord(reason="the controller that began it is gone"))
-        if not image.features.finalized:
+        if not self.image.features.finalized:
             first += bootstrap_records(read_bootstrap(self._world.files, self._metadata_log_dir), self.config)
-        if first:
-            self.submit(lambda _context: Decision(first, None))
+        return first
 
     def deactivate(self) -> None:
         """Leadership was lost: drops uncommitted decisions and fails their pending answers with NOT_CONTROLLER."""
@@ -274,6 +282,8 @@ class Controller:
             return Deferred.failed(self._failure)
         if not self.is_active:
             return Deferred.failed(self._not_active())
+        if self._first and (refused := self._write_first()) is not None:
+            return Deferred.failed(refused)
         decision_context = self._context(context)
         try:
             decision = decide(decision_context)
@@ -345,9 +355,20 @@ class Controller:
             self._configs_seen = configs
         return self.config
 
+    def _write_first(self) -> BaseException | None:
+        """Appends the records that come before every decision. If a full disk refuses them, the next one tries again.
+
+        Without them, a decision could be written into the transaction of a former leader, and be dropped with it.
+        """
+        first, self._first = self._first, []
+        written = self.submit(lambda _context: Decision(first, None))
+        if written.error is not None:
+            self._first = first
+        return written.error
+
     def _append(self, decision: Decision[Any], context: DecisionContext) -> tuple[_PendingImage, Deferred[int]]:
         """Replays and appends the records; the offset comes when they are committed. Raises with nothing changed."""
-        before = self._replayer.image
+        before, held = self._replayer.image, self._replayer.held
         level = before.features.metadata_version
         values = encode_all(decision.records, level)
         size_bytes = sum(map(len, values))
@@ -362,7 +383,7 @@ class Controller:
         )
         committed = self._log.append(values, timestamp_ms=context.now_ms)
         if committed.error is not None:
-            self._replayer.image = before
+            self._replayer.image, self._replayer.held = before, held
             self._refuse(committed.error)
         pending = _PendingImage(delta, image)
         self._gate.append(pending)
