@@ -348,6 +348,10 @@ class LocalMetadataLog:
 
     def install_snapshot(self, content: Snapshot) -> None:
         """Makes the checked snapshot the start of the log."""
+        self._replace_by(content)
+        self._tell_replaced()
+
+    def _replace_by(self, content: Snapshot) -> None:
         assert self._incoming is not None, "no snapshot is being fetched"
         identity, _ = self._incoming
         path = self.snapshot_path(identity)
@@ -362,7 +366,6 @@ class LocalMetadataLog:
         self._committed_offset = identity.end_offset
         self._is_presumed = False
         self._checked = identity, content
-        self._tell_replaced()
 
     def abandon_snapshot(self) -> None:
         if self._incoming is not None:

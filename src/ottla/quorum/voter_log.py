@@ -194,8 +194,8 @@ class VoterLog(LocalMetadataLog):
         self._lower_synced(self._journal.end_offset)
         self._sync_if_idle()
 
-    def install_snapshot(self, content: Snapshot) -> None:
-        super().install_snapshot(content)
+    def _replace_by(self, content: Snapshot) -> None:
+        super()._replace_by(content)
         self._lower_synced(self._journal.end_offset)
         # The snapshot is durable, and the log after it is empty.
         self.synced_offset = self._journal.end_offset

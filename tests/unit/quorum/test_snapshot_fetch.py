@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.quorum import events as e
@@ -14,7 +16,7 @@ from ottla.wire.messages import fetch as f
 from ottla.wire.messages import fetch_snapshot as s
 from ottla.wire.peers import Endpoint, PeerUnreachable
 from tests.support.files import MemoryFiles
-from tests.support.virtual_world import VirtualWorkers, VirtualWorld
+from tests.support.virtual_world import VirtualScheduler, VirtualWorkers, VirtualWorld
 
 SNAPSHOT = SnapshotId(7, 3)
 CONTENT = b"".join(
@@ -169,3 +171,19 @@ def test_a_node_that_stops_while_a_snapshot_is_checked_keeps_its_log() -> None:
     workers.run_all()
     assert (replica.log.start_offset, replica.log.end_offset) == (0, 0)
     assert not snapshot_files(replica)
+
+
+def test_a_log_that_cannot_be_read_after_its_snapshot_is_fetched_on() -> None:
+    """The reader of the log tries again by itself; the quorum goes on from the snapshot, which is durable."""
+    replica, peers = a_voter()
+
+    def fail() -> None:
+        raise OSError(errno.EMFILE, "too many open files")
+
+    replica.log.on_replaced = fail
+    fetched_by(replica, peers)
+    assert replica.log.synced_offset == replica.log.end_offset == 7
+    scheduler = replica._world.scheduler
+    assert isinstance(scheduler, VirtualScheduler)
+    scheduler.advance(1_000)
+    assert not peers.take(2, f.FetchRequest).done
