@@ -7,7 +7,6 @@ round trip.
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 from ottla.broker.local_calls import ask_broker
@@ -34,6 +33,9 @@ _PURPOSE = "transactions"
 # The number of transactional ids in one request; more go with the next request. So the coordinator is not busy for
 # long, and its answer stays far below the size limit of a frame.
 TRANSACTIONS_PER_REQUEST_MAX = 1_000
+# Together with their topics and transactional ids they are far below `elements_max` of AddPartitionsToTxn: a request
+# with more would be refused as a whole.
+PARTITIONS_PER_REQUEST_MAX = 5_000
 
 
 class CoordinatorQuestions:
@@ -142,12 +144,17 @@ class _Coordinator:
     def put(self, question: _Question) -> None:
         same = self._waiting.setdefault(question.transaction.transactional_id, [])
         if same and not _is_same_producer(same[0], question):
-            # Two instances of one producer. The older instance is fenced here, without asking the coordinator.
-            fenced = same if _is_newer(question, same[0]) else [question]
+            # Two instances of one producer. The older instance is fenced here, without asking the coordinator. If their
+            # epochs do not tell (a later producer id may be a lower one), the producer of the earlier question retries.
+            fenced, code = same, ErrorCode.NETWORK_EXCEPTION
+            if _is_newer(question, same[0]):
+                code = ErrorCode.INVALID_PRODUCER_EPOCH
+            elif _is_newer(same[0], question):
+                fenced, code = [question], ErrorCode.INVALID_PRODUCER_EPOCH
             if fenced is same:
                 self._waiting[question.transaction.transactional_id] = [question]
             for old in fenced:
-                self._broker.world.scheduler.call_soon(self._questions.settle, old, ErrorCode.INVALID_PRODUCER_EPOCH)
+                self._broker.world.scheduler.call_soon(self._questions.settle, old, code)
         else:
             same.append(question)
         self._plan()
@@ -159,18 +166,29 @@ class _Coordinator:
 
     def _send(self) -> None:
         self._is_planned = False
-        asked, self._waiting = self._waiting, {}
+        asked = self._take_next()
         if not asked:
             return
-        if len(asked) > TRANSACTIONS_PER_REQUEST_MAX:
-            in_order = iter(asked.items())
-            asked = dict(islice(in_order, TRANSACTIONS_PER_REQUEST_MAX))
-            self._waiting = dict(in_order)
         self._is_busy = True
         request = AddPartitionsToTxnRequest(transactions=[_transaction(questions) for questions in asked.values()])
         ask_broker(self._broker, self._node_id, request, purpose=_PURPOSE).when_done(
             lambda done: self._on_answered(asked, done)
         )
+
+    def _take_next(self) -> dict[str, list[_Question]]:
+        """The questions of the next request. The others go on waiting, in their order."""
+        waiting, self._waiting = self._waiting, {}
+        asked: dict[str, list[_Question]] = {}
+        room = PARTITIONS_PER_REQUEST_MAX
+        for transactional_id, questions in waiting.items():
+            if not room or len(asked) == TRANSACTIONS_PER_REQUEST_MAX:
+                self._waiting[transactional_id] = questions
+                continue
+            asked[transactional_id] = questions[:room]
+            if len(questions) > room:
+                self._waiting[transactional_id] = questions[room:]
+            room -= len(asked[transactional_id])
+        return asked
 
     def _on_answered(self, asked: dict[str, list[_Question]], done: Deferred[Message]) -> None:
         self._is_busy = False
@@ -205,7 +223,7 @@ def _is_same_producer(first: _Question, second: _Question) -> bool:
 
 
 def _is_newer(first: _Question, second: _Question) -> bool:
-    return (first.producer_id, first.producer_epoch) > (second.producer_id, second.producer_epoch)
+    return first.producer_id == second.producer_id and first.producer_epoch > second.producer_epoch
 
 
 def _transaction(questions: list[_Question]) -> AddPartitionsToTxnTransaction:

@@ -132,6 +132,8 @@ class TransactionalAppends:
                 client=client,
             )
 
+        # Also for a batch of an open transaction: a marker may end it while the batch waits for its validation.
+        partition.log.producers.state.set_verification(is_enabled=self._verifier.is_enabled)
         if self.has_begun(partition, records):
             return write()
         producer_id, epoch, sequence = PRODUCER.unpack_from(records, PRODUCER_POSITION)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from ottla.broker import transaction_verifier
+from ottla.broker.apis.add_partitions_to_txn import API
+from ottla.broker.portions import _refusal
 from ottla.broker.transaction_verifier import TRANSACTIONS_PER_REQUEST_MAX, CoordinatorQuestions
 from ottla.coordinator.txn import TRANSACTION_TOPIC
 from ottla.model.deferred import Deferred
@@ -48,17 +50,20 @@ class Given:
         monkeypatch.setattr(transaction_verifier, "ask_broker", ask_broker)
         self.questions = CoordinatorQuestions(broker)  # type: ignore[arg-type]
 
-    def ask(self, transactional_id: str, index: int = 0) -> Deferred[ErrorCode]:
+    def ask(
+        self, transactional_id: str, index: int = 0, *, producer_id: int = 7, epoch: int = 0
+    ) -> Deferred[ErrorCode]:
         transaction: Any = SimpleNamespace(
             transactional_id=transactional_id, adds_partitions=False, knows_abortable=True
         )
-        return self.questions.ask(transaction, producer_id=7, producer_epoch=0, topic="t", index=index)
+        return self.questions.ask(transaction, producer_id=producer_id, producer_epoch=epoch, topic="t", index=index)
 
     def answer(self) -> int:
         """Answers the request that is under way, with yes; how many transactions it had."""
         self.virtual.scheduler.advance(0)
         request, done = self.asked.pop()
         assert self.asked == [], "one request at a time"
+        assert _refusal(API, request) is None, "the coordinator takes a request of this size"
         results = [
             AddPartitionsToTxnResult(
                 transactional_id=transaction.transactional_id,
@@ -99,3 +104,28 @@ def test_a_request_has_a_bound_and_what_is_more_goes_next(given: Given) -> None:
     assert not late.done
     assert given.answer() == 6
     assert {answer.result() for answer in (*answers, late)} == {ErrorCode.NONE}
+
+
+@pytest.mark.parametrize(("ids", "partitions"), [(1_000, 30), (1, 25_000)])
+def test_a_request_is_never_too_large_for_the_coordinator(given: Given, ids: int, partitions: int) -> None:
+    answers = [given.ask(f"id-{number}", index) for number in range(ids) for index in range(partitions)]
+    while not all(answer.done for answer in answers):
+        given.answer()
+    assert {answer.result() for answer in answers} == {ErrorCode.NONE}
+
+
+def test_the_older_of_two_instances_is_fenced_at_once(given: Given) -> None:
+    zombie, valid = given.ask("x", epoch=3), given.ask("x", epoch=4)
+    late = given.ask("x", epoch=3)
+    assert given.answer() == 1
+    assert zombie.result() is late.result() is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert valid.result() is ErrorCode.NONE
+
+
+def test_a_later_producer_id_may_be_a_lower_one(given: Given) -> None:
+    """Brokers take ids from blocks of their own: the coordinator decides who is fenced."""
+    zombie = given.ask("x", producer_id=1_000, epoch=32_766)
+    valid = given.ask("x", producer_id=5, epoch=0)
+    assert given.answer() == 1
+    assert valid.result() is ErrorCode.NONE
+    assert zombie.result().retriable

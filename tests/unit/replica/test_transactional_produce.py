@@ -47,12 +47,16 @@ class Coordinator:
 
 
 class Bench:
-    def __init__(self, node: DataPath) -> None:
+    def __init__(self, node: DataPath, **configs: str) -> None:
         self.node = node
         self.coordinator = Coordinator()
-        node.broker.transactional_appends = TransactionalAppends(self.coordinator, node.virtual.world.workers)
+        node.create_topic("t", **configs)
+        self.attach()
+
+    def attach(self) -> None:
+        node = self.node
+        node.broker.transactional_appends = TransactionalAppends(self.coordinator, node.replicas.validations)
         node.broker.world = node.virtual.world
-        node.create_topic("t")
         self.log = node.partition("t").log
 
     def send(
@@ -435,3 +439,21 @@ def test_a_defect_does_not_shut_a_producer_out(bench: Bench, monkeypatch: pytest
     # The producer sends both again, and nothing is in their way.
     assert bench.code(bench.send("a")) is ErrorCode.NONE
     assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_batch_that_waits_for_its_validation_while_its_transaction_is_aborted(node: DataPath, restarts: bool) -> None:
+    """It would begin a transaction that no coordinator knows. The producer's epoch stays the same (version 1)."""
+    bench = Bench(node, compression_type="lz4")
+    bench.begin("a", version=11)
+    if restarts:
+        node.stop()
+        node.start()
+        bench.attach()
+    late = bench.send(*["x" * 1000] * 50, sequence=1, version=11)
+    assert isinstance(late, Deferred)
+    assert not late.done
+    assert bench.end(commit=False) is ErrorCode.NONE
+    node.virtual.workers.run_all()
+    assert bench.code(late) is ErrorCode.INVALID_TXN_STATE
+    assert bench.log.first_unstable_offset is None

@@ -20,6 +20,7 @@ from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
 from ottla.storage.cold_lookups import look_up
+from ottla.storage.errors import StorageError, is_temporary
 from ottla.storage.lookups import ReadResult
 from ottla.wire.codec import MalformedMessage
 
@@ -32,6 +33,8 @@ S = TypeVar("S", bound=CoordinatorState)
 # About a millisecond of work on the machine where it was measured.
 RECORDS_PER_TURN = 200
 READ_ATTEMPTS_MAX = 5
+# After a shortage of descriptors or memory.
+RETRY_SECONDS = 1.0
 
 
 class Loader(Generic[S]):
@@ -84,13 +87,17 @@ class Loader(Generic[S]):
         if self._is_over:
             return None
         log = self._shard.partition.log
+        # Retention may have removed records since the load began.
+        self._offset = max(self._offset, log.log_start_offset)
+        if self._offset >= self._end:
+            return None
         return log.read(self._offset, max_bytes=self._buffer_bytes, end_offset=self._end, may_wait=may_wait)
 
     def _on_found(self, found: Deferred[ReadResult | None]) -> None:
         if self._is_over:
             return
         if found.error is not None:
-            self._fail(found.error)
+            self._retry_or_fail(found.error)
             return
         result = found.result()
         if result is None or result.region is None:
@@ -105,7 +112,7 @@ class Loader(Generic[S]):
             # Compaction may have replaced the segment during the read.
             self._attempts += 1
             if self._attempts >= READ_ATTEMPTS_MAX:
-                self._fail(done.error)
+                self._retry_or_fail(done.error)
             else:
                 self._read()
             return
@@ -183,6 +190,16 @@ class Loader(Generic[S]):
         self._shard.statistics.loads += 1
         self._shard.statistics.load_seconds += self._world.clock.monotonic() - self._started
         self._shard.activate()
+
+    def _retry_or_fail(self, error: BaseException) -> None:
+        """A shortage passes, and no metadata change would start another load of this shard."""
+        is_refused_for_now = isinstance(error, StorageError) and not self._shard.partition.log.is_offline
+        if not is_refused_for_now and not (isinstance(error, OSError) and is_temporary(error)):
+            self._fail(error)
+            return
+        logger.warning("%s cannot be loaded for now and is tried again: %s", self._shard.partition, error)
+        self._attempts = 0
+        self._world.scheduler.call_later(RETRY_SECONDS, self._read)
 
     def _fail(self, error: BaseException) -> None:
         logger.error("%s cannot be loaded and has no coordinator: %s", self._shard.partition, error)
