@@ -9,11 +9,12 @@ from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
     from ottla.replica.directory_reporter import DirectoryReporter
+    from ottla.replica.manager import ReplicaManager
     from ottla.replica.views import ClusterView, PartitionView
     from ottla.storage.log import PartitionLog
     from ottla.storage.manager import LogManager
 
-__all__ = ["check_may_lead", "lost_replicas"]
+__all__ = ["check_may_lead", "forget_lost", "lost_replicas"]
 
 
 def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[TopicPartition]:
@@ -29,6 +30,13 @@ def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[Top
             if node_id in view.replicas and not is_here:
                 lost.add(topic_partition)
     return lost
+
+
+def forget_lost(topic_partition: TopicPartition, replicas: ReplicaManager) -> None:
+    """A lost replica has left this broker. If it comes back, it is a new one, and may begin in another directory."""
+    replicas.lost.discard(topic_partition)
+    replicas.offline.discard(topic_partition)
+    replicas.logs.delete(topic_partition)
 
 
 def check_may_lead(

@@ -27,7 +27,7 @@ from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.large_changes import LargeChanges
 from ottla.replica.late_logs import LateLogs
-from ottla.replica.lost_replicas import check_may_lead, lost_replicas
+from ottla.replica.lost_replicas import check_may_lead, forget_lost, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
@@ -337,13 +337,14 @@ class ReplicaManager:
         config: LogConfig | None = None
         settings: ProduceSettings | None = None
         for index, view in partitions:
-            partition = self.present(name, index)
-            topic_partition = TopicPartition(name, index)
-            if partition is None and topic_partition in self.lost:
-                continue
+            topic_partition, partition = TopicPartition(name, index), self.present(name, index)
             if self.node_id not in view.replicas:
                 if partition is not None:
                     self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                elif topic_partition in self.lost:
+                    forget_lost(topic_partition, self)
+                continue
+            if partition is None and topic_partition in self.lost:
                 continue
             if partition is None:
                 is_led = view.leader == self.node_id

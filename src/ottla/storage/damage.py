@@ -9,16 +9,45 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.model.ports import World
+from ottla.storage.errors import is_temporary
 from ottla.storage.log import PartitionLog
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
 
-__all__ = ["recover_damaged"]
+__all__ = ["recover_damaged", "recover_on_worker"]
 
 logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 1.0
+
+
+def recover_on_worker(
+    world: World,
+    pool: OpenFiles,
+    damaged: PartitionLog,
+    topic_id: Uuid,
+    on_failure: Callable[[OSError], None],
+    is_wanted: Callable[[], bool],
+) -> Deferred[PartitionLog]:
+    """`recover_damaged`, again and again while the disk is full or there are no descriptors or memory."""
+    recovered: Deferred[PartitionLog] = Deferred()
+
+    def begin() -> None:
+        world.workers.submit(recover_damaged, world, pool, damaged, topic_id, on_failure).when_done(on_done)
+
+    def on_done(outcome: Deferred[PartitionLog]) -> None:
+        if isinstance(outcome.error, OSError) and is_temporary(outcome.error) and is_wanted():
+            logger.warning("%s cannot be recovered for now: %s", damaged.topic_partition, outcome.error)
+            world.scheduler.call_later(_RETRY_SECONDS, lambda: begin() if is_wanted() else outcome.pass_to(recovered))
+        else:
+            outcome.pass_to(recovered)
+
+    begin()
+    return recovered
 
 
 def recover_damaged(

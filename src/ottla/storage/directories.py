@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import DirectoryLocked, Files, Lock, World
 from ottla.storage.checkpoints import CorruptCheckpoint, read_offsets, write_offsets
-from ottla.storage.errors import DirectoryRefused, is_disk_full, is_shortage
+from ottla.storage.errors import DirectoryRefused, is_disk_full, is_shortage, is_temporary
 from ottla.storage.meta_properties import MetaProperties, read_meta_properties, write_meta_properties
 from ottla.storage.names import (
     CLEAN_SHUTDOWN_FILE,
@@ -43,7 +43,17 @@ def lock_directory(files: Files, path: str) -> Lock:
 class LogDirectory:
     """Opened once at start. `error` is set for good when it fails."""
 
-    __slots__ = ("_files", "_last_written", "_lock", "directory_id", "error", "on_failure", "partition_count", "path")
+    __slots__ = (
+        "_files",
+        "_last_written",
+        "_lock",
+        "directory_id",
+        "error",
+        "has_unrecovered",
+        "on_failure",
+        "partition_count",
+        "path",
+    )
 
     def __init__(self, files: Files, path: str) -> None:
         self._files = files
@@ -51,6 +61,8 @@ class LogDirectory:
         self.directory_id = Uuid.ZERO
         self.error: OSError | None = None
         self.partition_count = 0
+        # Whether a log that a crash has left could not be opened: the next start has to recover it.
+        self.has_unrecovered = False
         self.on_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._lock: Lock | None = None
         self._last_written: dict[str, Mapping[TopicPartition, int]] = {}
@@ -84,6 +96,19 @@ class LogDirectory:
                 self._files.remove_tree(path)
         except OSError as error:
             self.tolerate(error)
+
+    def set_aside(self, path: str, target: str, *, removes: bool) -> bool:
+        """Renames a partition directory, to remove it later or to keep it. Returns whether it has the new name."""
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            if removes and is_temporary(error):
+                # A full disk may have no room for a longer name.
+                self.clear_away(path)
+            if not removes or self._files.is_directory(path):
+                self.fail(error)
+            return False
+        return True
 
     def open(self, world: World, *, cluster_id: str, node_id: int) -> None:
         """Locks the directory and checks its identity; a new directory gets one.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from ottla.storage.errors import is_disk_full, is_shortage
+from ottla.storage.errors import is_disk_full, is_shortage, is_temporary
 from ottla.storage.flusher import Flusher, sync_job
 from ottla.storage.log_files import is_any_short
 
@@ -35,6 +35,7 @@ class Durability:
         "_is_syncing",
         "_pool",
         "_requested_target",
+        "_round_files",
         "_world",
         "last_flush_ms",
         "recovery_point",
@@ -43,7 +44,7 @@ class Durability:
     def __init__(self, world: World, pool: OpenFiles, files: LogFiles, *, recovery_point: int) -> None:
         self._world = world
         self._pool = pool
-        self._files = files
+        self._files = self._round_files = files
         self.recovery_point = recovery_point
         self.last_flush_ms = world.clock.now_ms()
         # The end of the log at the last request, and at the last request before the round under way.
@@ -77,6 +78,9 @@ class Durability:
 
     def begin_round(self) -> Callable[[], None]:
         """The job of a round of the flusher."""
+        self._round_files = self._files
+        # A log that was deleted or is recovered does not open its files again: they may be those of another log.
+        self._files.failures.check()
         self._flush_target = self._requested_target
         self._flush_started = self._world.clock.monotonic()
         self._flushing_paths = ()
@@ -93,6 +97,15 @@ class Durability:
 
         self._is_short = False
         return sync_and_check
+
+    def must_repeat(self, error: BaseException | None) -> bool:
+        """Whether the log has moved meanwhile: its records are not durable, and an error is one of the former disk."""
+        former = self._round_files
+        if former is self._files:
+            return False
+        if isinstance(error, OSError) and not is_temporary(error):
+            former.failures.fail(error, "flush")
+        return True
 
     def end_round(self, error: BaseException | None) -> BaseException | None:
         """Moves the recovery point after a round without an error. Returns the error for the callers of `flush`."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.model.ports import TruncatedFile
-from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage
+from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage, is_temporary
 
 if TYPE_CHECKING:
     from ottla.model.ids import TopicPartition
@@ -109,6 +109,12 @@ class LogFailures:
             if self._on_failure is not None:
                 self._on_failure(error)
         return self.offline
+
+    def fail_halfway(self, error: OSError, action: str) -> StorageError:
+        """A change of the files could not be finished: after a temporary error, the log's owner recovers the log."""
+        if is_temporary(error):
+            return self.fail_log(f"could not {action} it: {error}")
+        return self.fail(error, action)
 
     def fail_log(self, reason: str) -> StorageError:
         """The files of this log are damaged, the directory is not: the log's owner recovers it."""

@@ -7,9 +7,11 @@ rounds, not a thousand.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from ottla.model.deferred import Deferred
+from ottla.model.errors import KafkaError
 from ottla.model.ports import File, Files, Workers
 
 __all__ = ["Flushable", "Flusher", "sync_job"]
@@ -20,6 +22,9 @@ class Flushable(Protocol):
 
     def begin_round(self) -> Callable[[], None]:
         """The job of a round, for a worker."""
+
+    def must_repeat(self, error: BaseException | None) -> bool:
+        """Gets the error of the job, or None. Returns whether the files have been replaced since the round began."""
 
     def end_round(self, error: BaseException | None) -> BaseException | None:
         """Gets the error of the job, or None. Returns the error for the callers of the flush."""
@@ -48,12 +53,15 @@ class Flusher:
         self._running = True
         try:
             job = log.begin_round()
-        except OSError as error:
+        except (OSError, KafkaError) as error:
             self._finish(log, done, error)
             return
         self._workers.submit(job).when_done(lambda outcome: self._finish(log, done, outcome.error))
 
     def _finish(self, log: Flushable, done: Deferred[None], error: BaseException | None) -> None:
+        if log.must_repeat(error):
+            self._start(log, done)
+            return
         self._running = False
         failure = log.end_round(error)
         following, self._next = self._next, None
@@ -72,9 +80,11 @@ def sync_job(files: Files, open_files: list[File], paths: list[str]) -> Callable
         for file in open_files:
             file.sync()
         for path in paths:
-            if files.is_directory(path):
-                files.sync_directory(path)
-            elif files.exists(path):
-                files.open(path, create=False).sync()
+            # The log may rename or remove it at any time.
+            with suppress(FileNotFoundError):
+                if files.is_directory(path):
+                    files.sync_directory(path)
+                elif files.exists(path):
+                    files.open(path, create=False).sync()
 
     return sync

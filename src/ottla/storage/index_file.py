@@ -198,7 +198,14 @@ class IndexFile:
         self._pool.forget(self)
 
     def use_pool(self, pool: OpenFiles) -> None:
-        self.close()
+        try:
+            self.close()
+        except OSError as error:
+            # As in `append_entry`: the entries stay in the buffer.
+            if not is_temporary(error):
+                raise
+            self._drop()
+            self._pool.forget(self)
         self._pool = pool
 
     def _drop(self) -> None:

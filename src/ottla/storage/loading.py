@@ -21,7 +21,7 @@ from ottla.model.ports import World
 from ottla.storage.beginning import reopen_empty_log
 from ottla.storage.clean_logs import LeftLog, read_clean_logs, reopen_log
 from ottla.storage.directories import CheckpointsAtStart, LogDirectory
-from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path
+from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path, is_temporary
 from ottla.storage.log import PartitionLog
 from ottla.storage.names import (
     CLUSTER_METADATA_TOPIC,
@@ -399,9 +399,10 @@ class Loader:
         """A log cannot be opened: its partition is out of service. Only an error of the disk affects others."""
         if not isinstance(error, Exception):
             raise error
-        if isinstance(error, OSError) and not is_of_one_path(error):
+        if isinstance(error, OSError) and not is_of_one_path(error) and not is_temporary(error):
             job.directory.fail(error)
             return
+        job.directory.has_unrecovered = job.directory.has_unrecovered or not job.is_clean
         path = f"{job.directory.path}/{job.topic_partition}"
         reason = error.message if isinstance(error, KafkaError) else str(error)
         refusal = StorageError(f"The log in {path} cannot be opened: {reason}")

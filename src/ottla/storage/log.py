@@ -434,7 +434,7 @@ class PartitionLog:
                 log_start_offset=start, end_offset=end_offset, high_watermark=self.high_watermark
             )
         except OSError as error:
-            raise self._failures.fail(error, "truncate") from error
+            raise self._failures.fail_halfway(error, "truncate") from error
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
@@ -466,9 +466,9 @@ class PartitionLog:
             self.files.remove_segments(list(segments), delete_delay_ms=self.config.file_delete_delay_ms)
         except OSError as error:
             raise self._tail.refusal(error, "delete segments of") from error
-        start = self.segments[0].base_offset
-        if start > self.log_start_offset:
-            self._start_at(start)
+        finally:
+            if self.segments[0].base_offset > self.log_start_offset:
+                self._start_at(self.segments[0].base_offset)
 
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment]) -> None:
         """Puts cleaned segments in the place of closed ones: see `LogFiles.replace_segments`."""

@@ -20,11 +20,13 @@ from ottla.storage.names import (
     TEMPORARY_SUFFIX,
     offset_file_name,
 )
+from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.segment import Segment
 from ottla.storage.segments import Segments
 
 if TYPE_CHECKING:
     from ottla.model.config import LogConfig
+    from ottla.model.ids import Uuid
     from ottla.model.ports import File, World
     from ottla.storage.errors import StorageError
     from ottla.storage.failures import LogFailures
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["LogFiles", "is_any_short"]
 
 _NEVER = (1 << 63) - 1
+_NO_END = -1
 
 
 def is_any_short(files: Sequence[tuple[File, int]]) -> bool:
@@ -122,6 +125,14 @@ class LogFiles:
     def sync_with_next_flush(self, *paths: str) -> None:
         """Files beside the segments that have to be durable when the recovery point moves."""
         self._unsynced_paths.extend(paths)
+
+    def write_topic_id(self, topic_id: Uuid) -> None:
+        """The directory has no topic id yet."""
+        try:
+            path = write_topic_id(self._world.files, self.directory, topic_id)
+        except OSError as error:
+            raise self.refusal(error, "write the topic id of", end_offset=_NO_END) from error
+        self.sync_with_next_flush(path)
 
     def sync_directory_with_next_flush(self) -> None:
         """A former run has created the directory, and may not have synced it."""
@@ -258,7 +269,7 @@ class LogFiles:
         try:
             self._replace_all(path, offset, delete_delay_ms)
         except OSError as error:
-            raise self.failures.fail(error, "empty") from error
+            raise self.failures.fail_halfway(error, "empty") from error
 
     def _replace_all(self, path: str, offset: int, delete_delay_ms: int) -> None:
         self._forget_damage(self.segments)
@@ -271,10 +282,20 @@ class LogFiles:
         self.producers.clear(offset)
 
     def remove_segments(self, segments: Sequence[Segment], *, delete_delay_ms: int) -> None:
-        """Removes closed segments: for readers at once, from the disk after the delay. Raises OSError."""
-        self.segments.remove(segments)
-        self._forget_damage(segments)
-        self._remove_later(mark_deleted(segments, self.producers), delete_delay_ms)
+        """Removes closed segments: for readers at once, from the disk after the delay.
+
+        Raises OSError with some of them removed.
+        """
+        marked: list[Segment] = []
+        paths: list[str] = []
+        try:
+            for segment in segments:
+                paths += mark_deleted([segment], self.producers)
+                marked.append(segment)
+        finally:
+            self.segments.remove(marked)
+            self._forget_damage(marked)
+            self._remove_later(paths, delete_delay_ms)
 
     def replace_segments(self, old: Sequence[Segment], new: Sequence[Segment], *, delete_delay_ms: int) -> None:
         """Puts cleaned segments (suffix `.cleaned`, complete and synced) in the place of closed ones.

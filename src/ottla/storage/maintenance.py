@@ -242,6 +242,7 @@ class Maintenance:
             online = self._manager.online_directories()
             # With an old checkpoint, the next start might take offsets of truncated records for valid.
             clean = [directory for directory in online if directory.has_all_checkpoints and directory not in unclean]
+            clean = [directory for directory in clean if not directory.has_unrecovered]
             return all_done([self._submit(directory, self._mark_clean, directory, broker_epoch) for directory in clean])
 
         return flush_all(list(self._manager)).and_then(close)
@@ -360,6 +361,11 @@ class _OffsetsReading:
         self._offset_of = _OFFSETS[name]
         self._places = manager.places()
         self.offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in manager.online_directories()}
+        for log, directory in manager.unrecovered():
+            # As for `damage`: the log was written up to its end. So the next start finds that records are missing.
+            offset = log.log_end_offset if name == RECOVERY_POINT_FILE else self._offset_of(log)
+            if offset is not None and directory in self.offsets:
+                self.offsets[directory][log.topic_partition] = offset
 
     def read(self, logs_max: int | None) -> bool:
         """Reads the offsets of so many more logs, or of all; returns whether these were the last."""

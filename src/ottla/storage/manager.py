@@ -18,7 +18,7 @@ from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.beginning import begin_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
-from ottla.storage.damage import recover_damaged
+from ottla.storage.damage import recover_on_worker
 from ottla.storage.descriptions import DirectoryDescription, ReplicaDescription
 from ottla.storage.directories import LogDirectory, is_reserved
 from ottla.storage.errors import (
@@ -198,6 +198,9 @@ class LogManager:
     def places(self) -> Iterator[tuple[PartitionLog, LogDirectory]]:
         return ((entry.log, entry.directory) for entry in list(self._entries.values()))
 
+    def unrecovered(self) -> list[tuple[PartitionLog, LogDirectory]]:
+        return self._refused.unrecovered() if self._is_closing else []
+
     def get(self, topic_partition: TopicPartition) -> PartitionLog | None:
         entry = self._entries.get(topic_partition)
         return None if entry is None else entry.log
@@ -208,7 +211,7 @@ class LogManager:
 
     def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
         entry = self._entries.get(topic_partition)
-        return None if entry is None else entry.topic_id
+        return self._refused.topic_id_of(topic_partition) if entry is None else entry.topic_id
 
     def directory_of(self, topic_partition: TopicPartition) -> LogDirectory | None:
         entry = self._entries.get(topic_partition)
@@ -244,7 +247,7 @@ class LogManager:
                     f"{topic_partition} on disk belongs to topic id {entry.topic_id}, not {topic_id}",
                 )
             if topic_id and not entry.topic_id:
-                entry.log.files.sync_with_next_flush(write_topic_id(self._world.files, entry.log.directory, topic_id))
+                entry.log.files.write_topic_id(topic_id)
                 entry.topic_id = topic_id
             entry.log.configure(config)
             return entry.log
@@ -320,6 +323,7 @@ class LogManager:
     def delete(self, topic_partition: TopicPartition) -> None:
         """Deletes a partition. Its directory is renamed now and removed after `file.delete.delay.ms`."""
         self._lost.pop(topic_partition, None)
+        self._refused.on_deleted(topic_partition)
         self._mover.cancel(topic_partition)
         self._set_aside(topic_partition, delete_directory_name, removes=True)
 
@@ -337,15 +341,11 @@ class LogManager:
         self.maintenance.prompt_checkpoints.forget(topic_partition, entry.directory)
         self.cleaner.on_log_deleted(topic_partition, entry.directory.path)
         target = f"{entry.directory.path}/{name_for(topic_partition, Uuid.random(self._world.random))}"
-        try:
-            self._world.files.rename(entry.log.directory, target)
+        if entry.directory.set_aside(entry.log.directory, target, removes=removes):
             entry.log.files.relocate(target)
-            entry.log.files.take_offline(StorageError(f"{topic_partition} was deleted"))
-        except OSError as error:
-            entry.directory.fail(error)
-            return
-        if removes:
-            self.remove_tree_later(entry.directory, target)
+            if removes:
+                self.remove_tree_later(entry.directory, target)
+        entry.log.files.take_offline(StorageError(f"{topic_partition} was deleted"))
 
     def remove_tree_later(self, directory: LogDirectory, path: str) -> None:
         self._world.scheduler.call_later(
@@ -427,13 +427,13 @@ class LogManager:
         if entry is None:
             return
         entry.directory.partition_count -= 1
-        self._refused.add(topic_partition, error, entry.log.directory, entry.topic_id, is_recovering=True)
+        self._refused.add_damaged(topic_partition, error, entry.topic_id, (entry.log, entry.directory))
         self._mover.cancel(topic_partition)
         entry.log.files.discard()
         for callback in self.on_log_failure:
             callback(topic_partition)
-        recovered = self._world.workers.submit(
-            recover_damaged, self._world, self.pool, entry.log, entry.topic_id, entry.directory.fail
+        recovered = recover_on_worker(
+            self._world, self.pool, entry.log, entry.topic_id, entry.directory.fail, lambda: not self._is_closing
         )
         recovered.when_done(lambda outcome: self._on_log_recovered(entry, outcome))
 

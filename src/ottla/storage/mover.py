@@ -22,7 +22,7 @@ from ottla.model.ports import Lane, World
 from ottla.records.header import read_header
 from ottla.storage.cold_lookups import look_up
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import StorageError
+from ottla.storage.errors import StorageError, is_temporary
 from ottla.storage.log import PartitionLog, ReadResult
 from ottla.storage.names import delete_directory_name, future_directory_name
 from ottla.storage.partition_metadata import write_topic_id
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _NOTING_PAUSE_SECONDS = 0.1
+_RETRY_SECONDS = 1.0
 _NOT_CUT = (1 << 63) - 1
 
 
@@ -108,12 +109,8 @@ class Mover:
             # Renamed, so that a restart does not continue a cancelled move.
             name = delete_directory_name(topic_partition, Uuid.random(self._world.random))
             aside = f"{move.directory.path}/{name}"
-            try:
-                self._world.files.rename(move.future.directory, aside)
-            except OSError as error:
-                move.directory.fail(error)
-                return
-            self._manager.remove_tree_later(move.directory, aside)
+            if move.directory.set_aside(move.future.directory, aside, removes=True):
+                self._manager.remove_tree_later(move.directory, aside)
 
     def on_cut(self, topic_partition: TopicPartition, offset: int) -> None:
         """The log was truncated to the offset."""
@@ -240,24 +237,37 @@ class Mover:
         unique = Uuid.random(self._world.random)
         aside = f"{old_directory.path}/{delete_directory_name(move.topic_partition, unique)}"
         target = f"{move.directory.path}/{move.topic_partition}"
-        del self._moves[move.topic_partition]
         try:
             # In this order a crash in between leaves only the future replica, which the next start takes over, and
             # never two current replicas.
             self._world.files.rename(current.directory, aside)
         except OSError as error:
-            old_directory.fail(error)
+            if is_temporary(error):
+                # A full disk may have no room for a longer name.
+                self._world.scheduler.call_later(_RETRY_SECONDS, self._copy_next, move)
+            else:
+                old_directory.fail(error)
             return
         try:
             self._world.files.rename(future.directory, target)
         except OSError as error:
-            move.directory.fail(error)
+            self._undo_swap(current, old_directory, aside)
+            move.directory.tolerate(error)
+            self.cancel(move.topic_partition)
             return
+        del self._moves[move.topic_partition]
         future.files.relocate(target)
         current.adopt(future)
         current.files.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)
         self._manager.remove_tree_later(old_directory, aside)
+
+    def _undo_swap(self, current: PartitionLog, old_directory: LogDirectory, aside: str) -> None:
+        """The copy could not take the place of the original, which goes on: it must not be removed."""
+        try:
+            self._world.files.rename(aside, current.directory)
+        except OSError as error:
+            old_directory.fail(error)
 
 
 def _append(future: PartitionLog, chunk: bytes) -> None:

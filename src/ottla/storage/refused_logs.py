@@ -16,6 +16,10 @@ from ottla.storage.names import stray_directory_name
 if TYPE_CHECKING:
     from ottla.model.errors import KafkaError
     from ottla.model.ports import World
+    from ottla.storage.directories import LogDirectory
+    from ottla.storage.log import PartitionLog
+
+    _Place = tuple[PartitionLog, LogDirectory]
 
 __all__ = ["RefusedLogs"]
 
@@ -23,14 +27,16 @@ logger = logging.getLogger(__name__)
 
 
 class _RefusedLog:
-    __slots__ = ("error", "is_recovering", "is_unwanted", "path", "topic_id")
+    __slots__ = ("damaged", "error", "is_recovering", "is_unwanted", "path", "topic_id")
 
-    def __init__(self, error: KafkaError, path: str, topic_id: Uuid | None, is_recovering: bool) -> None:
+    def __init__(self, error: KafkaError, path: str, topic_id: Uuid | None, damaged: _Place | None) -> None:
         self.error = error
         self.path = path
         self.topic_id = topic_id
+        # The log whose files were damaged while the node ran.
+        self.damaged = damaged
         # A worker uses the files.
-        self.is_recovering = is_recovering
+        self.is_recovering = damaged is not None
         self.is_unwanted = False
 
 
@@ -44,21 +50,28 @@ class RefusedLogs:
     def __contains__(self, topic_partition: TopicPartition) -> bool:
         return topic_partition in self._logs
 
-    def add(
-        self,
-        topic_partition: TopicPartition,
-        error: KafkaError,
-        path: str,
-        topic_id: Uuid | None,
-        *,
-        is_recovering: bool = False,
-    ) -> None:
-        """Without a known topic id, the log is taken for that of the first topic that asks for it."""
-        self._logs[topic_partition] = _RefusedLog(error, path, topic_id, is_recovering)
+    def add_damaged(self, topic_partition: TopicPartition, error: KafkaError, topic_id: Uuid, place: _Place) -> None:
+        """The files of a log were damaged while the node ran: a worker recovers it."""
+        self._logs[topic_partition] = _RefusedLog(error, place[0].directory, topic_id, place)
+
+    def unrecovered(self) -> list[_Place]:
+        """Damaged logs that are not recovered yet, or could not be."""
+        return [log.damaged for log in self._logs.values() if log.damaged is not None]
+
+    def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
+        log = self._logs.get(topic_partition)
+        return None if log is None else log.topic_id
+
+    def on_deleted(self, topic_partition: TopicPartition) -> None:
+        """The topic was deleted: a log that is being recovered is set aside then."""
+        log = self._logs.get(topic_partition)
+        if log is not None and log.is_recovering:
+            log.is_unwanted = True
 
     def add_all(self, logs: Iterable[tuple[TopicPartition, KafkaError, str, Uuid | None]]) -> None:
+        """Without a known topic id, a log is taken for that of the first topic that asks for it."""
         for topic_partition, error, path, topic_id in logs:
-            self.add(topic_partition, error, path, topic_id)
+            self._logs[topic_partition] = _RefusedLog(error, path, topic_id, None)
 
     def check(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
         """Raises the error of a refused log. The log of a former topic is set aside."""

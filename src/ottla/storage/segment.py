@@ -144,10 +144,11 @@ class Segment:
         """The log file, which is opened on first use."""
         file = self._file
         if file is None:
-            file = self._file = self._pool.open(self, self.path)
+            file = self._pool.open(self, self.path)
             if file.size > self.size:
-                # The rest of a failed write that could not be truncated at the time.
+                # The rest of a failed write that could not be truncated at the time. No batch is written behind it.
                 file.truncate(self.size)
+            self._file = file
         self.recently_used = True
         return file
 
@@ -184,12 +185,13 @@ class Segment:
     def append(self, buffer: Buffer, batches: Sequence[BatchHeader], *, index_interval_bytes: int, now_ms: int) -> int:
         """Writes whole batches with one write and returns their position. On OSError nothing has changed."""
         start = position = self.size
+        # Before the write, because it may read index and log, which may be refused.
+        largest = self._largest or self.largest()
         file = self._file or self.file
         self.recently_used = True
         file.append(buffer)
         if position == 0:
             self._first_timestamp = batches[0].max_timestamp
-        largest = self._largest or self.largest()
         unindexed = self.bytes_since_index_entry
         for batch in batches:
             if batch.max_timestamp > largest[0]:
@@ -394,15 +396,24 @@ class Segment:
         self._rename(self.suffix + DELETED_SUFFIX, log_first=True)
 
     def _rename(self, suffix: str, *, log_first: bool) -> None:
-        files = self._pool.files
+        files, former = self._pool.files, self.suffix
         old = self.paths()
         if self._indexes is not None:
             self._indexes.write_pending()
         self.relocate(suffix=suffix)
         pairs = list(zip(old, self.paths(), strict=True))
-        for source, target in pairs if log_first else reversed(pairs):
-            if files.exists(source):
-                files.rename(source, target)
+        renamed: list[tuple[str, str]] = []
+        try:
+            for source, target in pairs if log_first else reversed(pairs):
+                if files.exists(source):
+                    files.rename(source, target)
+                    renamed.append((source, target))
+        except OSError:
+            # A full disk may have no room for a longer name. The segment stays in service.
+            self.relocate(suffix=former)
+            for source, target in reversed(renamed):
+                files.rename(target, source)
+            raise
 
     def remove_files(self) -> None:
         """Removes the log file last: indexes without a log file would look like lost records."""
