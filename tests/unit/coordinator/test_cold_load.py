@@ -6,9 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from ottla.coordinator.runtime.loader import Loader
 from ottla.coordinator.runtime.shard import ShardStatus
+from ottla.model.errors import ErrorCode
+from ottla.wire.messages.metadata_records import PartitionChangeRecord
 from tests.support.cold_disk import ColdDisk
-from tests.support.group_path import GroupPath
+from tests.support.group_path import OFFSETS_TOPIC, GroupPath
 from tests.unit.coordinator.test_runtime import T0, commit_request
 
 
@@ -43,3 +46,20 @@ def test_a_shard_that_is_closed_during_the_wait(path: GroupPath, disk: ColdDisk)
     shard.close()
     path.run()
     assert shard.status is not ShardStatus.ACTIVE
+
+
+def test_a_failed_load_is_tried_again_with_the_next_leader_epoch(
+    path: GroupPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert path.commit_offsets("g", {T0: 1}) == {T0: ErrorCode.NONE}
+    path.stop()
+    with monkeypatch.context() as patch:
+        patch.setattr(Loader, "_read", lambda loader: loader._fail(OSError("for a moment")))
+        path.start()
+    assert path.commit_offsets("g", {T0: 2}) == {T0: ErrorCode.NOT_COORDINATOR}
+    topic = path.image.topics.by_name[OFFSETS_TOPIC]
+    path.commit(
+        *(PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, leader=1) for index in topic.partitions)
+    )
+    path.run()
+    assert path.commit_offsets("g", {T0: 2}) == {T0: ErrorCode.NONE}

@@ -351,3 +351,10 @@ def test_markers_wait_for_the_offsets_to_be_loaded(bench: Bench) -> None:
     bench.path.run()
     assert bench.end(commit=True) is NONE
     assert bench.offset() == 20
+
+
+def test_a_member_of_a_consumer_group_names_its_epoch(bench: Bench) -> None:
+    bench.path.commit(FeatureLevelRecord(name="group.version", feature_level=1))
+    assert ConsumerMember(bench.path, "g", "a").join() is NONE
+    code = ErrorCode.STALE_MEMBER_EPOCH if bench.version >= 6 else ErrorCode.ILLEGAL_GENERATION
+    assert bench.commit(1, member_id="a", generation_id_or_member_epoch=-1) is code

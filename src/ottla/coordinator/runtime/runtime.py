@@ -33,6 +33,9 @@ R = TypeVar("R")
 # Shards that can answer now or after their load.
 _ABLE_TO_ANSWER = (ShardStatus.ACTIVE, ShardStatus.LOADING)
 
+# Shards that are loaded when the broker is named the leader again.
+_WITHOUT_STATE = (ShardStatus.CLOSED, ShardStatus.FAILED)
+
 # A question about a key takes some microseconds.
 KEYS_PER_TURN = 1_000
 
@@ -219,7 +222,7 @@ class CoordinatorRuntime(Generic[S]):
                     del self._shards[index]
                     if shard.status is not ShardStatus.CLOSED:
                         shard.close()
-            elif shard is None or shard.partition is not partition or shard.status is ShardStatus.CLOSED:
+            elif shard is None or shard.partition is not partition or shard.status in _WITHOUT_STATE:
                 # If the shard is still there when a later epoch begins, no other broker has led in between.
                 self._load(index)
 

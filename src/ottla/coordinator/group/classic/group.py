@@ -278,11 +278,6 @@ class ClassicGroup(Group):
         if was_leader:
             self.leader_id = new.member_id
 
-    def drop_assignments(self) -> None:
-        """The generation ends before its assignment is stored."""
-        for member in self.members.values():
-            member.assignment = b""
-
     def would_be_empty_without(self, member_ids: Collection[str]) -> bool:
         """True if these are the last members, and their leaving ends the generation at once."""
         ids = set(member_ids)
@@ -355,6 +350,10 @@ class ClassicGroup(Group):
     @property
     def can_rebalance(self) -> bool:
         return Phase.PREPARING_REBALANCE in PHASE_TRANSITIONS[self.phase]
+
+    def go_back_to(self, generation: int) -> None:
+        """The members are at this generation, and the record is ahead of them: see `consumer.downgrade`."""
+        self.generation = generation
 
     def begin_generation(self, now_ms: int) -> None:
         """All members have joined. A generation without members begins by its record instead: see `store`."""

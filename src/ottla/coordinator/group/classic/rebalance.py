@@ -146,7 +146,6 @@ def _complete_join(group: ClassicGroup, answers: AnswerList, now_ms: int) -> Non
 
 def refuse_syncs(group: ClassicGroup, answers: AnswerList, code: ErrorCode) -> None:
     """The generation gets no assignment: answers the SyncGroup requests that wait for one."""
-    group.drop_assignments()
     for member in group.members.values():
         request = group.soft.take_sync(member.member_id)
         if request is not None:

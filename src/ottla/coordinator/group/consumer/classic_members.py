@@ -89,7 +89,9 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
     )
 
     def answer(shard: GroupShard, _now_ms: int) -> JoinDecision:
-        shard.timers.cancel(join_key(group.group_id, member_id))
+        # Also the time to sync begins again: an earlier join may have been in vain.
+        for key in (join_key, sync_key):
+            shard.timers.cancel(key(group.group_id, member_id))
         expect_heartbeat(shard, group.group_id, reconciled)
         _expect(shard, sync_key, group.group_id, reconciled, "it has not synced in time")
         return Decision((), _joined(attempt, member_id, generation=reconciled.member_epoch))

@@ -46,10 +46,6 @@ def undescribed(group_id: str, error: KafkaError) -> DescribedGroup:
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -> Member:
-    held: dict[Uuid, list[int]] = {}
-    for part in (member.assigned, member.pending_revocation):
-        for topic_id, partitions in part.items():
-            held.setdefault(topic_id, []).extend(partitions)
     return Member(
         member_id=member.member_id,
         instance_id=member.instance_id,
@@ -59,7 +55,7 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topics),
         subscribed_topic_regex=member.subscribed_regex,
-        assignment=_assignment(held, topics),
+        assignment=_assignment(member.held(), topics),
         target_assignment=_assignment(group.target_of(member.member_id, None), topics),
         member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
     )

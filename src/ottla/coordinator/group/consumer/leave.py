@@ -78,14 +78,20 @@ def remove_members(
     records: list[CoordinatorRecord] = []
     for member in members:
         records += member_tombstones(group_id, member.member_id)
-        cancel_timers(shard, group_id, member.member_id)
     rest = [member for member in group.members.values() if member.member_id not in gone]
     regexes = {member.subscribed_regex for member in rest}
     resolved = {regex: value for regex, value in group.resolved_regexes.items() if regex in regexes}
     records += [regex_tombstone(group_id, regex) for regex in group.resolved_regexes if regex not in regexes]
     topics = topics_of_members(rest, resolved)
     records.append(epoch_record(group_id, group.epoch + 1, metadata_hash(topics, shard.context)))
-    return Decision(records, response)
+
+    def forget_sessions(shard: GroupShard, _now_ms: int) -> Decision[R]:
+        # Not before: members that stay because the records are refused keep their sessions.
+        for member_id in gone:
+            cancel_timers(shard, group_id, member_id)
+        return Decision((), response)
+
+    return Decision.first(records, forget_sessions)
 
 
 def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> ConsumerMember:

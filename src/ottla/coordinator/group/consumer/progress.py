@@ -16,7 +16,11 @@ from ottla.coordinator.group.consumer.records import (
     partition_metadata_tombstone,
     target_record,
 )
-from ottla.coordinator.group.consumer.sessions import cancel_timers, expect_revocation, forget_revocation
+from ottla.coordinator.group.consumer.sessions import (
+    cancel_progress_timers,
+    expect_revocation,
+    forget_revocation,
+)
 from ottla.coordinator.group.consumer.states import MemberState
 from ottla.coordinator.group.consumer.subscription import (
     is_metadata_stale,
@@ -147,7 +151,7 @@ def replace_member(
 ) -> ConsumerMember:
     """The same static member under a new id, with its assignment and target."""
     group_id = group.group_id
-    cancel_timers(group.shard, group_id, old.member_id)
+    cancel_progress_timers(group.shard, group_id, old.member_id)
     new = old._replace(member_id=new_id, member_epoch=0, previous_epoch=0)
     records += member_tombstones(group_id, old.member_id)
     records.append(member_record(group_id, new))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.coordinator.group.state import GroupShard
 
 __all__ = [
+    "cancel_progress_timers",
     "cancel_timers",
     "expect_heartbeat",
     "expect_revocation",
@@ -56,7 +57,14 @@ def forget_revocation(shard: GroupShard, group_id: str, member_id: str) -> None:
 
 
 def cancel_timers(shard: GroupShard, group_id: str, member_id: str) -> None:
-    for key in (_session_key, _rebalance_key, join_key, sync_key):
+    """The member is gone: call this when that is replayed, because a member whose removal is refused has a session."""
+    shard.timers.cancel(_session_key(group_id, member_id))
+    cancel_progress_timers(shard, group_id, member_id)
+
+
+def cancel_progress_timers(shard: GroupShard, group_id: str, member_id: str) -> None:
+    """All timers but the session. A session that ends after its member is gone does nothing."""
+    for key in (_rebalance_key, join_key, sync_key):
         shard.timers.cancel(key(group_id, member_id))
 
 

@@ -62,7 +62,7 @@ def _check(shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int)
             is_transactional=True,
             api_version=api_version,
         )
-        if isinstance(group, ConsumerGroup) and generation >= 0:
+        if isinstance(group, ConsumerGroup):
             check_late_commit(group, request.member_id, generation, request.topics)
     except KafkaError as error:
         if error.code is ErrorCode.STALE_MEMBER_EPOCH and not names_errors:
