@@ -151,6 +151,8 @@ class BlockingConsumer(SingleUser):
 
     def close(self) -> None:
         """Commits if auto-commit is on, leaves the group, and ends the thread."""
+        if self._thread.is_closed:
+            return
         self._is_closing = True
         try:
             self._call(self._consumer.close())

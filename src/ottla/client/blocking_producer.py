@@ -90,6 +90,8 @@ class _Waiting(NamedTuple):
     timestamp_ms: int | None
     on_delivery: OnDelivery | None
     future: DeliveryFuture
+    # By the clock of the loop.
+    asked_at: float
 
 
 class BlockingProducer(Blocking):
@@ -116,7 +118,8 @@ class BlockingProducer(Blocking):
     ) -> DeliveryFuture:
         """A future of the record's metadata; `result()` waits for it. `on_delivery` runs on the thread of the loop."""
         future = DeliveryFuture()
-        waiting = _Waiting(topic, value, key, headers, partition, timestamp_ms, on_delivery, future)
+        asked_at = self._thread.time()
+        waiting = _Waiting(topic, value, key, headers, partition, timestamp_ms, on_delivery, future, asked_at)
         with self._room:
             if len(self._queue) >= _QUEUE_MAX and not self._thread.is_current:
                 limit = self._producer.settings.max_block_ms / 1000
@@ -220,8 +223,11 @@ class BlockingProducer(Blocking):
                 partition=waiting.partition,
                 timestamp_ms=waiting.timestamp_ms,
                 on_delivery=done,
+                asked_at=waiting.asked_at,
             )
         except Exception as error:  # noqa: BLE001 (the future has it)
+            # An application that commits need not look at every future.
+            self._producer.spoil_transaction(error)
             done(RecordMetadata(waiting.topic, -1 if waiting.partition is None else waiting.partition, -1, -1), error)
         except BaseException:
             future.set(ClientClosed("The producer was closed before the record was sent."))

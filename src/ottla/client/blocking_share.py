@@ -81,6 +81,8 @@ class BlockingShareConsumer(SingleUser):
 
     def close(self, *, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         """Sends the acknowledgements that were made, releases all other records, leaves, and ends the thread."""
+        if self._thread.is_closed:
+            return
         self._is_closing = True
         try:
             self._call(self._consumer.close(timeout_ms=timeout_ms))

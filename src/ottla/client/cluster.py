@@ -16,13 +16,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from ottla.client.connection import Connection, Connector, connect_plaintext, open_connection
-from ottla.client.errors import (
-    ClientClosed,
-    ClusterUnreachable,
-    ConnectionLost,
-    TimedOut,
-    check,
-)
+from ottla.client.errors import ClientClosed, ClusterUnreachable, ConnectionLost, TimedOut, check
 from ottla.client.measures import RequestMeasures
 from ottla.client.metadata import MetadataCache, TopicInfo
 from ottla.client.reconnects import Reconnects
@@ -429,10 +423,11 @@ class Cluster:
         version_max: int = 32767,
         purpose: str = "",
         timeout_ms: int | None = None,
+        once: bool = False,
     ) -> Any:
         """The response of the coordinator of a group or transactional id, which is looked up again when it has moved.
 
-        A request that depends on the outcome of the previous attempt is a function, called for every attempt.
+        A request that depends on the previous attempt is a function, called for every one; `once` there is only one.
         """
 
         async def attempt() -> Any:
@@ -454,7 +449,7 @@ class Cluster:
                     check(code)
             return response
 
-        return await self.retry(attempt, deadline=deadline)
+        return await attempt() if once else await self.retry(attempt, deadline=deadline)
 
     async def coordinator(self, kind: CoordinatorKind, key: str) -> int:
         """The node id of a coordinator. Raises a retriable KafkaError if there is none."""

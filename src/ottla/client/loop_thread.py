@@ -40,6 +40,14 @@ class LoopThread:
         """True for code that runs on the thread of the loop: it must not wait for the loop."""
         return threading.current_thread() is self._thread
 
+    @property
+    def is_closed(self) -> bool:
+        return self._loop.is_closed()
+
+    def time(self) -> float:
+        """The clock of the loop."""
+        return self._loop.time()
+
     def call_soon(self, function: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(function)
 
@@ -69,6 +77,8 @@ class Blocking:
 
     def close(self) -> None:
         """Waits for calls in progress, then ends the thread."""
+        if self._thread.is_closed:
+            return
         try:
             self._thread.call(self._close())
         finally:

@@ -344,3 +344,24 @@ def test_damaged_columns_count_as_not_read_until_a_seek() -> None:
         assert [consumer.position(one) for one in (ONE, OTHER)] == [3, 4]
 
     run(work, auto_offset_reset="earliest", check_crcs=False)
+
+
+def test_a_leader_that_learns_late_of_its_partition_does_not_end_a_poll() -> None:
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        find = broker.find
+
+        async def late(times: Any, *, timeout_ms: int | None = None, **more: Any) -> Any:
+            if timeout_ms is not None:
+                # The two seconds of the first look are over.
+                return {one: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for one in times}
+            return await find(times, **more)
+
+        broker.find = late  # type: ignore[method-assign]
+        await consumer.assign([ONE, OTHER])
+        broker.append(ONE, 2)
+        found: list[int] = []
+        while len(found) < 2:
+            found += [record.offset for record in await consumer.poll()]
+        assert found == [0, 1]
+
+    run(work, auto_offset_reset="earliest")

@@ -13,6 +13,7 @@ from ottla.client.errors import ClientError, TimedOut
 from ottla.client.producer.producer import Producer
 from ottla.client.producer.sequences import ProducerIdentity
 from ottla.client.producer.settings import ProducerSettings
+from ottla.client.producer.transaction_errors import ApplicationRecoverable
 from ottla.client.producer.transactions import NO_TRANSACTION, TransactionManager, TransactionState
 from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
@@ -197,5 +198,64 @@ def test_only_a_prepared_transaction_is_completed() -> None:
             await producer.complete_transaction(NO_TRANSACTION)
         assert cluster.asked == []
         assert transactions.state is TransactionState.OPEN
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    ],
+)
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_commit_without_an_answer_can_be_repeated(version: int, code: ErrorCode) -> None:
+    """An attempt may have been processed: an abort would be wrong."""
+
+    async def whole() -> None:
+        transactions, _, cluster = made(version)
+
+        def refuse() -> None:
+            raise KafkaError(code)
+
+        await transactions.init()
+        transactions.begin()
+        await transactions.add_partitions([ONE])
+        cluster.on_end = refuse
+        with pytest.raises(KafkaError):
+            await transactions.end(commit=True)
+        cluster.on_end = lambda: None
+        await transactions.end(commit=True)
+        assert transactions.state is TransactionState.READY
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize("call", ["commit", "abort", "send", "begin"])
+def test_a_fenced_producer_says_so_in_every_call(code: ErrorCode, call: str) -> None:
+    """The application decides by the class of the error (KIP-1050)."""
+
+    async def whole() -> None:
+        transactions, _, _ = made(2)
+        await transactions.init()
+        transactions.begin()
+        await transactions.add_partitions([ONE])
+        transactions.on_failure(KafkaError(code))
+
+        async def make_call() -> None:
+            if call == "send":
+                transactions.check_open()
+            elif call == "begin":
+                transactions.begin()
+            else:
+                await transactions.end(commit=call == "commit")
+
+        with pytest.raises(ApplicationRecoverable) as raised:
+            await make_call()
+        assert raised.value.code == code
 
     asyncio.run(whole())

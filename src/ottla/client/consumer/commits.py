@@ -75,7 +75,7 @@ class Commits:
         async def whole() -> None:
             error: Exception | None = None
             try:
-                await self._measured(commits, lambda: self._send(commits))
+                await self._measured(commits, lambda: self._send(commits, once=True))
             except (KafkaError, ClientError) as failure:
                 error = failure
             if on_commit is not None:
@@ -137,7 +137,7 @@ class Commits:
             self._measures.commit_seconds += asyncio.get_running_loop().time() - begun
         self._interceptors.on_commit(commits)
 
-    async def _send(self, commits: Offsets) -> None:
+    async def _send(self, commits: Offsets, *, once: bool = False) -> None:
         assert self._settings.group_id is not None
         if self.membership is not None and not self.membership.is_member:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group.")
@@ -160,7 +160,7 @@ class Commits:
             return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
         response: OffsetCommitResponse = await self._cluster.ask_coordinator(
-            self._cluster.GROUP, self._settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX
+            self._cluster.GROUP, self._settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX, once=once
         )
         for code in codes(response):
             check(code)

@@ -110,6 +110,7 @@ class ClassicMembership(Membership):
         # Other members may take long to join. A poll does not wait for them beyond its time-out.
         left = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0)
         done, _ = await asyncio.wait([task], timeout=left)
+        self._has_polled()
         if not done:
             return False
         self._negotiation = None
@@ -214,9 +215,10 @@ class ClassicMembership(Membership):
             if self._nobody_polls:
                 await self._say_goodbye()
                 self._member.forget()
-                self._rejoin = True
+                self._join_at_next_poll()
                 return
-            if now() >= fresh_until:
+            # A topic that is missing may be created at any time: it does not wait for the next look at all topics.
+            if now() >= fresh_until or 0 in self._counts.values():
                 fresh_until = now() + age_max
                 if await self._has_grown():
                     self._join_at_next_poll()

@@ -21,7 +21,7 @@ from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import ClientError, error_of
 from ottla.client.leaders import by_topic
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -47,6 +47,9 @@ class ConsumerMembership(Membership):
         self._member_id = str(uuid.UUID(int=cluster.random.getrandbits(128), version=4))
         self._epoch = 0
         self._target: list[TopicPartition] | None = None
+        # The topic ids of the partitions above and of the owned ones, as the coordinator told them: a broker with old
+        # metadata may not know the topics, and heartbeats without them would give the partitions up.
+        self._ids: dict[str, Uuid] = {}
         self._now = asyncio.Event()
         self._failure: Exception | None = None
         # True if the next heartbeat is a full one.
@@ -173,16 +176,14 @@ class ConsumerMembership(Membership):
         return request
 
     def _request(self) -> Message:
-        topics = self._cluster.metadata.topics
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self._member_id,
             member_epoch=self._epoch,
             instance_id=self._settings.group_instance_id,
             topic_partitions=[
-                TopicPartitions(topic_id=topics[name].topic_id, partitions=numbers)
+                TopicPartitions(topic_id=self._ids[name], partitions=numbers)
                 for name, numbers in by_topic(self._owned).items()
-                if name in topics
             ],
         )
         if self._full:
@@ -207,6 +208,9 @@ class ConsumerMembership(Membership):
             if topic.topic_id in names
             for partition in topic.partitions
         ]
+        owned = {name: self._ids[name] for name in by_topic(self._owned)}
+        told = [topic.topic_id for topic in assignment.topic_partitions if topic.topic_id in names]
+        self._ids = owned | {names[topic_id]: topic_id for topic_id in told}
         self._target = sorted(target)
         self._due.set()
         return all(topic.topic_id in names for topic in assignment.topic_partitions)

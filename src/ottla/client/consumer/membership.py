@@ -67,6 +67,8 @@ class Membership:
         self._task: asyncio.Task[None] | None = None
         self._due = asyncio.Event()
         self._polled = 0.0
+        # Polls that wait for records at this moment.
+        self._waiting_polls = 0
 
     @property
     def subscription(self) -> Subscription:
@@ -82,9 +84,14 @@ class Membership:
         """The member as commits name it at this time."""
         raise NotImplementedError
 
-    def wait(self) -> Awaitable[object]:
-        """Completes when a `poll` is due."""
-        return self._due.wait()
+    async def wait(self) -> None:
+        """Completes when a `poll` is due. An application that waits here does poll."""
+        self._waiting_polls += 1
+        try:
+            await self._due.wait()
+        finally:
+            self._waiting_polls -= 1
+            self._has_polled()
 
     async def poll(self, deadline: float | None = None) -> None:
         """Joins or applies a new assignment, if that is due, up to a deadline. Called by the consumer's poll."""
@@ -118,7 +125,7 @@ class Membership:
     @property
     def _nobody_polls(self) -> bool:
         """True if the application exceeds max.poll.interval: the member leaves, and the next poll joins again."""
-        silent_seconds = asyncio.get_running_loop().time() - self._polled
+        silent_seconds = 0.0 if self._waiting_polls else asyncio.get_running_loop().time() - self._polled
         return silent_seconds > self._settings.max_poll_interval_ms / 1000
 
     async def _stop_heartbeats(self) -> None:

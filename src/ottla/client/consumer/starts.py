@@ -129,6 +129,9 @@ class Starts:
                 # No record is as young as the duration: the partition is read from its end.
                 state.seek((await self.numbers([partition], LATEST))[partition])
         for partition, error in missing.items():
-            if not error.code.retriable or error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            # A leader that does not know its partition yet learns of it later.
+            is_gone = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            is_gone = is_gone and self._cluster.metadata.leader_of(*partition) < 0
+            if not error.code.retriable or is_gone:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         return missing

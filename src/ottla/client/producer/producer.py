@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
 from ottla.client.admin.groups import CommittedOffset
@@ -30,6 +31,7 @@ from ottla.client.producer.settings import ProducerSettings
 from ottla.client.producer.transactions import PreparedTransaction, TransactionManager
 from ottla.client.producer.turns import Turns
 from ottla.client.settings import ClientSettings
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ class Producer:
         self._batches = Accumulator(self.settings, self._transactions)
         self._sender = Sender(self._cluster, self.settings, self._batches, identity, self._transactions)
         self._turns = Turns()
+        # Topics whose last send that had to wait did so in vain.
+        self._stuck: set[str] = set()
         self._topics = self._cluster.metadata.topics
         self._interceptors = InterceptorChain(self.settings.interceptors)
         self._serializing = Serializing(self.settings.key_serializer, self.settings.value_serializer)
@@ -107,23 +111,24 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
+        asked_at: float | None = None,
     ) -> Delivery:
         """Adds a record to a batch, after waiting for room in the buffer. Await the result for the offset.
 
         Key and value are bytes or None, or objects that the serializers of the settings know. `on_delivery` is called
-        with the record's position, or with its error; for the records of a partition in their order.
+        with the record's position, or with its error; for the records of a partition in their order. `asked_at` is
+        the time at which the application asked for it, by the clock of the loop, if that was before this call.
         """
         try:
             if self._converts:
                 record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
-                return await self._send_converted(record, on_delivery)
-            if (info := self._ready(topic)) is not None:
+                return await self._send_converted(record, on_delivery, asked_at)
+            if (info := self._ready(topic, partition)) is not None:
                 delivery = self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
                 if self._batches.closed_count >= CLOSED_BATCHES_MAX:
                     await self._let_sender_work()
                 return delivery
-            async with self._turns.turn(topic):
-                info = await self._prepare(topic)
+            async with self._turn(topic, partition, asked_at) as info:
                 return self._batches.append(info, value, key, headers, partition, timestamp_ms, on_delivery)
         except TypeError as error:
             self._serializing.explain(error, key=key, value=value)
@@ -147,8 +152,7 @@ class Producer:
         """Sends a batch of encoded records, after all earlier records of its partition."""
         if self._ready(partition.topic) is not None:
             return self._batches.append_encoded(partition, records)
-        async with self._turns.turn(partition.topic):
-            await self._prepare(partition.topic)
+        async with self._turn(partition.topic):
             return self._batches.append_encoded(partition, records)
 
     async def send_table(self, topic: str, table: Any, *, batch_bytes: int = TABLE_BATCH_BYTES) -> TableDelivery:
@@ -256,6 +260,10 @@ class Producer:
     def begin_transaction(self) -> None:
         self._transactions.begin()
 
+    def spoil_transaction(self, error: Exception) -> None:
+        """The open transaction can only be aborted: the caller of a send that has failed does not hear of it."""
+        self._transactions.on_unsent(error)
+
     def share_transaction(self) -> tuple[int, int]:
         """The producer id and epoch for `join_transaction` in other processes; this producer ends the transaction."""
         return self._transactions.share()
@@ -293,21 +301,45 @@ class Producer:
 
     # Internals.
 
-    def _ready(self, topic: str) -> TopicInfo | None:
+    def _ready(self, topic: str, partition: int | None = None) -> TopicInfo | None:
         """The topic's metadata, if a record can be added without waiting."""
         info = self._topics.get(topic)
         if info is None or info.error is not None or self._batches.is_full or self._closed:
             return None
+        if partition is not None and partition not in info.partitions:
+            return None
         # While any send waits, the others take their turns as well.
         return None if self._turns.lines or not self._sender.is_running else info
 
-    async def _prepare(self, topic: str) -> TopicInfo:
-        """Waits for the topic's metadata, a producer id, and room in the buffer; `max_block_ms` in total."""
+    @asynccontextmanager
+    async def _turn(
+        self, topic: str, partition: int | None = None, asked_at: float | None = None
+    ) -> AsyncIterator[TopicInfo]:
+        """The turn of a send that has to wait, with the topic's metadata."""
+        now = asyncio.get_running_loop().time
+        if asked_at is None:
+            asked_at = now()
+        async with self._turns.turn(topic):
+            # After a send that has waited in vain those behind it have waited as well, and do not begin anew.
+            since = asked_at if topic in self._stuck else now()
+            try:
+                info = await self._prepare(topic, partition, since + self.settings.max_block_ms / 1000)
+            except (ClientError, KafkaError):
+                self._stuck.add(topic)
+                raise
+            self._stuck.discard(topic)
+            yield info
+
+    async def _prepare(self, topic: str, partition: int | None, deadline: float) -> TopicInfo:
+        """Waits for the topic's metadata, a producer id, and room in the buffer; until the deadline in total."""
         self._check_not_closed()
         self._cluster.last_failure = None
         try:
-            async with asyncio.timeout(self.settings.max_block_ms / 1000):
+            async with asyncio.timeout_at(deadline):
                 info = await self._cluster.topic(topic, create=True)
+                if partition is not None and partition not in info.partitions:
+                    # It may have been added since.
+                    info = await self._cluster.fresh_topic(topic)
                 await self._sender.start()
                 while not self._batches.room.is_set():
                     await self._batches.room.wait()
@@ -326,11 +358,13 @@ class Producer:
         advice = self._cluster.last_failure or "Is the cluster healthy, and does the topic exist?"
         return TimedOut(f"{topic}: there was no metadata {waited}. {advice}")
 
-    async def _send_converted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+    async def _send_converted(
+        self, record: OutgoingRecord, on_delivery: OnDelivery | None, asked_at: float | None
+    ) -> Delivery:
         """Interceptors come first, then the serializers."""
         record = self._interceptors.on_send(record)
         if not self._interceptors:
-            return await self._append(await self._serializing.record(record), on_delivery)
+            return await self._append(await self._serializing.record(record), on_delivery, asked_at)
         observed = self._interceptors.on_acknowledgement
 
         def on_acknowledgement(metadata: RecordMetadata, error: Exception | None) -> None:
@@ -339,7 +373,7 @@ class Producer:
                 on_delivery(metadata, error)
 
         try:
-            return await self._append(await self._serializing.record(record), on_acknowledgement)
+            return await self._append(await self._serializing.record(record), on_acknowledgement, asked_at)
         except Exception as error:
             # Also an error of a serializer: every interceptor that saw the record sees its end.
             observed(RecordMetadata(record.topic, -1 if record.partition is None else record.partition, -1, -1), error)
@@ -351,14 +385,13 @@ class Producer:
             self._batches.closed_count = 0
             await asyncio.sleep(0)
 
-    async def _append(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+    async def _append(self, record: OutgoingRecord, on_delivery: OnDelivery | None, asked_at: float | None) -> Delivery:
         topic, value, key, headers, partition, timestamp = record
-        if (info := self._ready(topic)) is not None:
+        if (info := self._ready(topic, partition)) is not None:
             delivery = self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
             await self._let_sender_work()
             return delivery
-        async with self._turns.turn(topic):
-            info = await self._prepare(topic)
+        async with self._turn(topic, partition, asked_at) as info:
             return self._batches.append(info, value, key, headers, partition, timestamp, on_delivery)
 
     def _check_not_closed(self) -> None:

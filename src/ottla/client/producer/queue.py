@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from ottla.client.errors import ClientError, ConnectionLost
+from ottla.client.errors import ClientError, ClusterUnreachable, ConnectionLost, TimedOut
 from ottla.client.producer.batch import ProducerBatch
 from ottla.model.errors import ErrorCode, KafkaError
 
@@ -14,7 +14,7 @@ __all__ = ["PartitionQueue"]
 class PartitionQueue:
     """Unacknowledged batches of a partition: the open one, the closed ones, and the number of those in flight."""
 
-    __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying", "sent_epoch")
+    __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying", "sent_epoch", "sent_to")
 
     def __init__(self) -> None:
         self.open: ProducerBatch | None = None
@@ -28,6 +28,8 @@ class PartitionQueue:
         self.known_producer_id = -1
         # The epoch of the batch that was sent last.
         self.sent_epoch = -1
+        # The broker to which it was sent.
+        self.sent_to = -1
 
     @property
     def is_empty(self) -> bool:
@@ -43,6 +45,14 @@ class PartitionQueue:
         producer_id, epoch = producer
         is_new = self.known_producer_id != producer_id or self.sent_epoch != epoch
         return self.in_flight > 0 and (self.retrying or is_new)
+
+    def is_elsewhere(self, node_id: int) -> bool:
+        """True if batches are in flight to another broker, which must be answered before this one gets the next.
+
+        The old leader may have written them. A new leader remembers the last five batches only: after more of them it
+        would take a repeated one for a gap, and the batch would be written twice.
+        """
+        return self.in_flight > 0 and self.sent_to != node_id
 
     def put_back(self, batch: ProducerBatch) -> None:
         """Inserts a batch by its age. Batches that were in flight together may fail in any order."""
@@ -68,4 +78,4 @@ class PartitionQueue:
                 # It follows a batch that has to be retried.
                 return self.retrying or self.in_flight > 0
             return error.code.retriable
-        return isinstance(error, ConnectionLost)
+        return isinstance(error, ClusterUnreachable | ConnectionLost | TimedOut)

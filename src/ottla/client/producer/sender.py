@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.connection import Connection
-from ottla.client.errors import ClientError, ConnectionLost, TimedOut, error_of
+from ottla.client.errors import ClientError, ClusterUnreachable, ConnectionLost, TimedOut, error_of
 from ottla.client.measures import ProducerMeasures
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.batch import ProducerBatch
@@ -163,6 +163,9 @@ class Sender:
             leader = self._cluster.metadata.leader_of(*one)
             if leader < 0:
                 homeless.add(one.topic)
+            elif queue.is_elsewhere(leader):
+                # The next turn begins with the answer.
+                continue
             elif self._requests[leader] < self._settings.in_flight_max and leader not in self._opening:
                 ready[leader].append(first)
             else:
@@ -222,13 +225,13 @@ class Sender:
         try:
             connection = await self._cluster.node_connection(node_id, "produce")
             await self._transactions.add_partitions([batch.partition for batch in batches])
-        except (ConnectionLost, KafkaError) as error:
-            for batch in self._still_first(batches):
+        except (ClusterUnreachable, ConnectionLost, KafkaError, TimedOut) as error:
+            for batch in self._still_first(node_id, batches):
                 self._again_or_fail(batch, error, taken=False)
             return
         taken: list[ProducerBatch] = []
         size = 0
-        for batch in self._still_first(batches):
+        for batch in self._still_first(node_id, batches):
             queue = self._batches.queues[batch.partition]
             if taken and size + batch.size > self._settings.request_bytes_max:
                 self._batches.wake.set()
@@ -238,6 +241,7 @@ class Sender:
             queue.retrying = False
             self._number(batch)
             queue.sent_epoch = batch.epoch
+            queue.sent_to = node_id
             taken.append(batch)
             size += batch.size
             if len(queue.closed):
@@ -248,12 +252,13 @@ class Sender:
         self._batches.stalled.pop(node_id, None)
         self._begin(self._deliver(node_id, connection, taken))
 
-    def _still_first(self, batches: list[ProducerBatch]) -> list[ProducerBatch]:
+    def _still_first(self, node_id: int, batches: list[ProducerBatch]) -> list[ProducerBatch]:
         """The batches that are still first in their queues: older ones may have returned during a wait."""
         identity, first = self._identity, []
         for batch in batches:
             queue = self._batches.queues[batch.partition]
-            if queue.closed and queue.closed[0] is batch and not queue.must_wait(identity.pair):
+            waits = queue.must_wait(identity.pair) or queue.is_elsewhere(node_id)
+            if queue.closed and queue.closed[0] is batch and not waits:
                 first.append(batch)
         if self._settings.uses_sequences and not identity.known:
             first.clear()

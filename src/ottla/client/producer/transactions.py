@@ -172,6 +172,7 @@ class TransactionManager:
             )
 
     def begin(self) -> None:
+        self._check_fenced()
         if self.state is not TransactionState.READY:
             raise ClientError(f"A transaction cannot begin now: the producer is {self.state.value}.")
         self.state = TransactionState.OPEN
@@ -195,6 +196,7 @@ class TransactionManager:
         """Raises ClientError if no record may be sent now."""
         if self._settings.transactional_id is None:
             return
+        self._check_fenced()
         if self.state is TransactionState.FAILED and self._failure is not None:
             raise self._must_abort()
         if self.state is not TransactionState.OPEN:
@@ -321,6 +323,7 @@ class TransactionManager:
         await self._cluster.retry(attempt)
 
     async def end(self, *, commit: bool) -> None:
+        self._check_fenced()
         if commit and self.state is TransactionState.FAILED:
             raise self._must_abort()
         if self.state not in _UNDER_WAY:
@@ -345,7 +348,9 @@ class TransactionManager:
         try:
             response = await self._cluster.retry(attempt)
         except KafkaError as error:
-            self.on_failure(error)
+            if not error.code.retriable:
+                self.on_failure(error)
+            # After others the call is repeated: the coordinator may have processed an attempt without an answer.
             raise classified(error) from error
         if second and response.producer_id >= 0:
             self._identity.set(response.producer_id, response.producer_epoch)
@@ -353,6 +358,11 @@ class TransactionManager:
             # Failed batches have left gaps in the sequence numbers; a new epoch restarts them (KIP-360).
             await self.init(continuing=True)
         self._end()
+
+    def _check_fenced(self) -> None:
+        """Raises the error that has ended the producer: its class tells the application what to do."""
+        if self.state is TransactionState.FENCED and isinstance(self._failure, KafkaError):
+            raise classified(self._failure)
 
     def _must_abort(self) -> TransactionAbortable:
         message = f"The transaction has failed and must be aborted: {self._failure}"
@@ -371,6 +381,11 @@ class TransactionManager:
         fenced = isinstance(error, KafkaError) and error.code in _FENCED
         self.state = TransactionState.FENCED if fenced else TransactionState.FAILED
         self._failure = error
+
+    def on_unsent(self, error: Exception) -> None:
+        """A record of the open transaction came into no batch: without it the transaction must not be committed."""
+        if self.state is TransactionState.OPEN:
+            self.on_failure(error)
 
     async def _add_offsets(self, group_id: str) -> None:
         request = AddOffsetsToTxnRequest(
