@@ -232,9 +232,13 @@ class Fetcher:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
                 received += len(data.records or b"")
-                found = by_partition.get(TopicPartition(name, data.partition_index))
+                place = TopicPartition(name, data.partition_index)
+                found = by_partition.get(place)
                 if found is not None and self._is_current(*found):
                     pause |= self._on_partition(node_id, found[0], data)
+                elif not data.error_code and place in self._positions.states:
+                    # There was a seek since. The session does not tell the ends again until they change.
+                    _see_ends(self._positions.states[place], data)
         if pause:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
         elif self._settings.fetch_pause_ms and 0 < received < _FEW_BYTES:
@@ -298,9 +302,7 @@ class Fetcher:
         """Processes the response of a partition. Returns True if the next Fetch should wait for a moment."""
         error = error_of(data.error_code)
         if error is None:
-            state.high_watermark = data.high_watermark
-            state.last_stable_offset = data.last_stable_offset
-            state.log_start_offset = data.log_start_offset
+            _see_ends(state, data)
             if data.preferred_read_replica >= 0:
                 # For a limited time: a follower that has lost its leader does not get new records.
                 now = asyncio.get_running_loop().time()
@@ -371,3 +373,9 @@ class Fetcher:
         """Wakes the poll, which raises the error, if there is one."""
         self.failure = error or self.failure
         self.arrived.set()
+
+
+def _see_ends(state: PartitionState, data: PartitionData) -> None:
+    state.high_watermark = data.high_watermark
+    state.last_stable_offset = data.last_stable_offset
+    state.log_start_offset = data.log_start_offset

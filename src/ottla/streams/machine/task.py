@@ -109,6 +109,16 @@ class _Queue:
         self.forward = forward
 
 
+def _decoded(queue: _Queue, record: Incoming) -> Record:
+    key, value = record.key, record.value
+    return Record(
+        None if key is None else queue.key_serde.deserialize(queue.topic, key),
+        None if value is None else queue.value_serde.deserialize(queue.topic, value),
+        record.timestamp,
+        tuple(record.headers) if record.headers else (),
+    )
+
+
 class StreamTask:
     """`partition` is the number of the task; every input partition of it has the same number."""
 
@@ -174,6 +184,28 @@ class StreamTask:
         self.partition_times[topic, partition] = queue.partition_time
         if was_empty and queue.records:
             self._wait(queue)
+
+    def timestamp_reader(self, topic: str, partition: int) -> Callable[[Iterable[Incoming]], list[int]] | None:
+        """Tells the extracted timestamps of records that are to be enqueued; None if the source has no extractor."""
+        queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
+        extract, latest = queue.timestamp_of, queue.partition_time
+        if extract is None:
+            return None
+
+        def read(records: Iterable[Incoming]) -> list[int]:
+            nonlocal latest
+            found = []
+            for record in records:
+                try:
+                    timestamp = extract(_decoded(queue, record), latest)
+                except Exception:  # noqa: BLE001
+                    # It fails again when it is enqueued, and handlers are asked then.
+                    timestamp = NO_TIMESTAMP
+                latest = max(latest, timestamp)
+                found.append(timestamp)
+            return found
+
+        return read
 
     def run(self, limit: int | None = None) -> int:
         """Processes waiting records, the one with the smallest timestamp first; returns their number."""
@@ -365,14 +397,8 @@ class StreamTask:
         return queue
 
     def _decode(self, queue: _Queue, record: Incoming) -> Record | None:
-        key, value = record.key, record.value
         try:
-            decoded = Record(
-                None if key is None else queue.key_serde.deserialize(queue.topic, key),
-                None if value is None else queue.value_serde.deserialize(queue.topic, value),
-                record.timestamp,
-                tuple(record.headers) if record.headers else (),
-            )
+            decoded = _decoded(queue, record)
         except Exception as error:  # noqa: BLE001
             self._faults.on_undecodable(queue.source, queue.topic, queue.partition, record, error)
             return None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.cluster import Cluster
+from ottla.client.consumer import ConsumerSettings
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 from ottla.streams.columnar import column_task
 from ottla.streams.errors import StreamsError
@@ -67,21 +69,25 @@ class TaskOpener:
             self._local.close([one.task_id for one in planned], is_committed=False)
             raise
         self._local.on_restored(one.task_id for one in planned)
-        starts = {**committed, **await self._starts([place for place in places if place not in committed])}
+        starts = await self._in_range(committed)
+        starts |= await self._starts([place for place in places if place not in starts])
         return [
             ActiveTask(
                 planned=one,
                 task=task,
                 form=column_task(self._topology, one.names, task),
                 starts={place: starts[place] for place in task_places(one)},
-                waiting=self._waiting(one),
+                waiting=self._waiting(one, task),
             )
             for one, task in tasks
         ]
 
-    def _waiting(self, planned: PlannedTask) -> WaitingRows | None:
+    def _waiting(self, planned: PlannedTask, task: StreamTask) -> WaitingRows | None:
         places, idle_ms = task_places(planned), self._config.task_idle_ms
-        return WaitingRows(places, idle_ms) if len(places) > 1 and idle_ms >= 0 else None
+        if len(places) < 2 or idle_ms < 0:
+            return None
+        readers = {place: task.timestamp_reader(place.topic, place.partition) for place in places}
+        return WaitingRows(places, idle_ms, {place: read for place, read in readers.items() if read is not None})
 
     def _create(self, planned: PlannedTask, committed: Mapping[TopicPartition, CommittedOffset]) -> StreamTask:
         known = {
@@ -105,6 +111,19 @@ class TaskOpener:
             cache=self._cache,
         )
 
+    async def _in_range(self, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Committed offsets, without those that a log has lost by retention or truncation."""
+        offsets = Offsets(self._cluster)
+        first = await offsets.find(dict.fromkeys(committed, EARLIEST))
+        last = await offsets.find(dict.fromkeys(committed, LATEST))
+        found = {}
+        for place, offset in committed.items():
+            low, high = first[place], last[place]
+            # A partition without a leader is looked at again when it is read.
+            if isinstance(low, KafkaError) or isinstance(high, KafkaError) or low.offset <= offset <= high.offset:
+                found[place] = offset
+        return found
+
     async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions without a committed offset begin: by the policy of their source or of the application."""
         # Internal topics have records for this application only: all of them count.
@@ -126,5 +145,11 @@ class TaskOpener:
         offsets = Offsets(self._cluster)
         starts: dict[TopicPartition, int] = {}
         for policy, some in by_policy.items():
+            age_ms = ConsumerSettings(auto_offset_reset=policy).reset_age_ms
+            if age_ms is not None:
+                found = await offsets.numbers(some, max(self._now_ms() - age_ms, 0), committed=True)
+                starts |= {place: offset for place, offset in found.items() if offset >= 0}
+                # No record is as young as the duration: the partition is read from its end.
+                some = [place for place in some if place not in starts]
             starts |= await offsets.numbers(some, EARLIEST if policy == "earliest" else LATEST, committed=True)
         return starts

@@ -84,7 +84,10 @@ async def remove_surplus_members(config: ApplicationConfig, process_id: str) -> 
             return
         mine = {f"{name}-{number}" for number in range(config.workers)}
         known = {member.instance_id for member in group.members if member.instance_id}
-        surplus = [one for one in known if one.startswith(f"{name}-") and one not in mine]
+        # Behind the name there is a number; the name of another instance may begin with this one.
+        surplus = [
+            one for one in known if one.startswith(f"{name}-") and one[len(name) + 1 :].isdigit() and one not in mine
+        ]
         if surplus:
             await admin.groups.remove_members(
                 config.application_id, surplus, reason="the worker does not exist any more"

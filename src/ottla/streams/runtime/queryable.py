@@ -63,26 +63,28 @@ class QueryableStore:
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         """The entries whose serialized keys begin with these bytes."""
-        rows = self._of_all("prefix", {"prefix": prefix})
-        return ((self._key(row.key), self._value(row)) for row in sorted(rows, key=lambda row: row.key))
+        arguments: dict[str, Any] = {"prefix": prefix}
+        parts = [self._pages(partition, "prefix", arguments, reverse=False) for partition in self._asked()]
+        return ((self._key(row.key), self._value(row)) for row in heapq.merge(*parts, key=lambda row: row.key))
 
     # Window stores.
 
     def fetch(self, key: Any, start: int | None = None) -> Any:
         """The value of a key in the window with this start. Without a start: all sessions of a key."""
         if start is None:
-            return iter(self._windowed(self._of_key("sessions", {"key": self._encoded(key)})))
+            return iter(self._windowed(self._windows_of_key("sessions", {"key": self._encoded(key)})))
         rows = self._of_key("fetch", {"key": self._encoded(key), "first": start, "last": start})
         return self._value(rows[0]) if rows else None
 
     def fetch_range(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
         """(start, value) of a key for windows that start between two times, both included."""
-        rows = self._of_key("fetch", {"key": self._encoded(key), "first": first, "last": last})
+        rows = self._windows_of_key("fetch", {"key": self._encoded(key), "first": first, "last": last})
         return iter([(row.window[0], self._value(row)) for row in rows if row.window is not None])
 
     def fetch_all(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
         """Every key and value of windows that start between two times, in the order of time, then of keys."""
-        rows = self._of_all("fetch_all", {"first": first, "last": last})
+        arguments = {"first": first, "last": last}
+        rows = [row for partition in self._asked() for row in self._windows(partition, "fetch_all", arguments)]
         return iter(self._windowed(sorted(rows, key=lambda row: (row.window or (0, 0), row.key))))
 
     # Session stores.
@@ -90,7 +92,7 @@ class QueryableStore:
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
         """The sessions of a key that end at or after a time and begin at or before another."""
         arguments = {"key": self._encoded(key), "first": earliest_end, "last": latest_start}
-        return iter(self._windowed(self._of_key("sessions", arguments)))
+        return iter(self._windowed(self._windows_of_key("sessions", arguments)))
 
     # Internals.
 
@@ -100,9 +102,25 @@ class QueryableStore:
             return []
         return self._ask(partition, operation, arguments).rows
 
-    def _of_all(self, operation: str, arguments: dict[str, Any]) -> list[StoredRow]:
-        partitions = self._queries.partitions(self.name) if self._partition is None else [self._partition]
-        return [row for one in partitions for row in self._ask(one, operation, arguments).rows]
+    def _windows_of_key(self, operation: str, arguments: dict[str, Any]) -> list[StoredRow]:
+        partition = self._queries.partition_of(self.name, arguments["key"])
+        if self._partition is not None and partition not in (self._partition, GLOBAL):
+            return []
+        return self._windows(partition, operation, arguments)
+
+    def _windows(self, partition: int, operation: str, arguments: dict[str, Any]) -> list[StoredRow]:
+        """The windows of a partition, some thousands with each question: by their starts, sessions by their ends."""
+        found: list[StoredRow] = []
+        while True:
+            answer = self._ask(partition, operation, arguments)
+            found += answer.rows
+            if not answer.has_more:
+                return found
+            times = [(row.window or (0, 0))[operation == "sessions"] for row in found]
+            arguments = {**arguments, "first": times[-1], "skip": times.count(times[-1])}
+
+    def _asked(self) -> list[int]:
+        return self._queries.partitions(self.name) if self._partition is None else [self._partition]
 
     def _range(self, first: Any, last: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
         arguments: dict[str, Any] = {"reverse": reverse}
@@ -110,16 +128,17 @@ class QueryableStore:
             arguments["first"] = self._encoded(first)
         if last is not None:
             arguments["last"] = self._encoded(last)
-        partitions = self._queries.partitions(self.name) if self._partition is None else [self._partition]
-        parts = [self._pages(partition, arguments, reverse=reverse) for partition in partitions]
+        parts = [self._pages(partition, "range", arguments, reverse=reverse) for partition in self._asked()]
         for row in heapq.merge(*parts, key=lambda row: row.key, reverse=reverse):
             yield self._key(row.key), self._value(row)
 
-    def _pages(self, partition: int, arguments: dict[str, Any], *, reverse: bool) -> Iterator[StoredRow]:
+    def _pages(
+        self, partition: int, operation: str, arguments: dict[str, Any], *, reverse: bool
+    ) -> Iterator[StoredRow]:
         """The rows of a partition, some thousands with each question."""
         last: bytes | None = None
         while True:
-            answer = self._ask(partition, "range", arguments)
+            answer = self._ask(partition, operation, arguments)
             yield from (row for row in answer.rows if row.key != last)
             if not answer.has_more:
                 return

@@ -120,6 +120,8 @@ class _Restores:
         batches, one.waiting, one.waiting_bytes = one.waiting, [], 0
         found = await asyncio.to_thread(table_rows, batches, one.store)
         if found is None:
+            # Rows in memory hide those of the table, so all later ones go there as well.
+            one.waiting = None
             for batch in batches:
                 apply_rows(one.store, batch)
         else:

@@ -43,6 +43,8 @@ def table_rows(
     if isinstance(store, SegmentedStore):
         keys, is_needed = segmented_keys(store, keys, table.column("value"))
         keys, table = keys.filter(is_needed), table.filter(is_needed)
+        if not len(keys):
+            return [], []
     # Sorting is stable: of equal keys the last one is the newest.
     order = pc.sort_indices(keys)
     keys = keys.take(order)

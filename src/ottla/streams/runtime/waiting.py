@@ -7,13 +7,15 @@ broker either is waited for as long as `max.task.idle.ms` says; -1 waits for not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from ottla.model.ids import TopicPartition
+from ottla.streams.columnar import records_of
 
 __all__ = ["WaitingRows"]
 
@@ -22,16 +24,34 @@ _ROWS_MAX = 50_000
 _BYTES_MAX = 8 * 1024 * 1024
 
 
+# Gives the timestamps of records as an extractor sees them.
+TimestampReader = Callable[[Iterable[Any]], list[int]]
+
+
 class WaitingRows:
-    def __init__(self, places: Iterable[TopicPartition], idle_ms: int) -> None:
+    """`readers` are those of partitions whose source has a timestamp extractor."""
+
+    def __init__(
+        self,
+        places: Iterable[TopicPartition],
+        idle_ms: int,
+        readers: Mapping[TopicPartition, TimestampReader] = MappingProxyType({}),
+    ) -> None:
         self._rows: dict[TopicPartition, list[pa.RecordBatch]] = {place: [] for place in places}
+        # The timestamps of these rows.
+        self._times: dict[TopicPartition, list[Any]] = {place: [] for place in self._rows}
+        self._readers = readers
         self._idle_ms = idle_ms
         # Since when a partition is empty here and at the broker.
         self._idle_since: dict[TopicPartition, int] = {}
 
     def add(self, place: TopicPartition, rows: pa.RecordBatch) -> None:
         if rows.num_rows:
+            read = self._readers.get(place)
             self._rows[place].append(rows)
+            self._times[place].append(
+                _milliseconds(rows) if read is None else np.array(read(records_of(rows)), np.int64)
+            )
 
     def first_offset(self, place: TopicPartition) -> int | None:
         """Of the rows that wait, None if there are none."""
@@ -53,13 +73,15 @@ class WaitingRows:
         waiting = {place: _joined(rows) for place, rows in self._rows.items() if rows}
         if any(place not in waiting for place in awaited):
             return []
-        times = {place: np.maximum.accumulate(_milliseconds(rows)) for place, rows in waiting.items()}
+        own = {place: np.concatenate(self._times[place]) for place in waiting}
+        times = {place: np.maximum.accumulate(found) for place, found in own.items()}
         # The first of them to run out of rows ends this round.
         end = min((int(times[place][-1]) for place in awaited), default=None)
         found = []
         for place, rows in waiting.items():
             count = rows.num_rows if end is None else int(np.searchsorted(times[place], end, side="right"))
             self._rows[place] = [rows.slice(count)] if count < rows.num_rows else []
+            self._times[place] = [own[place][count:]] if count < rows.num_rows else []
             if count:
                 found.append((place, rows.slice(0, count)))
         return found

@@ -170,6 +170,8 @@ class Worker(RebalanceListener):
             self._cluster,
             replace(
                 config.consumer,
+                # An offset that is not in the log is a failure: the task is opened again, by the policy of its source.
+                auto_offset_reset="none",
                 group_id=config.application_id,
                 group_instance_id=self._identity.instance_id,
                 assignors=(self._assignor,),
@@ -407,6 +409,9 @@ class Worker(RebalanceListener):
                 await self._commit()
         else:
             self._is_clean = was_clean
+            if self._is_assigned and not self._openings.planned and self._tasks.is_caught_up(self._consumer):
+                # There is nothing that a commit could prove.
+                self._trouble_since = None
         self._local.advance()
         self._report_changes(report)
 
@@ -445,6 +450,7 @@ class Worker(RebalanceListener):
         else:
             await self._producer.flush()
         await self._writer.wait_delivered()
+        is_refused = False
         if commits and not is_exactly_once:
             try:
                 await self._consumer.commit(commits)
@@ -452,6 +458,7 @@ class Worker(RebalanceListener):
                 if error.code is not ErrorCode.REBALANCE_IN_PROGRESS:
                     raise
                 self._tasks.put_back(commits)
+                is_refused = True
         self._is_open = False
         self._is_clean = True
         self._trouble_since = None
@@ -461,7 +468,7 @@ class Worker(RebalanceListener):
         ended = asyncio.get_running_loop().time()
         self._schedule.on_committed(ended)
         self.measures.on_commit(ended - begun)
-        await self._purge.run(offsets)
+        await self._purge.run({} if is_refused else offsets)
 
     def _after_commit(self, offsets: dict[TopicPartition, int]) -> None:
         # The changelog of a table may be its source topic.

@@ -202,16 +202,21 @@ class LruStore(KeyValueStore):
         return self._decode(found)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Drops nothing: the changelog has the deletions of all entries that were dropped, perhaps later."""
         super().restore(key, value, timestamp)
         if value is None:
             self._used.pop(key, None)
-            return
-        self._touch(key)
-        if len(self._used) > self.specification.entries_max:
+        else:
+            self._touch(key)
+
+    def _put(self, key: bytes, value: bytes | None) -> None:
+        self.restore(key, value, 0)
+        while len(self._used) > self.specification.entries_max:
             oldest = next(iter(self._used))
             del self._used[oldest]
             self._map.delete(oldest)
             self._log(oldest, None)
+        self._log(key, value)
 
     def _touch(self, key: bytes) -> None:
         self._used.pop(key, None)

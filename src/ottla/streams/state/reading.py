@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from ottla.streams.errors import StreamsError
@@ -32,7 +32,8 @@ def read_rows(store: Store, operation: str, arguments: Mapping[str, Any], limit:
     rows = _rows(store, operation, arguments)
     if rows is None:
         raise StreamsError(f"Store {store.name} is a {store.specification.kind.value} store; it has no {operation}.")
-    found = list(islice(rows, limit + 1))
+    skipped = int(arguments.get("skip", 0))
+    found = list(islice(rows, skipped, skipped + limit + 1))
     return found[:limit], len(found) > limit
 
 
@@ -64,7 +65,11 @@ def _key_value_rows(
         )
         return (row(key, content) for key, content in found)
     if operation == "prefix":
-        return (row(key, content) for key, content in store.raw_prefix(arguments["prefix"]))
+        prefix, first = arguments["prefix"], arguments.get("first")
+        if first is None:
+            return (row(key, content) for key, content in store.raw_prefix(prefix))
+        rest = takewhile(lambda one: one[0].startswith(prefix), store.raw_range(first))
+        return (row(key, content) for key, content in rest)
     return None
 
 

@@ -204,7 +204,8 @@ class SegmentedRows:
         """Forgets cells that the table has."""
         kept = self._writing | {(number, key) for number, key, _ in self._dirty}
         self._rows = 0
-        for segment in self._segments.values():
+        # A copy: a restore adds segments from another thread.
+        for segment in list(self._segments.values()):
             segment.cells = {key: cell for key, cell in segment.cells.items() if (segment.number, key) in kept}
             self._rows += sum(len(cell) for cell in segment.cells.values() if cell)
 
