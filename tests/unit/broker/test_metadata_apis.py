@@ -33,7 +33,7 @@ from ottla.wire.messages import create_topics as ct
 from ottla.wire.messages import describe_topic_partitions as dtp
 from ottla.wire.messages.broker_registration import Listener
 from ottla.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
 from ottla.wire.messages.describe_quorum import DescribeQuorumRequest, RequestPartitionData, RequestTopicData
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -319,6 +319,38 @@ def test_deleting_needs_the_right_to(node: Node) -> None:
         assert (result.error_code, result.name) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, name)
     assert node.call(delete_topics, request, 6, authorizer=Denying(cluster)).responses[0].error_code == ErrorCode.NONE
     assert "orders" not in node.harness.image.topics.by_name
+
+
+def test_a_name_with_an_id_does_not_excuse_a_deletion_from_the_check_of_rights(node: Node) -> None:
+    cluster = (Operation.DELETE, ResourceType.CLUSTER, "kafka-cluster")
+    topic = (Operation.DELETE, ResourceType.TOPIC, "orders")
+    described = (Operation.DESCRIBE, ResourceType.TOPIC, "orders")
+    decoy = DeleteTopicState(name="orders", topic_id=UNKNOWN_ID)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders"), decoy])
+    for authorizer in (Denying(cluster, topic), Denying(cluster, topic, described)):
+        results = node.call(delete_topics, request, 6, authorizer=authorizer).responses
+        assert sorted(result.error_code for result in results) == [
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            ErrorCode.INVALID_REQUEST,
+        ]
+        assert "orders" in node.harness.image.topics.by_name
+
+
+def test_a_topic_that_is_not_committed_is_not_deleted_without_the_right_to(node: Node) -> None:
+    """The controller sees uncommitted topics, and the check of rights does not."""
+    denying = Denying(
+        (Operation.DELETE, ResourceType.CLUSTER, "kafka-cluster"), (Operation.DELETE, ResourceType.TOPIC, "new")
+    )
+    asked: list[Any] = []
+
+    def ask(request: Any, _context: Any) -> Deferred[Any]:
+        asked.extend(request.topics)
+        return Deferred.resolved(DeleteTopicsResponse())
+
+    node.broker.controller = SimpleNamespace(ask=ask)
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name="new")])
+    (result,) = node.call(delete_topics, request, 6, authorizer=denying).responses
+    assert (result.error_code, asked) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 def test_adding_partitions_needs_the_right_to(node: Node) -> None:

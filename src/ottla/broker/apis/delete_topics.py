@@ -66,13 +66,13 @@ def _take_denied(
     """
     denied: list[DeletableTopicResult] = []
     times = Counter(request.topic_names)
-    times.update(topic.name for topic in request.topics if topic.name is not None)
+    # A topic with a name and an id is refused for itself: it does not make another topic one that is named twice.
+    times.update(topic.name for topic in request.topics if topic.name is not None and not topic.topic_id)
 
     def may(operation: Operation, name: str) -> bool:
         return context.allows(operation, ResourceType.TOPIC, name)
 
-    def deny(name: str | None, topic_id: Uuid) -> bool:
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    def deny(name: str | None, topic_id: Uuid, code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED) -> bool:
         denied.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=code.message))
         return True
 
@@ -89,8 +89,12 @@ def _take_denied(
             return False
         if not may(Operation.DESCRIBE, name):
             return deny(name, topic_id)
-        # A principal that may describe a topic is told that it does not exist.
-        return name in image.topics.by_name and not may(Operation.DELETE, name) and deny(name, topic_id)
+        if name in image.topics.by_name:
+            return not may(Operation.DELETE, name) and deny(name, topic_id)
+        # A principal that may describe a topic is told that it does not exist. The controller is not asked: it may know
+        # the topic already, while its creation is not committed, and would delete it.
+        is_allowed = context.would_allow(Operation.DELETE, ResourceType.TOPIC, name)
+        return not is_allowed and deny(name, topic_id, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     request.topic_names = [name for name in request.topic_names if not is_denied(name, Uuid.ZERO)]
     request.topics = [topic for topic in request.topics if not is_denied(topic.name, topic.topic_id)]

@@ -4,7 +4,8 @@ Apache Kafka tells an unknown user nothing, and closes the exchange at once. A m
 told from a stored one:
 
 - It is the same at every node and after a restart, as a stored one is. So it is derived from a secret that all nodes
-  share: the keys of the first stored credential, which no answer contains. It changes with that credential.
+  share: the keys of the first two stored credentials, which no answer contains. It changes with these credentials.
+  One would not do: its user knows the password, and could compute the answers to unknown users.
 - Its iterations, and the length and alphabet of its salt, are those of a stored credential. Kafka's tools make salts of
   the digits and letters of base 36, and other tools make random bytes. Where credentials differ in this, the name of
   the user selects one of the forms.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping
+from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.sasl.scram import InventedKeys, invented_keys
@@ -67,9 +69,10 @@ def _secret_and_forms(
     kept = [(user, credential) for (user, number), credential in stored.items() if number == mechanism]
     if not kept:
         return b"", []
-    _, (_, stored_key, server_key, _) = min(kept, key=lambda entry: entry[0])
+    first = [credential for _, credential in nsmallest(2, kept, key=lambda entry: entry[0])]
+    stored_keys, server_keys = (b"".join(bytes(credential[part]) for credential in first) for part in (1, 2))
     forms: set[_Form] = set()
     for _, (salt, _, _, iterations) in kept:
         if len(forms) < FORMS_MAX:
             forms.add(_Form(iterations, len(salt), all(byte in _BASE_36 for byte in salt)))
-    return hmac.digest(bytes(stored_key), b"unknown users" + bytes(server_key), "sha512"), sorted(forms)
+    return hmac.digest(stored_keys, b"unknown users" + server_keys, "sha512"), sorted(forms)

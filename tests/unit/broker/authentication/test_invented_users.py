@@ -37,13 +37,17 @@ def test_iterations_and_salts_look_like_those_of_users() -> None:
 
 
 def test_every_node_gives_the_same_answer_at_any_time() -> None:
-    first = InventedUsers(metadata(dict(USERS))).invent(SHA_256, "nobody")
-    assert first == InventedUsers(metadata(dict(USERS))).invent(SHA_256, "nobody")
-    # Another user of the same form changes nothing.
-    more = {**USERS, ("zoe", SHA_256): credential(b"0" * 26, 8192, b"z")}
+    users = {**USERS, ("bert", SHA_256): credential(b"2" * 26, 8192, b"b")}
+    first = InventedUsers(metadata(dict(users))).invent(SHA_256, "nobody")
+    assert first == InventedUsers(metadata(dict(users))).invent(SHA_256, "nobody")
+    # A third user of the same form changes nothing.
+    more = {**users, ("zoe", SHA_256): credential(b"0" * 26, 8192, b"z")}
     assert first == InventedUsers(metadata(more)).invent(SHA_256, "nobody")
     # The secret is that of the cluster: the same name is answered otherwise elsewhere.
-    others = {("alice", SHA_256): credential(b"1gi8vqnl0b3vr9wyc5pmu0tpv3", 8192, b"other")}
+    others = {**users, ("alice", SHA_256): credential(b"1gi8vqnl0b3vr9wyc5pmu0tpv3", 8192, b"other")}
+    assert first.salt != InventedUsers(metadata(others)).invent(SHA_256, "nobody").salt
+    # No user knows the secret: each of the first two knows only a part of it.
+    others = {**users, ("bert", SHA_256): credential(b"2" * 26, 8192, b"other")}
     assert first.salt != InventedUsers(metadata(others)).invent(SHA_256, "nobody").salt
 
 
