@@ -88,7 +88,9 @@ class TypedShape:
         if not self.is_record:
             value = {VALUE: value}
         elif self.renamed:
-            value = {self.renamed.get(name, name): each for name, each in value.items()}
+            # An earlier name may be that of a new field by now: a record that has both has two fields.
+            names = {name: self.renamed.get(name, name) for name in value}
+            value = {name if names[name] in value else names[name]: each for name, each in value.items()}
         return fitting_value(value, wanted)
 
     def _as_columns(self, values: list[Any], wanted: pa.StructType, problems: dict[int, str]) -> pa.StructArray:

@@ -17,6 +17,7 @@ from ottla.client.consumer import Consumer
 from ottla.client.errors import ClientError
 from ottla.client.producer import Producer
 from ottla.mirror.settings import MirrorError
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["MirrorMaker", "MirrorMakerOptions", "included_topics"]
@@ -95,24 +96,35 @@ class MirrorMaker:
         except (ClientError, ValueError) as error:
             raise MirrorError(f"The consumer's file: {error}") from error
 
+        # Records that the consumer has handed out are not all sent: the position is behind them.
+        is_sending = False
+
         async def on_revoked(_: list[TopicPartition]) -> None:
-            await self._commit(consumer, producer)
+            if not is_sending:
+                await self._commit(consumer, producer)
 
         loop = asyncio.get_running_loop()
         async with consumer:
             await consumer.subscribe(pattern=self._pattern, on_revoked=on_revoked)
             commit_at = loop.time() + self._options.commit_interval_ms / 1000
             while not should_stop():
-                for record in await consumer.poll(_POLL_MS):
+                records = await consumer.poll(_POLL_MS)
+                is_sending = True
+                for record in records:
                     timestamp = record.timestamp if record.timestamp >= 0 else None
-                    await producer.send(
-                        record.topic,
-                        record.value,
-                        key=record.key,
-                        headers=record.headers,
-                        timestamp_ms=timestamp,
-                        on_delivery=self._on_delivery,
-                    )
+                    try:
+                        await producer.send(
+                            record.topic,
+                            record.value,
+                            key=record.key,
+                            headers=record.headers,
+                            timestamp_ms=timestamp,
+                            on_delivery=self._on_delivery,
+                        )
+                    except KafkaError as error:
+                        self._on_delivery(None, error)
+                        self._check()
+                is_sending = False
                 self._check()
                 if loop.time() >= commit_at:
                     await self._commit(consumer, producer)

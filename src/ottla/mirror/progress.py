@@ -29,13 +29,21 @@ class Progress:
         return max(0, self.end - self.position)
 
 
-async def find_progress(flow: FlowSettings, source: Cluster, target: Cluster) -> list[Progress]:
-    """The progress of all partitions that exist on both sides."""
+async def find_progress(
+    flow: FlowSettings, source: Cluster, target: Cluster, *, is_complete: bool = False
+) -> list[Progress]:
+    """The progress of all partitions that exist on both sides.
+
+    Those whose end is not known at the moment are left out; with `is_complete` it raises KafkaError instead.
+    """
     topics, copies = await asyncio.gather(Topics(source).all(), Topics(target).all())
     pairs = find_pairs(flow, topics, copies, worker=0, workers=1)
     is_exact = flow.offset_mode is OffsetMode.EXACT
     # What a consumer can read: records of open transactions are translated only after they are committed.
     ends = await Offsets(source).find(dict.fromkeys([pair.source for pair in pairs], LATEST), committed=not is_exact)
+    for pair in pairs if is_complete else ():
+        if isinstance(error := ends[pair.source], KafkaError):
+            raise KafkaError(error.code, f"{pair.source}: {error.message}")
     if is_exact:
         found = await Offsets(target).find(dict.fromkeys([pair.target for pair in pairs], LATEST))
         positions = {place: one.offset for place, one in found.items() if not isinstance(one, KafkaError)}

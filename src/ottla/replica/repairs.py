@@ -317,7 +317,7 @@ class Repairs:
         if self._is_closed:
             return
         logs, topic_partition = self._replicas.logs, attempt.place.topic_partition
-        logs.cleaner.on_log_repaired(topic_partition)
+        logs.cleaner.on_log_repaired(attempt.partition.log)
         try:
             is_installed = repair.install(logs.pool)
         except KafkaError as error:

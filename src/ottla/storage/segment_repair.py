@@ -6,7 +6,8 @@ or another replica that is damaged as well, takes nothing away.
 
 In a log without compaction the batches have to be contiguous. In a compacted log the two replicas may have removed
 different records. Then all segments from the first one on are copied: a deletion marker that the other replica has
-removed is missed nowhere, because the older records that it deletes are missing there as well.
+removed is missed nowhere, because the older records that it deletes are missing there as well. So are all later ones
+that can have been compacted here: a deletion marker that is removed here may be needed for older records of the copy.
 
 `add`, `finish` and `abandon` run on workers, one after another. The other methods run on the thread of the log.
 """
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["AbortedProducer", "RecordsMissing", "RepairRefused", "SegmentRepair", "begin_repair"]
 
 _OPEN_FILES_MAX = 8
+# Positions in an index have 31 bits.
+_SEGMENT_BYTES_MAX = (1 << 31) - 1
 
 
 class RepairRefused(Exception):
@@ -65,7 +68,12 @@ def begin_repair(log: PartitionLog, damaged: Segment, files: Files) -> SegmentRe
     following = log.segments.after(damaged)
     assert following is not None, "only closed segments are repaired"
     count = log.segments.number_of(damaged.base_offset)
-    segments = [log.segments[number] for number in range(0 if log.may_have_gaps else count, count + 1)]
+    if not log.may_have_gaps:
+        return SegmentRepair(log, [damaged], files, end_offset=following.base_offset)
+    segments = [log.segments[number] for number in range(count + 1)]
+    while (later := log.segments.after(following)) is not None and later.base_offset <= log.last_stable_offset:
+        segments.append(following)
+        following = later
     return SegmentRepair(log, segments, files, end_offset=following.base_offset)
 
 
@@ -111,8 +119,11 @@ class SegmentRepair:
             part = [batch for batch in batches if segment.base_offset <= batch.header.base_offset < end_offset]
             if part:
                 last = part[-1]
+                view = memoryview(records)[part[0].position : last.position + last.header.size]
+                if segment.size + len(view) > _SEGMENT_BYTES_MAX:
+                    raise RepairRefused(f"its records from offset {segment.base_offset} on are too many for a segment")
                 segment.append(
-                    memoryview(records)[part[0].position : last.position + last.header.size],
+                    view,
                     [batch.header for batch in part],
                     index_interval_bytes=self._index_interval_bytes,
                     now_ms=segment.modified_ms,

@@ -67,7 +67,8 @@ class SinkTask(FencedTask):
         # The batch whose failed records are in the dead-letter topic already.
         self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
         self._topic_ids: dict[str, str] = {}
-        # Partitions of topics that were created again; the target may still store offsets of the deleted topics.
+        # Partitions of topics that were created again, or whose logs were cut off: the target may still store offsets
+        # that do not hold any more.
         self._recreated: set[TopicPartition] = set()
         self._looked_at = 0.0
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
@@ -240,6 +241,8 @@ class SinkTask(FencedTask):
                 logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
                 self._positions[partition] = end
+                # The target may store the later offset, and would take the new records for written ones.
+                self._recreated.add(partition)
 
     async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
         earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)

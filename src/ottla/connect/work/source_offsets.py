@@ -62,6 +62,14 @@ class OffsetStore:
         found = self._offsets.get(connector, {}).get(partition_key(partition))
         return None if found is None else found[1]
 
+    def stored_form(self, connector: str, partition: SourcePartition) -> SourcePartition:
+        """The partition as it is in the store, whose order of fields may be another one.
+
+        Partitioning and compaction of the topic compare keys as bytes, so the key of the last offset is used again.
+        """
+        found = self._offsets.get(connector, {}).get(partition_key(partition))
+        return partition if found is None else found[0]
+
     def _replay(self, key: bytes, value: bytes | None) -> None:
         try:
             connector, partition = json.loads(key)

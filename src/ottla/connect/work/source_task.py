@@ -185,7 +185,10 @@ class SourceTask(FencedTask):
         connector = self.spec.task.connector
         topic = self._offsets.topic
         if topic is not None:
-            records = [offset_record(connector, piece.partition, piece.end) for piece in pieces]
+            records = [
+                offset_record(connector, self._offsets.stored_form(connector, piece.partition), piece.end)
+                for piece in pieces
+            ]
             await self.transactions.send(topic, records)
             await self.transactions.commit()
             return

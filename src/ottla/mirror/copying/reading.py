@@ -126,6 +126,10 @@ class PairReader:
         replaced = {topic for topic in {batch.partition.topic for batch in batches} if self._was_replaced(topic)}
         if replaced:
             self.refresh_soon()
+            for place in {batch.partition for batch in batches if batch.partition in self.pairs}:
+                # If the refresh finds the same topic, since a broker knew an earlier one still, they are read again.
+                if place.topic in replaced:
+                    self._consumer.seek(place, self.next[place])
             batches = [batch for batch in batches if batch.partition.topic not in replaced]
         return [batch for batch in batches if batch.partition in self.pairs]
 

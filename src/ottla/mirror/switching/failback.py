@@ -202,7 +202,7 @@ class Failback:
         }
 
         async def has_all() -> bool:
-            progress = await find_progress(flow, self._source, self._target)
+            progress = await find_progress(flow, self._source, self._target, is_complete=True)
             return all(one.position >= ends.get(one.pair.source, 0) for one in progress)
 
         await copy_until(flow, self._run_id, has_all, leftovers)
@@ -223,11 +223,11 @@ class Failback:
             await set_positions(back, self._target, self._source, starts)
 
     async def _has_returned(self, back: FlowSettings) -> bool:
-        return not any(one.missing for one in await find_progress(back, self._target, self._source))
+        return not any(one.missing for one in await find_progress(back, self._target, self._source, is_complete=True))
 
     async def _stop(self, back: FlowSettings) -> None:
         flow = self.flow
-        pairs = [one.pair for one in await find_progress(back, self._target, self._source)]
+        pairs = [one.pair for one in await find_progress(back, self._target, self._source, is_complete=True)]
         if back.offset_mode is OffsetMode.TRANSLATED:
             # Committed records behind the first record of an open transaction are not copied before it ends.
             await self._wait_for_transactions([pair.source for pair in pairs])
@@ -242,7 +242,7 @@ class Failback:
         await self._wait_for_transactions([pair.source for pair in pairs])
         await copy_until(back, self._run_id, lambda: self._has_returned(back))
         await release(back, [pair.target for pair in pairs])
-        for one in await find_progress(back, self._target, self._source):
+        for one in await find_progress(back, self._target, self._source, is_complete=True):
             if one.position != one.end:
                 raise MirrorError(f"{one.pair.source} was written after the stop; repeat the command.")
 
@@ -264,7 +264,9 @@ class Failback:
         """The flow may run again. Records that came back are not copied to the target a second time."""
         partings: dict[str, dict[int, Parting]] = defaultdict(dict)
         if back.offset_mode is OffsetMode.TRANSLATED:
-            places = [one.pair.target for one in await find_progress(back, self._target, self._source)]
+            places = [
+                one.pair.target for one in await find_progress(back, self._target, self._source, is_complete=True)
+            ]
             ends = await Offsets(self._source).numbers(places, LATEST) if places else {}
             for place, end in ends.items():
                 parting = state.parting(place) or Parting(0, 0)

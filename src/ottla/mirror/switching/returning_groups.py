@@ -39,7 +39,7 @@ class ReturningGroups:
             await self._returned.refresh()
         originals = {
             one.pair.source: (one.pair.target, state.parting(one.pair.target) or Parting(0, 0))
-            for one in await find_progress(self._back, self._target, self._source)
+            for one in await find_progress(self._back, self._target, self._source, is_complete=True)
         }
         listed = await Groups(self._target).find()
         names = self._flow.groups.select(

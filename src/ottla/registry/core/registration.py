@@ -11,7 +11,7 @@ from ottla.registry.core.contexts import context_of
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.identity import guid_of
 from ottla.registry.core.parsing import SchemaCache
-from ottla.registry.core.records import Record, schema_record, schema_tombstone
+from ottla.registry.core.records import Record, context_record, schema_record, schema_tombstone
 from ottla.registry.core.requests import SchemaRequest, checked_metadata, checked_rule_set, checked_tags
 from ottla.registry.core.settings import config_in_scope, mode_in_scope
 from ottla.registry.core.state import RegistryState
@@ -31,6 +31,8 @@ def decide_register(
     mode = mode_in_scope(state, subject)
     if mode.startswith("READONLY"):
         raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
+    if mode == "IMPORT" and request.id is None:
+        raise RegistryError.not_permitted(f"Subject {subject} is not in read-write mode")
     config = config_in_scope(state, subject)
     live = state.versions(subject)
     if mode != "IMPORT":
@@ -49,6 +51,11 @@ def decide_register(
         problems = _compared(schemas, content, live, config)
         if problems:
             raise RegistryError.incompatible(subject, f"[{', '.join(problems)}]")
+    elif request.version is None:
+        # Clients repeat a request whose answer they did not get.
+        known = _same_content(schemas, live, content)
+        if known is not None and known.id == request.id:
+            return [], _answer(known)
     return _new_version(state, subject, request, content)
 
 
@@ -298,7 +305,7 @@ def _new_version(
 ) -> tuple[list[Record], dict[str, Any]]:
     context = context_of(subject)
     guid = guid_of(content)
-    schema_id = request.id if request.id is not None else state.id_of(context, guid)
+    schema_id = request.id if request.id is not None else state.id_of(context, guid, content.schema_type)
     if schema_id is None:
         schema_id = state.highest_id(context) + 1
     elif request.id is not None:
@@ -313,8 +320,19 @@ def _new_version(
         raise RegistryError.invalid_schema(f"The version {number} is not one more than the previous version.")
     version = StoredVersion(subject=subject, version=number, id=schema_id, guid=guid, content=content)
     # A deleted version with the same schema gives way to the new one.
-    stale = [each for each in known if each.deleted and each.id == schema_id and each.version != number]
+    stale = [
+        each
+        for each in known
+        if each.deleted
+        and each.id == schema_id
+        and each.version != number
+        # A deleted version can be referred to.
+        and not any(state.referring_to(subject, each.version))
+    ]
     records = [schema_tombstone(each) for each in stale] if request.id is None else []
+    if any(each.version == number and each.id != schema_id for each in known):
+        # Nothing else in the topic will tell that the id of the replaced version was used.
+        records.insert(0, context_record(context, state.highest_id(context)))
     return [schema_record(version), *records], _answer(version)
 
 

@@ -24,7 +24,8 @@ class RegistryState:
         self._versions: dict[str, dict[int, StoredVersion]] = {}
         # Contexts to ids to the versions that have this id, by subject and number.
         self._by_id: dict[str, dict[int, dict[tuple[str, int], StoredVersion]]] = {DEFAULT: {}}
-        self._ids: dict[str, dict[str, int]] = {DEFAULT: {}}
+        # Contexts to GUIDs to their ids. There are several for two languages with the same text, and after imports.
+        self._ids: dict[str, dict[str, list[int]]] = {DEFAULT: {}}
         self._highest_id: dict[str, int] = {DEFAULT: 0}
         self.configs: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
@@ -99,8 +100,13 @@ class RegistryState:
         """The contexts that have a schema with this id, in the order of their names."""
         return sorted(context for context, ids in self._by_id.items() if ids.get(schema_id))
 
-    def id_of(self, context: str, guid: str) -> int | None:
-        return self._ids.get(context, {}).get(guid)
+    def id_of(self, context: str, guid: str, schema_type: str) -> int | None:
+        """The language is no part of a GUID."""
+        for schema_id in self._ids.get(context, {}).get(guid, ()):
+            holders = self._by_id[context][schema_id].values()
+            if any(holder.guid == guid and holder.content.schema_type == schema_type for holder in holders):
+                return schema_id
+        return None
 
     def highest_id(self, context: str) -> int:
         return self._highest_id.get(context, 0)
@@ -109,7 +115,7 @@ class RegistryState:
         """The contexts that have the schema, and its id there."""
         for context, ids in self._ids.items():
             if guid in ids:
-                yield context, ids[guid]
+                yield context, ids[guid][0]
 
     def referring_to(self, subject: str, version: int) -> Iterable[StoredVersion]:
         """Versions that are not deleted and refer to this one."""
@@ -131,8 +137,9 @@ class RegistryState:
         context = context_of(subject)
         self._versions.setdefault(subject, {})[number] = version
         self._by_id.setdefault(context, {}).setdefault(version.id, {})[(subject, number)] = version
-        ids = self._ids.setdefault(context, {})
-        ids.setdefault(version.guid, version.id)
+        ids = self._ids.setdefault(context, {}).setdefault(version.guid, [])
+        if version.id not in ids:
+            ids.append(version.id)
         self._highest_id[context] = max(self._highest_id.get(context, 0), version.id)
 
     def _remove(self, version: StoredVersion) -> None:
@@ -143,10 +150,13 @@ class RegistryState:
             del self._versions[version.subject]
         holders = self._by_id[context][version.id]
         del holders[(version.subject, version.version)]
+        if not any(holder.guid == version.guid for holder in holders.values()):
+            ids = self._ids[context][version.guid]
+            ids.remove(version.id)
+            if not ids:
+                del self._ids[context][version.guid]
         if not holders:
             del self._by_id[context][version.id]
-            if self._ids[context].get(version.guid) == version.id:
-                del self._ids[context][version.guid]
 
     def _replay_owned(self, kind: str, subject: str | None, value: Any) -> None:
         if kind == "CONFIG":

@@ -71,7 +71,7 @@ class _Comparison:
 
     def compare(self, old: _Place, new: _Place, path: str, depth: int = 0) -> None:
         old, new = _followed(self._old, old), _followed(self._new, new)
-        if old.schema == new.schema and old.document == new.document:
+        if _is_same(old.schema, new.schema) and _is_same(old.document, new.document):
             return
         key = (id(old.schema), id(new.schema))
         if key in self._seen or depth > _DEPTH_MAX or _allows_everything(new.schema) or old.schema is False:
@@ -119,7 +119,7 @@ class _Comparison:
         if allowed is None:
             return
         values = [before["const"]] if "const" in before else before.get("enum")
-        if values is None or any(value not in allowed for value in values):
+        if values is None or any(not any(_is_same(value, each) for each in allowed) for value in values):
             self._add("CONST_CHANGED" if "const" in after else "ENUM_ARRAY_NARROWED", path)
 
     def _bounds(self, before: dict[str, Any], after: dict[str, Any], path: str) -> None:
@@ -351,6 +351,17 @@ def _followed(schemas: JsonSchema, place: _Place) -> _Place:
             return _Place(True, place.document)
         place = _Place(found, document)
     return _Place(True, place.document)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """As `==`, but `true` is not 1, and `false` is not 0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if one != other:
+        return False
+    if isinstance(one, dict):
+        return all(_is_same(value, other[key]) for key, value in one.items())
+    return not isinstance(one, list) or all(map(_is_same, one, other))
 
 
 def _allows_everything(schema: Any) -> bool:

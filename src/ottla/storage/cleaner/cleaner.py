@@ -183,10 +183,17 @@ class LogCleaner:
         if job is not None:
             job.is_aborted = True
 
-    def on_log_repaired(self, topic_partition: TopicPartition) -> None:
-        """Damaged segments were replaced by intact ones: the log can be cleaned again."""
-        self.abort(topic_partition)
-        self.uncleanable.pop(topic_partition, None)
+    def on_log_repaired(self, log: PartitionLog) -> None:
+        """Segments are replaced by intact ones of another replica: the log can be cleaned again, from its beginning.
+
+        The other replica may not have been compacted. Its records are in no map: they are older than a tombstone that
+        is removed once its time has come.
+        """
+        self.abort(log.topic_partition)
+        self.uncleanable.pop(log.topic_partition, None)
+        checkpoint = self._checkpoint(_parent(log.directory))
+        if checkpoint.get(log.topic_partition) is not None:
+            checkpoint.set(log.topic_partition, log.log_start_offset)
 
     def on_log_deleted(self, topic_partition: TopicPartition, log_directory: str) -> None:
         self.abort(topic_partition)

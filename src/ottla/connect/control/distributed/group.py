@@ -138,6 +138,9 @@ class WorkerGroup:
             await self._give_up_when_removed(was_member=was_member)
             return
         is_leader = joined.leader == joined.member_id
+        if not is_leader:
+            # Another worker keeps the work of lost members now.
+            self._assigned, self._lost, self._lost_until = {}, Ownership(), 0.0
         content = await self.member.sync(joined, await self._assign(joined) if is_leader else {})
         if content is None:
             await self._give_up_when_removed(was_member=True)

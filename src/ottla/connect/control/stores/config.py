@@ -118,6 +118,9 @@ class TopicConfigStore(ConfigStore):
 
     async def start(self) -> None:
         await self._log.start()
+        # Compaction takes away that a connector was deleted, but not its tasks: a new one of its name has none of them.
+        for name in self.state.tasks.keys() - self.state.connectors.keys():
+            del self.state.tasks[name]
 
     async def stop(self) -> None:
         await self._log.stop()

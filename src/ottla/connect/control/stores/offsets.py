@@ -17,7 +17,7 @@ from ottla.client.errors import TimedOut
 from ottla.connect.api import SourceOffset, SourcePartition
 from ottla.connect.api.config_definitions import ConfigError
 from ottla.connect.control.stores.topic_log import TopicLog
-from ottla.connect.work.source_offsets import OffsetStore, offset_record, partition_key
+from ottla.connect.work.source_offsets import OffsetStore, offset_record
 
 __all__ = ["FileOffsetStore", "TopicOffsetStore"]
 
@@ -43,10 +43,9 @@ class TopicOffsetStore(OffsetStore):
             ) from None
 
     async def put(self, connector: str, offsets: Sequence[tuple[SourcePartition, SourceOffset | None]]) -> None:
-        # Partitioning and compaction of the topic compare keys as bytes, so the key of the last offset is used again.
-        known = self._offsets.get(connector, {})
-        pairs = [(known.get(partition_key(partition), (partition,))[0], offset) for partition, offset in offsets]
-        await self._log.send([offset_record(connector, partition, offset) for partition, offset in pairs])
+        await self._log.send(
+            [offset_record(connector, self.stored_form(connector, partition), offset) for partition, offset in offsets]
+        )
         await self._log.read_to_end()
 
 

@@ -221,9 +221,10 @@ def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str |
         number = context.partitionId() if context is not None else 0
         groups: dict[str, list[dict[str, Any]]] = {}
         for batch in batches:
+            kind = pyarrow.struct([batch.schema.field(name) for name in names])
             for row in batch.to_pylist():
                 place = "/".join(f"{name}={_directory_value(row[name])}" for name in columns)
-                groups.setdefault(place, []).append(plain({name: row[name] for name in names}))
+                groups.setdefault(place, []).append(plain(row, kind))
         for place, some in groups.items():
             directory = Path(target) / place
             directory.mkdir(parents=True, exist_ok=True)

@@ -144,7 +144,7 @@ def _encoded(column: Column, avro_text: str) -> Column:
             if value is not None:
                 buffer = io.BytesIO()
                 try:
-                    fastavro.schemaless_writer(buffer, parsed, plain(value))
+                    fastavro.schemaless_writer(buffer, parsed, plain(value, values.type))
                     data = buffer.getvalue()
                 except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
                     problem = f"the value does not fit the Avro schema: {error}"
@@ -178,12 +178,16 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
     return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, kind: pyarrow.DataType) -> Any:
     """An Arrow value for fastavro: maps as dictionaries instead of lists of pairs, fields with Avro names."""
-    if isinstance(value, dict):
-        return {field_name(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list):
-        if value and all(isinstance(each, tuple) and len(each) == 2 for each in value):
-            return {key: plain(each) for key, each in value}
-        return [plain(each) for each in value]
+    from pyarrow import types
+
+    if value is None:
+        return None
+    if types.is_struct(kind):
+        return {field_name(field.name): plain(value[field.name], field.type) for field in kind}
+    if types.is_map(kind):
+        return {key: plain(each, kind.item_type) for key, each in value}
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [plain(each, kind.value_type) for each in value]
     return value
