@@ -50,6 +50,8 @@ class Reconfiguration:
         self._peers = peers
         self._cluster_id = cluster_id
         self._is_busy = False
+        # The last upgrade of `kraft.version` that this node has appended.
+        self._upgraded: Deferred[None] = Deferred.resolved(None)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -101,18 +103,19 @@ class Reconfiguration:
             if error_code is not ErrorCode.NONE:
                 raise KafkaError(error_code)
             known = self._quorum.log.voters.get(request.voter_id)
-            if known is None or not known.key.matches(key):
+            # A voter with a known directory stays that one: without it, any directory of the node would count.
+            if known is None or known.key.directory_id not in (Uuid.ZERO, key.directory_id):
                 raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} is not a voter")
             feature = request.kraft_version_feature
             versions = (feature.min_supported_version, feature.max_supported_version)
             if not versions[0] <= self._quorum.log.kraft_version <= versions[1]:
-                raise KafkaError(
-                    ErrorCode.INVALID_UPDATE_VERSION, f"{key} does not support the cluster's {KRAFT_VERSION}"
-                )
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} does not support the cluster's {KRAFT_VERSION}")
             changed = Voter(key, _endpoints(request.listeners), versions)
             if self._quorum.log.kraft_version == 0 or changed == known:
                 # In a quorum given by configuration nothing is written: the configuration has the addresses.
                 return Deferred.resolved(None)
+            if not changed.endpoints:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "a voter needs at least one listener")
             self._check_may_change(request.cluster_id)
             return self._append(self._quorum.log.voters.with_voter(changed))
 
@@ -123,7 +126,8 @@ class Reconfiguration:
         quorum = self._quorum
         present = quorum.log.kraft_version
         if level == present:
-            return Deferred.resolved(None)
+            # An earlier request may have written that level, and it may not be committed yet.
+            return Deferred.resolved(None) if self._upgraded.done else self._upgraded.then(lambda _: None)
         if not KRAFT_VERSIONS[0] <= level <= KRAFT_VERSIONS[1] or level < present:
             return Deferred.failed(
                 KafkaError(ErrorCode.INVALID_UPDATE_VERSION, f"{KRAFT_VERSION} cannot go from {present} to {level}")
@@ -149,7 +153,8 @@ class Reconfiguration:
             (ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(kraft_version=level), 0)),
             (ControlType.KRAFT_VOTERS, VoterSet(known).encode()),
         ]
-        return self._appended(quorum.log.append_control(records)).then(lambda _: None)
+        self._upgraded = self._appended(quorum.log.append_control(records)).then(lambda _: None)
+        return self._upgraded
 
     # -- steps ------------------------------------------------------------------------------------------------------
 

@@ -137,7 +137,11 @@ def _end_of_former_process(
 
 
 def decide_broker_heartbeat(
-    request: BrokerHeartbeatRequest, context: DecisionContext, start: Place = BEGINNING
+    request: BrokerHeartbeatRequest,
+    context: DecisionContext,
+    start: Place = BEGINNING,
+    *,
+    directories_are_known: bool = False,
 ) -> Decision[BrokerHeartbeatResponse]:
     broker = check_broker_epoch(context.image, request.broker_id, request.broker_epoch)
     liveness = context.liveness
@@ -148,14 +152,20 @@ def decide_broker_heartbeat(
         return Decision([], BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=True))
     liveness.heard(broker.broker_id, now_ms=context.steady_ms, connection_id=context.connection_id)
     liveness.replayed(broker.broker_id, request.current_metadata_offset)
+    if not directories_are_known:
+        changes, place = _directory_records(broker, request, context)
+        if place is not None:
+            return Decision(changes, BrokerHeartbeatResponse(), later=partial(decide_broker_heartbeat, request))
+        if changes:
+            # The state is decided on the partitions without the failed directories: two changes of one partition that
+            # do not know of each other would let a lost replica lead, or leave it eligible.
+            following = partial(decide_broker_heartbeat, request, start=start, directories_are_known=True)
+            return Decision(changes, BrokerHeartbeatResponse(), following=following)
     state = next_broker_state(broker, request, context)
     if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
-        # This heartbeat removes the replicas in offline directories; the next one unfences the broker.
+        # No directory is left, which the registration cannot express.
         state = BrokerState.FENCED
     records, place = _state_records(broker, state, context, start)
-    if place is None:
-        changes, place = _directory_records(broker, request, context)
-        records += changes
     response = BrokerHeartbeatResponse(
         is_caught_up=caught_up,
         is_fenced=state in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW),
@@ -164,7 +174,8 @@ def decide_broker_heartbeat(
     if request.want_shut_down and records:
         liveness.shutdown_began(broker.broker_id, offset=context.next_offset + len(records) - 1)
     if place is not None:
-        return Decision(records, response, later=partial(decide_broker_heartbeat, request, start=place))
+        later = partial(decide_broker_heartbeat, request, start=place, directories_are_known=True)
+        return Decision(records, response, later=later)
     if response.should_shut_down:
         # The process ends now. Its next registration need not wait for the end of this session.
         liveness.forget(broker.broker_id)

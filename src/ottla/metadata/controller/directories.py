@@ -95,6 +95,8 @@ def _assign(
             # In the second case the disk was replaced or removed, so the replica is empty.
             merged = Located(topic, partition_id, merge_partition_change(partition, record))
             record = without_replica(merged, broker.broker_id, context, has_begun_anew=not has_failed) or record
-            record.directories = directories
+            if record.directories is None:
+                # Otherwise the change completes a reassignment, and has the directories of the replicas that stay.
+                record.directories = directories
     records.append(record)
     return ErrorCode.NONE

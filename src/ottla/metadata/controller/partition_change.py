@@ -136,6 +136,8 @@ class PartitionChange:
             and not target.isr
             and not target.elr
             and len(last_known) == 1
+            # A cancelled reassignment may have removed it.
+            and last_known[0] in target.replicas
             and self.can_lead(last_known[0])
         ):
             return last_known[0], True
@@ -150,7 +152,7 @@ class PartitionChange:
         if not self.elr_enabled:
             return
         last_known = self.partition.last_known_elr
-        if record.leader == NO_LEADER and not last_known:
+        if record.leader == NO_LEADER and not last_known and self.partition.leader != NO_LEADER:
             record.last_known_elr = [self.partition.leader]
         elif record.leader >= 0 and last_known:
             record.last_known_elr = []

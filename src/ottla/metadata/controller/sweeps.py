@@ -108,13 +108,17 @@ def changes_of_leaving(
 
 
 def changes_of_returning(context: DecisionContext, broker_id: int, *, start: Place = BEGINNING) -> Portion:
-    """The changes of partitions without a leader: this broker may lead them, although the image may show it fenced."""
+    """The changes of partitions without a leader: this broker may lead them, although the image may show it fenced.
+
+    Only this one: another broker may be about to be fenced, and would get back what that has just taken from it.
+    """
 
     def leaderless(topic: TopicImage) -> _Found:
         return [(index, partition) for index, partition in topic.partitions.items() if partition.leader == NO_LEADER]
 
     def change(located: Located) -> PartitionChangeRecord | None:
-        return change_of(located, context, leader_test(context.image, located.partition, added=broker_id)).build()
+        may_lead = leader_test(context.image, located.partition, added=broker_id)
+        return change_of(located, context, lambda replica: replica == broker_id and may_lead(replica)).build()
 
     return _sweep(context, (leaderless,), change, start)
 
