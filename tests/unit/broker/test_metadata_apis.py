@@ -329,10 +329,8 @@ def test_a_name_with_an_id_does_not_excuse_a_deletion_from_the_check_of_rights(n
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders"), decoy])
     for authorizer in (Denying(cluster, topic), Denying(cluster, topic, described)):
         results = node.call(delete_topics, request, 6, authorizer=authorizer).responses
-        assert sorted(result.error_code for result in results) == [
-            ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            ErrorCode.INVALID_REQUEST,
-        ]
+        codes = sorted(result.error_code for result in results)
+        assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST]
         assert "orders" in node.harness.image.topics.by_name
 
 
