@@ -152,7 +152,7 @@ class PartitionChange:
         if not self.elr_enabled:
             return
         last_known = self.partition.last_known_elr
-        if record.leader == NO_LEADER and not last_known and self.partition.leader != NO_LEADER:
+        if record.leader == NO_LEADER and not last_known:
             record.last_known_elr = [self.partition.leader]
         elif record.leader >= 0 and last_known:
             record.last_known_elr = []
