@@ -351,10 +351,6 @@ class ClassicGroup(Group):
     def can_rebalance(self) -> bool:
         return Phase.PREPARING_REBALANCE in PHASE_TRANSITIONS[self.phase]
 
-    def go_back_to(self, generation: int) -> None:
-        """The members are at this generation, and the record is ahead of them: see `consumer.downgrade`."""
-        self.generation = generation
-
     def begin_generation(self, now_ms: int) -> None:
         """All members have joined. A generation without members begins by its record instead: see `store`."""
         assert self.members, "an empty generation is recorded"

@@ -1,8 +1,7 @@
 """A consumer group becomes a classic group again when its last member of the new protocol leaves, or is replaced.
 
-The members keep the partitions that they hold. The records end the consumer group and begin the classic one; replaying
-them puts the classic group in its place, and then it begins to rebalance. The rebalance is not in the log, so the
-record has the next generation: where it is loaded, no member can go on with the present one, and all join again.
+The members keep the assignment that was meant for them. The records end the consumer group and begin the classic one;
+replaying them puts the classic group in its place, and then it begins to rebalance.
 """
 
 from __future__ import annotations
@@ -62,15 +61,13 @@ def downgrade_without(
 ) -> Decision[R]:
     gone = {member.member_id for member in leaving}
     rest = [member for member in group.members.values() if member.member_id not in gone]
-    draft = _classic_group(group, rest, now_ms, generation=group.epoch + 1)
+    draft = _classic_group(group, rest, now_ms)
     records = [*group_tombstones(group), group_record(draft, now_ms=now_ms)]
-    generation = group.epoch
     former_ids = list(group.members)
 
     def rebalance(shard: GroupShard, now_ms: int) -> Decision[R]:
         answers: AnswerList = []
         classic = _begin(shard, draft, former_ids)
-        classic.go_back_to(generation)
         prepare(classic, answers, now_ms, "the last member of the consumer protocol has left")
         return Decision((), response, answers=answers)
 
@@ -89,21 +86,16 @@ def downgrade_replacing(
 ) -> Decision[R]:
     """A static member is back with the classic protocol, and its former self was the last of the new protocol."""
     rest = [joining if member is replaced else member for member in group.members.values()]
-    # A member that waits for partitions of its target, or has to give some up, learns of it only by a rebalance.
-    must_rebalance = group.assignment_epoch < group_epoch or not all(
-        member.is_reconciled_to(group.assignment_epoch) for member in rest
-    )
-    generation = group.epoch
-    draft = _classic_group(group, rest, now_ms, generation=generation + must_rebalance)
+    draft = _classic_group(group, rest, now_ms, {joining.member_id: replaced.member_id})
     records += group_tombstones(group, [member.member_id for member in rest])
     records.append(group_record(draft, now_ms=now_ms))
     former_ids = list(group.members)
+    is_assignment_stale = group.assignment_epoch < group_epoch
 
     def begin(shard: GroupShard, now_ms: int) -> Decision[R]:
         answers: AnswerList = []
         classic = _begin(shard, draft, former_ids)
-        if must_rebalance:
-            classic.go_back_to(generation)
+        if is_assignment_stale:
             prepare(classic, answers, now_ms, "the last member of the consumer protocol is back with the classic one")
         return Decision((), response, answers=answers)
 
@@ -111,18 +103,19 @@ def downgrade_replacing(
 
 
 def _classic_group(
-    group: ConsumerGroup, members: Collection[ConsumerMember], now_ms: int, *, generation: int
+    group: ConsumerGroup, members: Iterable[ConsumerMember], now_ms: int, inherits: dict[str, str] | None = None
 ) -> ClassicGroup:
-    """A draft for the record."""
+    """A draft for the record. `inherits`: by member id, the former member whose target it takes over."""
     topics = group.shard.context.image.topics
     converted = [_converted(member) for member in members]
     protocol = select_protocol(converted)
-    for old, member in zip(members, converted, strict=True):
-        member.assignment = encode_assignment(old.held(), member.metadata(protocol), topics)
+    for member in converted:
+        target = group.targets.get((inherits or {}).get(member.member_id, member.member_id), {})
+        member.assignment = encode_assignment(target, member.metadata(protocol), topics)
     return ClassicGroup.of_generation(
         group.group_id,
         group.shard,
-        generation=generation,
+        generation=group.epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
         protocol_name=protocol,
         leader_id=converted[0].member_id,

@@ -25,6 +25,7 @@ from ottla.coordinator.group.consumer.records import (
     target_record,
 )
 from ottla.coordinator.group.consumer.sessions import expect_heartbeat
+from ottla.coordinator.group.consumer.subscription import metadata_hash, topics_of_members
 from ottla.coordinator.runtime import CoordinatorRecord
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.codec import MalformedMessage
@@ -43,9 +44,7 @@ def upgrade(
     """A draft of the consumer group; replaying the records makes the group that stays."""
     _check(shard, group)
     draft = ConsumerGroup(group.group_id, shard)
-    # The hash of the subscribed topics stays 0, so that this heartbeat begins a new epoch and a target is computed: the
-    # last assignment may leave partitions out, or be missing. An epoch of 0 would be no epoch to a member.
-    draft.epoch = draft.assignment_epoch = max(group.generation, 1)
+    draft.epoch = draft.assignment_epoch = group.generation
     try:
         members = [_converted(shard, group, member) for member in group.members.values()]
     except MalformedMessage as error:
@@ -68,6 +67,7 @@ def upgrade(
             topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()
         }
         records.append(member_record(group_id, member))
+    draft.metadata_hash = metadata_hash(topics_of_members(members, {}), shard.context)
     records.append(epoch_record(group_id, draft.epoch, draft.metadata_hash))
     records += [target_record(group_id, member_id, target) for member_id, target in draft.targets.items()]
     records.append(assignment_epoch_record(group_id, draft.assignment_epoch, 0))
