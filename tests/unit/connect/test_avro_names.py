@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import fastavro
+import pyarrow
 
 from ottla.connect.api.schema import Field, Schema
 from ottla.connect.plugins.converters.avro import plain
@@ -23,7 +24,16 @@ def test_what_is_under_a_name_that_avro_does_not_allow_is_written() -> None:
     value = {"order-id": 7, "größe": "L", "a.b": {"2nd": 2}, "counts": [("of-a", 1)]}
     avro: Any = fastavro.parse_schema(avro_from_schema(given))
     buffer = io.BytesIO()
-    fastavro.schemaless_writer(buffer, avro, plain(value))
+    small = pyarrow.int32()
+    kind = pyarrow.struct(
+        {
+            "order-id": small,
+            "größe": pyarrow.string(),
+            "a.b": pyarrow.struct({"2nd": small}),
+            "counts": pyarrow.map_(pyarrow.string(), small),
+        }
+    )
+    fastavro.schemaless_writer(buffer, avro, plain(value, kind))
     buffer.seek(0)
     found = fastavro.schemaless_reader(buffer, avro, None)
     assert found == {"order_id": 7, "gr__e": "L", "a_b": {"_2nd": 2}, "counts": {"of-a": 1}}
