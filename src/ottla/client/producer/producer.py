@@ -63,7 +63,7 @@ class Producer:
         self._batches = Accumulator(self.settings, self._transactions)
         self._sender = Sender(self._cluster, self.settings, self._batches, identity, self._transactions)
         self._turns = Turns()
-        # Topics whose last send that had to wait did so in vain.
+        # Topics for which the last send that had to wait has timed out.
         self._stuck: set[str] = set()
         self._topics = self._cluster.metadata.topics
         self._interceptors = InterceptorChain(self.settings.interceptors)
@@ -320,7 +320,7 @@ class Producer:
         if asked_at is None:
             asked_at = now()
         async with self._turns.turn(topic):
-            # After a send that has waited in vain those behind it have waited as well, and do not begin anew.
+            # If the send before this one timed out, this one has waited with it: its time began when it was asked for.
             since = asked_at if topic in self._stuck else now()
             try:
                 info = await self._prepare(topic, partition, since + self.settings.max_block_ms / 1000)

@@ -1,4 +1,4 @@
-"""Changes of the protocol at bad moments: every partition gets an owner again, and never two."""
+"""Classic members and the consumer protocol: partitions in use are not given away, and every join has time to sync."""
 
 from __future__ import annotations
 
