@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.broker.apis import fetch, list_offsets, produce
+from ottla.broker.apis import produce
 from ottla.broker.context import ConnectionContext, RequestContext
 from ottla.metadata.controller.decision import DecisionContext
 from ottla.metadata.controller.liveness import Liveness
@@ -28,15 +28,14 @@ from ottla.model.config import BrokerConfig
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
-from ottla.model.ports import FileRegion
 from ottla.replica.directory_reporter import LOST
 from ottla.replica.manager import ReplicaManager
 from ottla.replica.partition import Partition
 from ottla.storage.errors import StorageError
 from ottla.storage.log import PartitionLog
 from ottla.storage.manager import LogManager
-from ottla.wire.codec import decode, encode, encode_parts
-from ottla.wire.message import Message, Request
+from ottla.wire.codec import decode, encode
+from ottla.wire.message import Request
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.wire.messages.assign_replicas_to_dirs import (
@@ -47,7 +46,6 @@ from ottla.wire.messages.assign_replicas_to_dirs import (
     ResponseTopicData,
 )
 from ottla.wire.messages.fetch import FetchRequest
-from ottla.wire.messages.list_offsets import ListOffsetsRequest
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -57,11 +55,11 @@ from ottla.wire.messages.produce import (
 )
 from ottla.wire.peers import Endpoint, PeerUnreachable
 from tests.support.data_path import LISTENER, batch, values
+from tests.support.replica_network import Network, UnderWay
 from tests.support.virtual_world import VirtualWorld
 
 __all__ = ["ReplicaCluster", "ReplicaNode", "listed"]
 
-HANDLERS = {FetchRequest.API_KEY: (fetch, 18), ListOffsetsRequest.API_KEY: (list_offsets, 10)}
 FENCE, UNFENCE = 1, -1
 CONTROLLER = 0
 
@@ -95,7 +93,7 @@ class ReplicaNode:
         self.replicas = ReplicaManager(node_id=self.node_id, config=self.config, world=world, logs=self.logs)
         self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
         self.replicas.connect(
-            peers=_Network(cluster, self), controller=_Controller(cluster, self), broker_epoch=lambda: self.epoch
+            peers=Network(cluster, self), controller=_Controller(cluster, self), broker_epoch=lambda: self.epoch
         )
         self.broker: Any = SimpleNamespace(
             config=self.config, replicas=self.replicas, logs=self.logs, node_id=self.node_id
@@ -165,9 +163,11 @@ class ReplicaNode:
         return b"".join(segment.file.read(0, segment.size) for segment in self.log(topic, index).segments)
 
     def call(self, handler: Any, request: Any, version: int) -> Any:
+        return handler.handle(request, self.context(request.API_KEY, version), self.broker)
+
+    def context(self, api_key: int, version: int) -> RequestContext:
         connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
-        context = RequestContext(request.API_KEY, version, 1, "test", connection, self.cluster.virtual.clock.now_ms())
-        return handler.handle(request, context, self.broker)
+        return RequestContext(api_key, version, 1, "test", connection, self.cluster.virtual.clock.now_ms())
 
     def produce(self, *texts: str, topic: str = "t", index: int = 0, acks: int = 1, timeout_ms: int = 30_000) -> Any:
         """The answer for the partition, or what it will be."""
@@ -200,7 +200,7 @@ class ReplicaCluster:
         self.on_response_bytes: Callable[[bytearray], bytearray] = lambda data: data
         # Whether a broker may report that it has lost a replica. Otherwise the controller has no log directories.
         self.accepts_lost_replicas = False
-        self._under_way: list[_UnderWay] = []
+        self.under_way: list[UnderWay] = []
         self.nodes = {node_id: ReplicaNode(self, node_id) for node_id in nodes}
         for node in self.nodes.values():
             node.start()
@@ -371,86 +371,12 @@ class ReplicaCluster:
         self.cut.clear()
 
     def drop_links(self, node: ReplicaNode) -> None:
-        for under_way in list(self._under_way):
+        for under_way in list(self.under_way):
             if node.node_id in (under_way.source, under_way.target):
                 under_way.fail("the connection was lost")
 
     def node_at(self, endpoint: Endpoint) -> ReplicaNode | None:
         return next((node for node in self.nodes.values() if node.runs and node.port == endpoint.port), None)
-
-
-class _UnderWay:
-    def __init__(self, cluster: ReplicaCluster, source: int, target: int, purpose: str) -> None:
-        self.cluster = cluster
-        self.source = source
-        self.target = target
-        self.purpose = purpose
-        self.answer: Deferred[Message] = Deferred()
-        cluster._under_way.append(self)
-
-    def resolve(self, message: Message) -> None:
-        if (self.target, self.source) in self.cluster.cut:
-            self.fail("the answer was lost")
-        if not self.answer.done:
-            self.cluster._under_way.remove(self)
-            self.answer.resolve(message)
-
-    def fail(self, reason: str) -> None:
-        if not self.answer.done:
-            self.cluster._under_way.remove(self)
-            self.answer.fail(PeerUnreachable(reason))
-
-
-class _Network:
-    """The Peers port of one node."""
-
-    def __init__(self, cluster: ReplicaCluster, source: ReplicaNode) -> None:
-        self._cluster = cluster
-        self._source = source
-
-    def send(
-        self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
-    ) -> Deferred[Message]:
-        cluster = self._cluster
-        target = cluster.node_at(endpoint)
-        target_id = -1 if target is None else target.node_id
-        under_way = _UnderWay(cluster, self._source.node_id, target_id, purpose)
-        handler, version = HANDLERS[request.API_KEY]
-        data = encode(request, min(version, version_max))
-
-        def deliver() -> None:
-            if target is None or not target.runs or (self._source.node_id, target_id) in cluster.cut:
-                under_way.fail(f"{endpoint} cannot be reached")
-                return
-            received, _ = decode(type(request), memoryview(bytearray(data)), version)
-            cluster.requests.append((self._source.node_id, target_id, received))
-            answer = target.call(handler, received, version)
-            if isinstance(answer, Deferred):
-                answer.when_done(lambda done: self._respond(under_way, done.result(), version))
-            else:
-                self._respond(under_way, answer, version)
-
-        cluster.later(deliver)
-        cluster.virtual.scheduler.call_later(timeout_ms / 1000, under_way.fail, "no answer in time")
-        return under_way.answer
-
-    def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
-        target = self._cluster.node_at(endpoint)
-        for under_way in list(self._cluster._under_way):
-            if (
-                under_way.source == self._source.node_id
-                and under_way.purpose == purpose
-                and (target is None or under_way.target == target.node_id)
-            ):
-                under_way.fail("disconnected")
-
-    def _respond(self, under_way: _UnderWay, response: Message, version: int) -> None:
-        data = bytearray()
-        for part in encode_parts(response, version):
-            data += part.read() if isinstance(part, FileRegion) else part
-        data = self._cluster.on_response_bytes(data)
-        message, _ = decode(type(response), memoryview(data), version)
-        self._cluster.later(under_way.resolve, message)
 
 
 class _Controller:

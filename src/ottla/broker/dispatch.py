@@ -92,8 +92,8 @@ class Dispatcher:
                 request, end = route.decode(frame, body_position)
                 if end > len(frame):
                     raise MalformedMessage("client_id is longer than the frame")
-                if route.for_brokers is not None:
-                    route = route.of_sender(request)
+            if route.for_brokers is not None:
+                route = route.of_sender(request)
         except LongMessage:
             return self._begin_in_slices(frame, body_position, route, context, waiter)
         except (MalformedMessage, struct.error, IndexError) as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ottla.wire.messages.fetch import FetchRequest
+from ottla.replica.follower_serving import FollowerFetch
+from ottla.wire.messages.fetch import FetchRequest
 
 __all__ = ["is_from_follower"]
 
 
-def is_from_follower(request: FetchRequest) -> bool:
+def is_from_follower(request: FetchRequest | FollowerFetch) -> bool:
     """True if another node sent the fetch. From version 15 on its id is in `replica_state` (KIP-903)."""
+    if isinstance(request, FollowerFetch) or request.replica_id >= 0:
+        return True
     state = request.replica_state
-    return request.replica_id >= 0 or (state is not None and state.replica_id >= 0)
+    return state is not None and state.replica_id >= 0

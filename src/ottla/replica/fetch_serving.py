@@ -41,7 +41,7 @@ from ottla.wire.packed import PackedResponse
 if TYPE_CHECKING:
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["Fetch", "FetchAnswer", "by_topic"]
+__all__ = ["Fetch", "FetchAnswer", "by_topic", "has_no_news"]
 
 _NO_RECORDS = b""
 _LEADER_HINT_VERSION = 16
@@ -226,7 +226,7 @@ class Fetch(Parked[FetchAnswer]):
         may_skip_leading, may_skip_following = not self.rack, not self.only_from_leader
         quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in targets:
-            if may_skip and entry.fetch_offset == entry.sent_high_watermark and _has_no_news(entry, partition):
+            if may_skip and entry.fetch_offset == entry.sent_high_watermark and has_no_news(entry, partition):
                 if is_consumer:
                     if may_skip_following if partition.leader_state is None else may_skip_leading:
                         continue
@@ -436,7 +436,7 @@ class Fetch(Parked[FetchAnswer]):
                 )
 
 
-def _has_no_news(entry: FetchEntry, partition: Partition) -> bool:
+def has_no_news(entry: FetchEntry, partition: Partition) -> bool:
     """Whether a reader is at the high watermark and knows it: an incremental response then omits the partition."""
     log = partition.log
     return (

@@ -33,6 +33,7 @@ from ottla.wire.messages.fetch import FetchPartition, FetchRequest, PartitionDat
 
 if TYPE_CHECKING:
     from ottla.replica.partition import Partition
+    from ottla.wire.follower_fetch import WantedSlice
 
 __all__ = ["FetchEntry", "FetchPlan", "FetchSession", "FetchSessions", "FetchedPartition", "merge"]
 
@@ -89,6 +90,17 @@ class FetchEntry:
         self.last_fetched_epoch = wanted.last_fetched_epoch
         self.replica_log_start_offset = wanted.log_start_offset
 
+    def move(self, wanted: WantedSlice) -> None:
+        """`update` with a partition of a request that was read without messages."""
+        (
+            _,
+            self.current_leader_epoch,
+            self.fetch_offset,
+            self.last_fetched_epoch,
+            self.replica_log_start_offset,
+            self.max_bytes,
+        ) = wanted
+
     def resolve(self, partition: Partition) -> None:
         """The entry's topic and index name this partition."""
         self.topic = partition.topic
@@ -107,9 +119,13 @@ class FetchEntry:
             # The next response without an error is news.
             self.sent_high_watermark = -1
             return True
-        self.sent_high_watermark = data.high_watermark
-        self.sent_log_start_offset = data.log_start_offset
+        self.sent(data.high_watermark, data.log_start_offset)
         return news
+
+    def sent(self, high_watermark: int, log_start_offset: int) -> None:
+        """A response without an error contains this partition."""
+        self.sent_high_watermark = high_watermark
+        self.sent_log_start_offset = log_start_offset
 
 
 FetchedPartition = tuple[FetchEntry, PartitionData]
@@ -347,9 +363,13 @@ class FetchSessions:
         if not session.entries:
             del self._sessions[session_id]
             return FetchPlan({}, uses_topic_ids=uses_topic_ids, is_follower=is_follower)
-        session.advance(now_ms)
-        self._sessions.move_to_end(session_id)
+        self.advance(session, now_ms)
         return FetchPlan(session.entries, uses_topic_ids=uses_topic_ids, is_follower=is_follower, session=session)
+
+    def advance(self, session: FetchSession, now_ms: int) -> None:
+        """The next request of a session has come, and was applied to it."""
+        session.advance(now_ms)
+        self._sessions.move_to_end(session.id)
 
     def settle(
         self, plan: FetchPlan, results: list[FetchedPartition], *, now_ms: int

@@ -70,7 +70,7 @@ class FetcherPool:
 
     def follow(self, partition: Partition) -> None:
         """Fetches the partition from its current leader. Nothing happens if leader and epoch are the same."""
-        key = (partition.topic_id, partition.index)
+        key = (partition.topic_id.bytes, partition.index)
         self._partitions[key] = partition
         owner = self._owners.get(key)
         if owner is not None:
@@ -91,7 +91,7 @@ class FetcherPool:
 
     def unfollow(self, partition: Partition) -> None:
         """This broker leads the partition, or the partition was deleted, or its log directory failed."""
-        key = (partition.topic_id, partition.index)
+        key = (partition.topic_id.bytes, partition.index)
         if self._partitions.pop(key, None) is not None:
             owner = self._owners.pop(key, None)
             if owner is not None:

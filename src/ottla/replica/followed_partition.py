@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.iterate import Batch, iterate_batches, verify_checksum
-from ottla.wire.messages.fetch import EpochEndOffset, FetchPartition, PartitionData
 
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
     from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.partition import Partition
     from ottla.storage.log import PartitionLog
+    from ottla.wire.follower_fetch import ReceivedSlice, WantedSlice
+    from ottla.wire.messages.fetch import EpochEndOffset, PartitionData
 
-__all__ = ["Cleaner", "DoubtEnded", "FollowedPartition", "GapsNotNoted", "truncation_offset"]
+__all__ = ["Cleaner", "DoubtEnded", "FollowedPartition", "GapsNotNoted", "truncation_offset", "wanted_by_topic"]
 
 logger = logging.getLogger("ottla.replica.followed_partition")
 
@@ -66,7 +67,7 @@ class FollowedPartition:
     def __init__(self, partition: Partition, cleaner: Cleaner) -> None:
         self.partition = partition
         self.cleaner = cleaner
-        self.key: PartitionKey = (partition.topic_id, partition.index)
+        self.key: PartitionKey = (partition.topic_id.bytes, partition.index)
         self.leader_epoch = partition.leader_epoch
         # The offset of the last fetch; a response for another offset is ignored.
         self.sent_offset = NOT_SENT
@@ -128,21 +129,18 @@ class FollowedPartition:
         self.is_started = True
         return None if log.log_end_offset - log.recovery_point < log.config.flush_messages else log.flush()
 
-    def wanted(self, *, max_bytes: int) -> FetchPartition:
-        log = self.partition.log
-        self.sent_offset = self.position
-        return FetchPartition(
-            partition=self.partition.index,
-            current_leader_epoch=self.leader_epoch,
-            fetch_offset=self.sent_offset,
-            last_fetched_epoch=log.epochs.latest
-            if log.doubtful_from is None
-            else log.epochs.epoch_of(self.sent_offset - 1),
-            log_start_offset=log.log_start_offset,
-            partition_max_bytes=max_bytes,
-        )
+    def wanted(self, max_bytes: int) -> WantedSlice:
+        """What the next request asks for."""
+        partition = self.partition
+        log = partition.log
+        if log.doubtful_from is None:
+            offset, epoch = log.log_end_offset, log.epochs.latest
+        else:
+            offset, epoch = log.doubtful_from, log.epochs.epoch_of(log.doubtful_from - 1)
+        self.sent_offset = offset
+        return partition.index, self.leader_epoch, offset, epoch, log.log_start_offset, max_bytes
 
-    def on_fetched(self, data: PartitionData) -> bool:
+    def on_fetched(self, data: PartitionData | ReceivedSlice) -> bool:
         """Applies a response without an error. Returns whether the fetch position has changed.
 
         Raises KafkaError if the log refuses, and GapsNotNoted or DoubtEnded if the fetch has to be retried.
@@ -260,6 +258,22 @@ class FollowedPartition:
         self.cleaner.on_log_truncated(self.partition.log, offset)
         # Consumers may wait here for truncated records.
         self.partition.wake_all()
+
+
+def wanted_by_topic(
+    listed: list[FollowedPartition], max_bytes: int, throttled_max_bytes: int
+) -> list[tuple[bytes, list[WantedSlice]]]:
+    """What a request for these partitions asks for."""
+    topics: dict[bytes, list[WantedSlice]] = {}
+    for followed in listed:
+        is_throttled = followed.partition.is_throttled_following
+        wanted = followed.wanted(throttled_max_bytes if is_throttled else max_bytes)
+        topic_id = followed.key[0]
+        if topic_id in topics:
+            topics[topic_id].append(wanted)
+        else:
+            topics[topic_id] = [wanted]
+    return list(topics.items())
 
 
 def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:

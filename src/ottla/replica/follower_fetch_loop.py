@@ -28,28 +28,33 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.replica.defects import error_of
-from ottla.replica.followed_partition import DoubtEnded, FollowedPartition, GapsNotNoted
+from ottla.replica.followed_partition import DoubtEnded, FollowedPartition, GapsNotNoted, wanted_by_topic
 from ottla.replica.follower_fetch_session import FollowerFetchSession
 from ottla.replica.leader_offsets import offsets_in, offsets_request
 from ottla.storage.errors import LogDirectoryOffline, is_temporary
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from ottla.wire.follower_fetch import ELEMENTS_MAX, FollowerFetchRequest, FollowerFetchResponse, message_of
+from ottla.wire.messages.fetch import FetchResponse
 from ottla.wire.messages.list_offsets import ListOffsetsResponse
 
 if TYPE_CHECKING:
     from ottla.model.deferred import Deferred
-    from ottla.model.ids import Uuid
     from ottla.model.ports import Timer, World
     from ottla.replica.fetcher_settings import FetcherSettings
     from ottla.replica.follower_fetch_session import PartitionKey
     from ottla.replica.throttles import ReplicationThrottles
+    from ottla.wire.follower_fetch import ReceivedSlice
     from ottla.wire.message import Message
+    from ottla.wire.messages.fetch import PartitionData
     from ottla.wire.peers import Endpoint, Peers
+
+    # Topic id and data of one partition.
+    Received = tuple[bytes, PartitionData | ReceivedSlice]
 
 __all__ = ["ReplicaFetcher"]
 
@@ -210,30 +215,33 @@ class ReplicaFetcher:
         self._retry_timer = None
         if self._is_asking or self._is_closed or not len(self._session):
             return
-        settings = self._settings
+        settings, session = self._settings, self._session
         wait_ms = self._wait_ms()
         self._is_watched = False
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=self._node_id, replica_epoch=self._broker_epoch()),
-            max_wait_ms=wait_ms,
-            min_bytes=settings.min_bytes,
-            max_bytes=settings.response_max_bytes,
-        )
-        throttled_max_bytes = settings.max_bytes
+        max_bytes = throttled_max_bytes = settings.max_bytes
         if self._throttles.is_following_limited:
-            throttled_max_bytes = min(throttled_max_bytes, THROTTLED_FETCH_BYTES)
-        topics: dict[Uuid, FetchTopic] = {}
-        for followed in self._session.begin_request(request):
-            partition = followed.partition
-            topic = topics.get(partition.topic_id)
-            if topic is None:
-                topic = topics[partition.topic_id] = FetchTopic(topic=partition.topic, topic_id=partition.topic_id)
-            max_bytes = throttled_max_bytes if partition.is_throttled_following else settings.max_bytes
-            topic.partitions.append(followed.wanted(max_bytes=max_bytes))
-        request.topics = list(topics.values())
-        if self._session.has_untold:
+            throttled_max_bytes = min(max_bytes, THROTTLED_FETCH_BYTES)
+        session_id, session_epoch = session.id, session.epoch
+        listed, forgotten = session.begin_request()
+        if session.has_untold:
             # More partitions wait to be listed: the leader shall respond at once.
-            request.max_wait_ms = 0
+            wait_ms = 0
+        fields = (
+            self._node_id,
+            self._broker_epoch(),
+            wait_ms,
+            settings.min_bytes,
+            settings.response_max_bytes,
+            session_id,
+            session_epoch,
+            wanted_by_topic(listed, max_bytes, throttled_max_bytes),
+        )
+        request: Message
+        if forgotten or len(listed) > ELEMENTS_MAX:
+            request = message_of(fields)
+            request.forgotten_topics_data = forgotten
+        else:
+            request = FollowerFetchRequest(fields)
         self._send(request, settings.socket_timeout_ms + settings.wait_max_ms, self._on_fetched)
 
     def _wait_ms(self) -> int:
@@ -275,9 +283,9 @@ class ReplicaFetcher:
 
     # Responses.
 
-    def _on_fetched(self, message: Message) -> None:
+    def _on_fetched(self, message: Message | FollowerFetchResponse) -> None:
         response = message
-        assert isinstance(response, FetchResponse)
+        assert isinstance(response, FollowerFetchResponse | FetchResponse)
         was_incremental = self._session.is_incremental
         if not self._session.end_request(response):
             if was_incremental:
@@ -286,40 +294,43 @@ class ReplicaFetcher:
                 logger.warning("broker %d rejected a fetch with error %d", self.leader_id, response.error_code)
                 self._pause_all()
             return
-        out_of_range: list[FollowedPartition] = []
-        self._store(self._taken(response, out_of_range), out_of_range, self._turn)
+        received: list[Received]
+        if isinstance(response, FollowerFetchResponse):
+            received = [(piece.topic_id, piece) for piece in response.slices]
+        else:
+            received = [(topic.topic_id.bytes, data) for topic in response.responses for data in topic.partitions]
+        self._store(received, 0, [], self._turn)
 
-    def _store(self, steps: Iterator[None], out_of_range: list[FollowedPartition], turn: int) -> None:
+    def _store(self, received: list[Received], position: int, out_of_range: list[FollowedPartition], turn: int) -> None:
         """Takes the records of a response, in this turn of the loop and in later ones."""
         self._is_asking = self._is_storing = False
         # The rest of a response is ignored once its request is abandoned.
-        for _ in steps if turn == self._turn else ():
-            self._is_asking = self._is_storing = True
-            self._scheduler.call_soon(self._store, steps, out_of_range, turn)
-            return
+        if turn == self._turn:
+            end = position + PARTITIONS_PER_TURN
+            for topic_id, data in received[position:end] if end < len(received) else received:
+                self._take(topic_id, data, out_of_range)
+            if end < len(received):
+                self._is_asking = self._is_storing = True
+                self._scheduler.call_soon(self._store, received, end, out_of_range, turn)
+                return
         if out_of_range and turn == self._turn:
             self._ask_for_range(out_of_range)
         else:
             # Without a detour through the scheduler: producers wait for the next fetch.
             self._fetch_next()
 
-    def _taken(self, response: FetchResponse, out_of_range: list[FollowedPartition]) -> Iterator[None]:
-        left = PARTITIONS_PER_TURN
-        for topic in response.responses:
-            for data in topic.partitions:
-                if not left:
-                    left = PARTITIONS_PER_TURN
-                    yield
-                left -= 1
-                followed = self._session.get((topic.topic_id, data.partition_index))
-                if followed is None:
-                    continue
-                if followed.sent_offset != followed.position:
-                    # The partition was added or got a new epoch while the request was under way, so this response is
-                    # not for it. The leader would not send the high watermark again in this session.
-                    self._session.restart()
-                else:
-                    self._on_partition(followed, data, out_of_range)
+    def _take(
+        self, topic_id: bytes, data: PartitionData | ReceivedSlice, out_of_range: list[FollowedPartition]
+    ) -> None:
+        followed = self._session.get((topic_id, data.partition_index))
+        if followed is None:
+            return
+        if followed.sent_offset != followed.position:
+            # The partition was added or got a new epoch while the request was under way, so this response is not for
+            # it. The leader would not send the high watermark again in this session.
+            self._session.restart()
+        else:
+            self._on_partition(followed, data, out_of_range)
 
     def _fetch_next(self) -> None:
         if self._flushes:
@@ -328,7 +339,7 @@ class ReplicaFetcher:
             self._ask()
 
     def _on_partition(
-        self, followed: FollowedPartition, data: PartitionData, out_of_range: list[FollowedPartition]
+        self, followed: FollowedPartition, data: PartitionData | ReceivedSlice, out_of_range: list[FollowedPartition]
     ) -> None:
         code = data.error_code
         if code == ErrorCode.NONE:
@@ -444,7 +455,7 @@ class ReplicaFetcher:
         self._paused.insert(place, due)
         self._plan_resume()
 
-    def _throttle(self, followed: FollowedPartition, data: PartitionData) -> None:
+    def _throttle(self, followed: FollowedPartition, data: PartitionData | ReceivedSlice) -> None:
         """Counts the received bytes, and pauses the partition if the replication quota is exceeded (KIP-73)."""
         if data.records:
             self._throttles.on_received(len(data.records))

@@ -17,11 +17,13 @@ from typing import Generic, TypeVar
 
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
+from ottla.wire.follower_fetch import FollowerFetchResponse
+from ottla.wire.messages.fetch import FetchResponse, ForgottenTopic
 
 __all__ = ["NEW_IN_REQUEST_MAX", "FollowerFetchSession", "PartitionKey"]
 
-PartitionKey = tuple[Uuid, int]
+# By the bytes of the topic id: a lookup by `Uuid` calls Python code.
+PartitionKey = tuple[bytes, int]
 
 NO_SESSION = 0
 EPOCH_INITIAL = 0
@@ -36,11 +38,11 @@ T = TypeVar("T")
 class FollowerFetchSession(Generic[T]):
     """The partitions that the leader knows, and those that it has still to be sent."""
 
-    __slots__ = ("_changed", "_epoch", "_forgotten", "_id", "_is_refused", "_members", "_untold")
+    __slots__ = ("_changed", "_forgotten", "_is_refused", "_members", "_untold", "epoch", "id")
 
     def __init__(self) -> None:
-        self._id = NO_SESSION
-        self._epoch = EPOCH_INITIAL
+        self.id = NO_SESSION
+        self.epoch = EPOCH_INITIAL
         self._members: dict[PartitionKey, T] = {}
         # Changed and forgotten partitions, which the next request lists.
         self._changed: dict[PartitionKey, T] = {}
@@ -55,7 +57,7 @@ class FollowerFetchSession(Generic[T]):
 
     @property
     def is_incremental(self) -> bool:
-        return self._epoch != EPOCH_INITIAL
+        return self.epoch != EPOCH_INITIAL
 
     @property
     def has_untold(self) -> bool:
@@ -84,12 +86,11 @@ class FollowerFetchSession(Generic[T]):
 
     def restart(self) -> None:
         """The next request begins a new session, and closes the current one."""
-        self._epoch = EPOCH_INITIAL
+        self.epoch = EPOCH_INITIAL
 
-    def begin_request(self, request: FetchRequest) -> Iterable[T]:
-        """Sets the session fields of the request, and returns the partitions that it has to list."""
-        request.session_id = self._id
-        request.session_epoch = self._epoch
+    def begin_request(self) -> tuple[list[T], list[ForgottenTopic]]:
+        """The partitions that a request with the session's id and epoch has to list, and those to forget."""
+        forgotten: list[ForgottenTopic] = []
         if self.is_incremental:
             listed = self._changed
         else:
@@ -99,10 +100,11 @@ class FollowerFetchSession(Generic[T]):
             listed.update(self._take_untold())
         if self.is_incremental and self._forgotten:
             # A partition that was removed and added again is listed, not forgotten.
-            request.forgotten_topics_data = _by_topic(self._forgotten - listed.keys())
-        self._forgotten = set()
+            forgotten = _by_topic(self._forgotten - listed.keys())
+        if self._forgotten:
+            self._forgotten = set()
         self._changed = {}
-        return list(listed.values())
+        return list(listed.values()), forgotten
 
     def _take_untold(self) -> dict[PartitionKey, T]:
         if self._is_refused or len(self._untold) <= NEW_IN_REQUEST_MAX:
@@ -113,30 +115,30 @@ class FollowerFetchSession(Generic[T]):
                 del self._untold[key]
         return taken
 
-    def end_request(self, response: FetchResponse) -> bool:
+    def end_request(self, response: FetchResponse | FollowerFetchResponse) -> bool:
         """Applies the response. Returns False if the leader does not know the session: repeat the request then."""
-        if response.error_code != ErrorCode.NONE:
+        if response.error_code:
             if response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-                self._id = NO_SESSION
+                self.id = NO_SESSION
             self.restart()
             return False
         if response.session_id == NO_SESSION:
             # The leader has no room for a session: every request lists every partition.
-            self._id = NO_SESSION
+            self.id = NO_SESSION
             self._is_refused = True
             self.restart()
         else:
             self._is_refused = False
-            self._id = response.session_id
-            self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+            self.id = response.session_id
+            self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
         return True
 
 
 def _by_topic(keys: Iterable[PartitionKey]) -> list[ForgottenTopic]:
-    topics: dict[Uuid, ForgottenTopic] = {}
-    for topic_id, index in sorted(keys, key=lambda key: (key[0].bytes, key[1])):
+    topics: dict[bytes, ForgottenTopic] = {}
+    for topic_id, index in sorted(keys):
         topic = topics.get(topic_id)
         if topic is None:
-            topic = topics[topic_id] = ForgottenTopic(topic_id=topic_id)
+            topic = topics[topic_id] = ForgottenTopic(topic_id=Uuid(topic_id))
         topic.partitions.append(index)
     return list(topics.values())

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import MalformedMessage, decode, encoder
 from ottla.wire.message import Message, Part
+from ottla.wire.packed import PackedRequest
 from ottla.wire.primitives import skip_tags
 
 __all__ = ["RequestHeader", "parse_request_header", "parse_request", "request_parts", "response_parts"]
@@ -98,7 +99,13 @@ def request_parts(
     """The frame of a request as parts to be sent in order; the first part begins with the size."""
     pieces: list[bytes] = []
     parts: list[Part] = []
-    encoder(type(request), api_version)(request, pieces, parts)
+    if isinstance(request, PackedRequest):
+        if api_version == request.PACKED_VERSION:
+            pieces.append(request.packed())
+        else:
+            request = request.unpacked()
+    if not pieces:
+        encoder(type(request), api_version)(request, pieces, parts)
     if pieces:
         parts.append(b"".join(pieces))
     name = b"" if client_id is None else client_id.encode()

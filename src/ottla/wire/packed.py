@@ -1,18 +1,19 @@
-"""A response that is encoded before the dispatcher asks for its bytes.
+"""Requests and responses whose bytes are known without the message.
 
-Some handlers know the bytes of a response without the message: a shortcut packs them, a repeated commit has the same
-answer each time, a very large fetch is encoded in slices. A `PackedResponse` stands for the message in all of these.
+A shortcut packs the bytes of its response, a repeated commit has the same answer each time, a very large fetch is
+encoded in slices. A `PackedResponse` stands for the message in all of these. A `PackedRequest` stands for a request
+that is sent so often that it is packed, and its response read, without messages (`follower_fetch`).
 """
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ottla.model.ports import FileRegion
 from ottla.wire.codec import decode
 from ottla.wire.message import Message, Part
 
-__all__ = ["PackedResponse"]
+__all__ = ["PackedRequest", "PackedResponse"]
 
 _THROTTLE_TIME_BYTES = 4
 
@@ -63,3 +64,25 @@ class PackedResponse:
         parts = [self.body] if isinstance(self.body, bytes) else self.body
         data = b"".join(part.read() if isinstance(part, FileRegion) else part for part in parts)
         return decode(message_class, memoryview(data), version)[0]
+
+
+class PackedRequest(Message):
+    """A request that is packed in one version. A peer that speaks another one is sent the message."""
+
+    __slots__ = ()
+
+    PACKED_VERSION: ClassVar[int]
+
+    def packed(self) -> bytes:
+        """The body of the request."""
+        raise NotImplementedError
+
+    def unpacked(self) -> Message:
+        raise NotImplementedError
+
+    def read_response(self, frame: memoryview, position: int) -> Any | None:
+        """What stands for the response whose body begins at `position`. None if the codec has to read it.
+
+        May raise IndexError or struct.error if the response is malformed.
+        """
+        raise NotImplementedError

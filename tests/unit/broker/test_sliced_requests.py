@@ -119,7 +119,7 @@ def test_a_defect_is_an_answer(node: Node, monkeypatch: pytest.MonkeyPatch, capl
     def fail(*_: object, **__: object) -> None:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(fetch.handler, "_find_targets", fail)
+    monkeypatch.setattr(fetch.handler, "find_targets", fail)
     pending, _ = node.send(node.fetch_request("t", dict.fromkeys(range(PARTITIONS), 0)))
     node.virtual.scheduler.run()
     assert decoded(pending.parts).error_code == ErrorCode.UNKNOWN_SERVER_ERROR

@@ -1,8 +1,9 @@
 """Whatever is fetched, and whatever happens meanwhile, no shortcut of a fetch changes what is answered.
 
-Three nodes get the same random fetches of consumers and followers, appends, elections, deletions and time-outs. One is
-as it is; one looks at every partition each time, where the others pass over those of which all is known; one works at
-every fetch in slices, as if it named very many partitions. All answers have to be equal.
+Nodes get the same random fetches of consumers and followers, appends, elections, deletions and time-outs. One is
+as it is; one takes no shortcut for the usual fetches of followers; one looks at every partition each time, where the
+others pass over those of which all is known; one works at every fetch in slices, as if it named very many partitions.
+All answers have to be equal.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ottla.broker.pending import PendingResponse
 from ottla.broker.statistics import NodeStatistics
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
-from ottla.replica import giant_fetch
+from ottla.replica import follower_serving, giant_fetch
 from ottla.replica.fetch_serving import Fetch
 from ottla.wire.codec import decode
 from ottla.wire.framing import request_parts
@@ -35,11 +36,12 @@ from ottla.wire.messages.fetch import (
     ReplicaState,
 )
 from tests.support.data_path import LISTENER, DataPath, batch
+from tests.support.shortcuts import UsualDispatcher
 
 FETCH = 1
 PARTITIONS = 3
 REPLICAS = {"alone": (1,), "shared": (1, 2)}
-AS_IT_IS, ATTENTIVE, SLICED = range(3)
+AS_IT_IS, PLAIN, ATTENTIVE, SLICED = range(4)
 
 
 class AttentiveFetch(Fetch):
@@ -64,7 +66,7 @@ class Node:
         self.kind = kind
         self.path = DataPath(directory)
         broker: Any = SimpleNamespace(**vars(self.path.broker), statistics=NodeStatistics())
-        self.dispatcher = Dispatcher(broker)
+        self.dispatcher = (Dispatcher if kind == AS_IT_IS else UsualDispatcher)(broker)
         self.connection = ConnectionContext(listener=LISTENER, client_host="127.0.0.1", client_port=50_000)
         self.answers: list[Any] = []
         self.waiting: list[int] = []
@@ -98,9 +100,10 @@ class Node:
                 partition.log.log_end_offset,
                 partition.log.log_start_offset,
                 [
-                    (progress.node_id, progress.log_end_offset, progress.log_start_offset)
+                    (progress.node_id, progress.log_end_offset, progress.log_start_offset, progress.replica_epoch)
                     for progress in (partition.leader_state.followers.values() if partition.leader_state else ())
                 ],
+                (partition.counters.fetches, partition.counters.replica_bytes_out, partition.counters.bytes_out),
             )
             for partition in self.path.replicas.partitions()
         }
@@ -124,23 +127,28 @@ def told(response: FetchResponse | None) -> Any:
 class Client:
     """A consumer or a follower that mostly does as it should."""
 
+    # How often a follower asks again before it is answered.
+    haste = 0.0
+
     def __init__(self, *, version: int, replica_id: int = -1) -> None:
         self.version = version
         self.replica_id = replica_id
         # The name of the session on each node: that depends on which of several fetches was answered first.
-        self.session_ids = [0, 0, 0]
+        self.session_ids = [0, 0, 0, 0]
         self.epoch = 0
         self.asked: int | None = None
 
     def send(self, random: Random, nodes: list[Node]) -> None:
         if self.asked is not None:
             self._hear(nodes)
-        if self.asked is not None and self.replica_id >= 0:
+        if self.asked is not None and self.replica_id >= 0 and random.random() >= self.haste:
             # A follower has one request under way at a time; consumers also ask out of turn here.
             return
-        request = self._request(random, nodes[AS_IT_IS])
-        for node in nodes:
-            request.session_id = self.session_ids[node.kind]
+        if self.asked is not None and self.haste:
+            self.epoch += self.epoch > 0
+        request = self._request(random, nodes[0])
+        for node, session_id in zip(nodes, self.session_ids, strict=False):
+            request.session_id = session_id
             node.send(request, self.version)
 
     def _request(self, random: Random, node: Node) -> FetchRequest:
@@ -156,7 +164,7 @@ class Client:
             isolation_level=0 if self.replica_id >= 0 else random.choice((0, 0, 1)),
         )
         if self.replica_id >= 0:
-            wanted.replica_state = ReplicaState(replica_id=self.replica_id, replica_epoch=-1)
+            wanted.replica_state = ReplicaState(replica_id=self.replica_id, replica_epoch=self._epoch(random))
         is_full = self.epoch <= 0
         for name in names:
             if self.replica_id >= 0 and self.replica_id not in REPLICAS[name]:
@@ -165,7 +173,7 @@ class Client:
             listed = FetchTopic(topic=name if self.version < 13 else "", topic_id=topic_id)
             forgotten = ForgottenTopic(topic=listed.topic, topic_id=topic_id)
             for index in range(PARTITIONS):
-                fate = random.random()
+                fate = self._fate(random, node, name, index)
                 if is_full or fate < 0.4:
                     listed.partitions.append(self._partition(random, node, name, index))
                 elif fate < 0.45:
@@ -176,6 +184,13 @@ class Client:
                 wanted.forgotten_topics_data.append(forgotten)
         self.asked = len(node.answers)
         return wanted
+
+    def _epoch(self, random: Random) -> int:
+        return -1
+
+    def _fate(self, random: Random, node: Node, name: str, index: int) -> float:
+        """Below 0.4 the partition is listed, and a little above it is forgotten."""
+        return random.random()
 
     def _partition(self, random: Random, node: Node, name: str, index: int) -> FetchPartition:
         found = node.path.replicas.present(name, index)
@@ -204,9 +219,45 @@ class Client:
         self.asked = None
 
 
-def happen(random: Random, nodes: list[Node]) -> None:
-    """Something other than a fetch, the same on all nodes."""
+class Follower(Client):
+    """A follower of the present version, whose log mostly agrees with the leader's."""
+
+    haste = 0.05
+
+    def __init__(self) -> None:
+        super().__init__(version=18, replica_id=2)
+        self.offsets: dict[tuple[str, int], int] = {}
+        self.broker_epoch = 5
+
+    def _epoch(self, random: Random) -> int:
+        if random.random() < 0.03:
+            self.broker_epoch += 1
+        return self.broker_epoch - (random.random() < 0.05)
+
+    def _fate(self, random: Random, node: Node, name: str, index: int) -> float:
+        found = node.path.replicas.present(name, index)
+        if random.random() < 0.1 or found is None:
+            return random.random()
+        return 0.0 if found.log.log_end_offset != self.offsets.get((name, index)) else 1.0
+
+    def _partition(self, random: Random, node: Node, name: str, index: int) -> FetchPartition:
+        wanted = super()._partition(random, node, name, index)
+        found = node.path.replicas.present(name, index)
+        if found is not None and random.random() < 0.9:
+            end = found.log.log_end_offset
+            wanted.fetch_offset = random.choice((end, end, end, max(found.log.log_start_offset, end - 1)))
+            wanted.current_leader_epoch = found.leader_epoch
+            # An epoch before it ends earlier, and one behind it is unknown here: the logs diverge.
+            wanted.last_fetched_epoch = found.log.epochs.latest + random.choice((0, 0, 0, 0, 0, 0, -1, 1))
+        self.offsets[name, index] = wanted.fetch_offset
+        return wanted
+
+
+def happen(random: Random, nodes: list[Node], *, is_calm: bool) -> None:
+    """Something other than a fetch, the same on all nodes. In calm times that is mostly an append."""
     kind, name, index = random.random(), random.choice(sorted(REPLICAS)), random.randrange(PARTITIONS)
+    if is_calm and random.random() < 0.85:
+        kind, name = kind * 0.55, "shared"
     leads, isr, size, ms = random.random() < 0.7, random.choice(([1], [1, 2])), random.choice((1, 100)), 100
     for node in nodes:
         path = node.path
@@ -231,9 +282,9 @@ def happen(random: Random, nodes: list[Node]) -> None:
 
 
 @pytest.fixture
-def nodes(log_directory: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
+def nodes(log_directory: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[list[Node]]:
     monkeypatch.setattr(giant_fetch, "PARTITIONS_PER_SLICE", 2)
-    made = [Node(f"{log_directory}/{kind}", kind) for kind in (AS_IT_IS, ATTENTIVE, SLICED)]
+    made = [Node(f"{log_directory}/{kind}", kind) for kind in request.param]
     for node in made:
         for name, replicas in REPLICAS.items():
             node.path.create_topic(name, PARTITIONS, replicas=replicas)
@@ -242,17 +293,38 @@ def nodes(log_directory: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
         node.path.stop()
 
 
+@pytest.fixture
+def shortcuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Grows with every response that was packed."""
+    packed: list[int] = []
+    pack = follower_serving.pack_response
+    monkeypatch.setattr(follower_serving, "pack_response", lambda *arguments: (packed.append(1), pack(*arguments))[1])
+    return packed
+
+
+@pytest.mark.parametrize("nodes", [(AS_IT_IS, ATTENTIVE, SLICED)], indirect=True, ids=[""])
 @pytest.mark.parametrize("seed", range(6))
 def test_all_ways_are_one(nodes: list[Node], seed: int) -> None:
     random = Random(seed)
     clients = [Client(version=11), Client(version=12), Client(version=17), Client(version=17, replica_id=2)]
-    for _ in range(120):
+    run(random, nodes, clients, steps=120, is_calm=False)
+
+
+@pytest.mark.parametrize("nodes", [(AS_IT_IS, PLAIN)], indirect=True, ids=[""])
+@pytest.mark.parametrize("seed", range(119, 133))
+def test_the_shortcut_of_followers_is_no_other_way(nodes: list[Node], seed: int, shortcuts: list[int]) -> None:
+    run(Random(seed), nodes, [Follower(), Client(version=17)], steps=300, is_calm=True)
+    assert shortcuts, "no fetch has taken the shortcut"
+
+
+def run(random: Random, nodes: list[Node], clients: list[Client], *, steps: int, is_calm: bool) -> None:
+    for _ in range(steps):
         if random.random() < 0.6:
             random.choice(clients).send(random, nodes)
         else:
-            happen(random, nodes)
+            happen(random, nodes, is_calm=is_calm)
         for node in nodes:
             node.path.replicas.invariants()
-        as_it_is, attentive, sliced = (node.state() for node in nodes)
-        assert as_it_is == attentive
-        assert as_it_is == sliced
+        as_it_is, *others = (node.state() for node in nodes)
+        for other in others:
+            assert as_it_is == other

@@ -5,21 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ottla.model.errors import ErrorCode
-from ottla.model.ids import Uuid
 from ottla.replica import follower_fetch_session
 from ottla.replica.follower_fetch_session import FollowerFetchSession
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.fetch import FetchResponse
 
-TOPIC = Uuid(bytes(15) + b"\x07")
+TOPIC = bytes(15) + b"\x07"
 A, B, C = (TOPIC, 0), (TOPIC, 1), (TOPIC, 2)
 
 
 def ask(session: FollowerFetchSession[str]) -> tuple[list[str], list[int], int, int]:
     """What a request lists and leaves out, its session and its epoch."""
-    request = FetchRequest()
-    listed = list(session.begin_request(request))
-    forgotten = [index for topic in request.forgotten_topics_data for index in topic.partitions]
-    return listed, forgotten, request.session_id, request.session_epoch
+    session_id, epoch = session.id, session.epoch
+    listed, forgotten = session.begin_request()
+    return listed, [index for topic in forgotten for index in topic.partitions], session_id, epoch
 
 
 @pytest.fixture
@@ -86,7 +84,7 @@ def test_without_room_for_a_session_there_is_none(session: FollowerFetchSession[
 
 
 def test_epochs_begin_again_after_the_largest(session: FollowerFetchSession[str]) -> None:
-    session._epoch = 0x7FFFFFFF
+    session.epoch = 0x7FFFFFFF
     ask(session)
     session.end_request(FetchResponse(session_id=9))
     assert ask(session)[2:] == (9, 1)

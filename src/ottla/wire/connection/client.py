@@ -19,6 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from struct import Struct
+from struct import error as struct_error
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ottla.model.errors import ErrorCode
@@ -30,6 +31,7 @@ from ottla.wire.connection.outgoing import Outgoing
 from ottla.wire.framing import request_parts
 from ottla.wire.message import Message
 from ottla.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.wire.packed import PackedRequest
 from ottla.wire.peers import PeerUnreachable, PeerUnsupported
 from ottla.wire.primitives import skip_tags
 
@@ -280,7 +282,7 @@ class ClientConnection:
         self._unanswered.popleft()
         try:
             response = _decoded(asked, frame)
-        except (MalformedMessage, IndexError) as error:
+        except (MalformedMessage, IndexError, struct_error) as error:
             asked.fail(PeerUnreachable(f"{self._name}: the response to {asked.spec.name} is malformed: {error}"))
             self.close_reason = f"a malformed response to {asked.spec.name}"
             return
@@ -315,5 +317,10 @@ def _decoded(asked: Asked, frame: memoryview) -> Any:
     elif spec.key is ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
         # An end that does not know the version answers in version 0 (KIP-511).
         version = 0
+    request = asked.request
+    if isinstance(request, PackedRequest) and version == request.PACKED_VERSION:
+        read = request.read_response(frame, position)
+        if read is not None:
+            return read
     response, _ = decode(spec.response_class, frame, version, position)
     return response

@@ -15,8 +15,9 @@
 
 from __future__ import annotations
 
-from ottla.broker.apis.api import Api
+from ottla.broker.apis.api import Api, Shortcut
 from ottla.broker.apis.fetch.handler import error_response, handle, handle_in_slices
+from ottla.broker.apis.fetch.shortcut import VERSION, plan_usual_fetch
 from ottla.broker.fetch_senders import is_from_follower
 from ottla.wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -27,6 +28,7 @@ API = Api(
     response=FetchResponse,
     handle=handle,
     error_response=error_response,
+    shortcut=Shortcut(min_version=VERSION, run=plan_usual_fetch),
     handle_in_slices=handle_in_slices,
     is_from_broker=is_from_follower,
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.replica.giant_fetch import GiantFetch
     from ottla.replica.manager import ReplicaManager
 
-__all__ = ["error_response", "handle", "handle_in_slices"]
+__all__ = ["error_response", "find_targets", "handle", "handle_in_slices"]
 
 # A fetch of more partitions is served in slices: each of them costs some microseconds, and no other client is served
 # meanwhile.
@@ -72,8 +72,8 @@ def handle(
         throttle=throttle,
     )
     if is_giant:
-        return cast("GiantFetch", fetch).start_in_slices(partial(_find_targets, fetch, context, replicas))
-    _find_targets(fetch, context, replicas, entries)
+        return cast("GiantFetch", fetch).start_in_slices(partial(find_targets, fetch, context, replicas))
+    find_targets(fetch, context, replicas, entries)
     return fetch.start()
 
 
@@ -95,7 +95,7 @@ def handle_in_slices(request: FetchRequest, context: RequestContext, broker: Bro
     return broker.replicas.slices.run(planning).and_then(serve)
 
 
-def _find_targets(
+def find_targets(
     fetch: Fetch, context: RequestContext, replicas: ReplicaManager, entries: Iterable[FetchEntry]
 ) -> None:
     """Sorts the entries into those that are read and those that are refused."""

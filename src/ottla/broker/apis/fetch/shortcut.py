@@ -1,0 +1,63 @@
+"""Fetches of followers of the usual shape, from frame to response without message objects.
+
+See `ottla.replica.follower_serving`, which serves them. A fetch of any other shape, and one of a consumer, is left to
+`handler`.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from ottla.broker.apis.fetch.handler import find_targets
+from ottla.replica.fetch_limits import FetchLimits
+from ottla.replica.follower_serving import FollowerFetch, plan_usual
+from ottla.wire.follower_fetch import VERSION, read_request
+
+if TYPE_CHECKING:
+    from ottla.broker.apis.api import ShortcutOutcome
+    from ottla.broker.broker import Broker
+    from ottla.broker.context import RequestContext
+    from ottla.model.deferred import Deferred
+    from ottla.replica.fetch_serving import FetchAnswer
+
+__all__ = ["VERSION", "plan_usual_fetch"]
+
+
+def plan_usual_fetch(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
+    """Applies a follower's fetch to its session; `_start` serves it. See `Shortcut.run` for what is returned."""
+    try:
+        request = read_request(frame, position)
+    except (IndexError, struct.error):
+        # Malformed: decoding says what is wrong.
+        return None
+    if request is None:
+        return None
+    replicas = broker.replicas
+    plan = plan_usual(replicas.sessions, replicas.by_id, request, now_ms=context.received_ms)
+    if plan is None:
+        return None
+    replica_id, replica_epoch, max_wait_ms, min_bytes, max_bytes, *_ = request
+    limits = FetchLimits(
+        max_bytes=min(max_bytes, broker.config.fetch_max_bytes), min_bytes=min_bytes, max_wait_ms=max_wait_ms
+    )
+    fetch = FollowerFetch(
+        replicas,
+        plan,
+        limits,
+        version=VERSION,
+        read_committed=False,
+        replica_id=replica_id,
+        replica_epoch=replica_epoch,
+        listener_name=context.listener_name,
+    )
+    find_targets(fetch, context, replicas, plan.live_entries)
+    return fetch, _start
+
+
+def _start(
+    fetch: FollowerFetch,
+    context: RequestContext,  # noqa: ARG001
+    broker: Broker,  # noqa: ARG001
+) -> FetchAnswer | Deferred[FetchAnswer]:
+    return fetch.start()
