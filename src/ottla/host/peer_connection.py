@@ -124,9 +124,12 @@ class PeerConnection:
         if self._closed:
             asked.fail(PeerUnreachable(f"cannot connect to {self.endpoint}"))
             return
-        asked.timer = self._loop.call_later(timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms")
+        asked.timer = self._loop.call_later(timeout_ms / 1000, self._on_no_answer, timeout_ms)
         self._machine.send(asked)
         self._flush()
+
+    def _on_no_answer(self, timeout_ms: int) -> None:
+        self.close(f"no answer within {timeout_ms} ms")
 
     def close(self, reason: str) -> None:
         if self._closed:
