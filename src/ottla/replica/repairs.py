@@ -203,14 +203,19 @@ class Repairs:
         """Fetches from the next source, or ends the attempt."""
         if self._is_closed:
             return
+        log = attempt.partition.log
+        if log.segments.after(attempt.segment) is None:
+            # A truncation has made it the last segment, or removed it.
+            self._end(attempt)
+            return
         if not attempt.sources:
-            failures, base_offset = attempt.partition.log.files.failures, attempt.place.base_offset
+            failures, base_offset = log.files.failures, attempt.place.base_offset
             if attempt.lacking == attempt.others and base_offset not in failures.gaps_to_skip:
                 logger.error("%s: no replica has the missing records, so consumers skip them", attempt.place)
                 failures.skip_gaps(base_offset)
             self._end(attempt)
             return
-        repair = begin_repair(attempt.partition.log, attempt.segment, self._world.files)
+        repair = begin_repair(log, attempt.segment, self._world.files)
         self._fetch(attempt, repair, attempt.sources.pop(0))
 
     def _end(self, attempt: _Attempt) -> None:

@@ -20,12 +20,13 @@ def mark_deleted(segments: Sequence[Segment], producers: ProducerLedger | None) 
     """Renames the files of segments, and of their producer snapshots if a ledger is given. Returns paths to remove."""
     paths: list[str] = []
     for segment in segments:
-        segment.discard()
-        segment.rename_deleted()
-        paths.extend(segment.paths())
+        # The snapshot first: an error leaves the segment in service under its own name.
         snapshot = producers.mark_deleted(segment.base_offset) if producers is not None else None
         if snapshot is not None:
             paths.append(snapshot)
+        segment.discard()
+        segment.rename_deleted()
+        paths.extend(segment.paths())
     return paths
 
 

@@ -50,6 +50,7 @@ class LogDirectory:
         "directory_id",
         "error",
         "has_unrecovered",
+        "offsets_of_refused",
         "on_failure",
         "partition_count",
         "path",
@@ -63,6 +64,9 @@ class LogDirectory:
         self.partition_count = 0
         # Whether a log that a crash has left could not be opened: the next start has to recover it.
         self.has_unrecovered = False
+        # Of logs that could not be opened: recovery point, log start offset and high watermark. The checkpoints keep
+        # them, because a later start may open the log.
+        self.offsets_of_refused: dict[TopicPartition, tuple[int, int, int]] = {}
         self.on_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._lock: Lock | None = None
         self._last_written: dict[str, Mapping[TopicPartition, int]] = {}

@@ -15,7 +15,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.model.ports import TruncatedFile
-from ottla.storage.errors import DiskFull, LogDirectoryOffline, StorageError, is_disk_full, is_shortage, is_temporary
+from ottla.storage.errors import (
+    CorruptLog,
+    DiskFull,
+    LogDirectoryOffline,
+    StorageError,
+    is_disk_full,
+    is_shortage,
+    is_temporary,
+)
 
 if TYPE_CHECKING:
     from ottla.model.ids import TopicPartition
@@ -110,9 +118,14 @@ class LogFailures:
                 self._on_failure(error)
         return self.offline
 
-    def fail_halfway(self, error: OSError, action: str) -> StorageError:
-        """A change of the files could not be finished: after a temporary error, the log's owner recovers the log."""
-        if is_temporary(error):
+    def fail_halfway(self, error: OSError | CorruptLog, action: str) -> StorageError:
+        """A change of the files could not be finished: after a temporary error, the log's owner recovers the log.
+
+        So it does if a truncation meets damage. A repair would wait for the high watermark, which waits for the records
+        that are to be fetched after the truncation. Recovery cuts the damage off, and a follower fetches again from
+        there.
+        """
+        if isinstance(error, CorruptLog) or is_temporary(error):
             return self.fail_log(f"could not {action} it: {error}")
         return self.fail(error, action)
 

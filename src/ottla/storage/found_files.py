@@ -18,6 +18,7 @@ from ottla.storage.names import (
     DELETED_SUFFIX,
     LEADER_EPOCH_FILE,
     LOG_SUFFIX,
+    REPAIRED_SUFFIX,
     SEGMENT_SUFFIXES,
     SWAP_SUFFIX,
     TEMPORARY_SUFFIX,
@@ -178,6 +179,8 @@ def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> t
     """
     swaps: list[int] = []
     unfinished: set[int] = set()
+    # Before the `.cleaned` log files, which tell these from indexes of a replacement that is nearly finished.
+    _remove_begun_swaps(files, directory, names)
     for name in sorted(names):
         if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)):
             continue
@@ -208,8 +211,34 @@ def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> t
                 files.rename(f"{directory}/{name}{SWAP_SUFFIX}", f"{directory}/{name}")
                 names.discard(name + SWAP_SUFFIX)
                 names.add(name)
-    for name in sorted(names):
-        if name.endswith(SWAP_SUFFIX):
-            files.remove(f"{directory}/{name}")
-            names.discard(name)
+    _place_rest_of_swaps(files, directory, names)
     return names, unfinished
+
+
+def _remove_begun_swaps(files: Files, directory: str, names: set[str]) -> None:
+    """Removes indexes that have become `.swap` before their log file, which is still `.cleaned`."""
+    for name in sorted(names):
+        offset = offset_of_file(name)
+        if offset is not None and name.endswith(SWAP_SUFFIX):
+            log_name = offset_file_name(offset, LOG_SUFFIX)
+            is_begun = log_name + CLEANED_SUFFIX in names or log_name + REPAIRED_SUFFIX in names
+            if is_begun and log_name + SWAP_SUFFIX not in names:
+                files.remove(f"{directory}/{name}")
+                names.discard(name)
+
+
+def _place_rest_of_swaps(files: Files, directory: str, names: set[str]) -> None:
+    """Renames indexes whose log file was put in place just before a crash, or before a start that failed.
+
+    Offset and time index could be rebuilt, the index of aborted transactions could not.
+    """
+    for name in sorted(names):
+        if not name.endswith(SWAP_SUFFIX):
+            continue
+        offset, target = offset_of_file(name), name.removesuffix(SWAP_SUFFIX)
+        names.discard(name)
+        if offset is not None and offset_file_name(offset, LOG_SUFFIX) in names:
+            files.rename(f"{directory}/{name}", f"{directory}/{target}")
+            names.add(target)
+        else:
+            files.remove(f"{directory}/{name}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -403,6 +404,9 @@ class Loader:
             job.directory.fail(error)
             return
         job.directory.has_unrecovered = job.directory.has_unrecovered or not job.is_clean
+        if job.checkpoints is not None:
+            with suppress(OSError):
+                job.directory.offsets_of_refused[job.topic_partition] = job.checkpoints.of(job.topic_partition)
         path = f"{job.directory.path}/{job.topic_partition}"
         reason = error.message if isinstance(error, KafkaError) else str(error)
         refusal = StorageError(f"The log in {path} cannot be opened: {reason}")

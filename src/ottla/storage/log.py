@@ -279,7 +279,7 @@ class PartitionLog:
             expected = header.next_offset
         first_offset = headers[0].base_offset
         now = self._world.clock.now_ms() if now_ms is None else now_ms
-        flushed = self._tail.append(view, headers, expected, now)
+        flushed = self._tail.append(view, headers, expected, now, is_replicated=True)
         return _new_tuple(AppendResult, (first_offset, expected - 1, -1, self.log_start_offset, False, flushed))
 
     def _stamp_all(self, records: ValidatedRecords, offset: int, leader_epoch: int) -> int:
@@ -433,7 +433,7 @@ class PartitionLog:
             self.files.rebuild_producers(
                 log_start_offset=start, end_offset=end_offset, high_watermark=self.high_watermark
             )
-        except OSError as error:
+        except (OSError, CorruptLog) as error:
             raise self._failures.fail_halfway(error, "truncate") from error
         return True
 

@@ -7,6 +7,7 @@ neither the high watermark nor the log start offset: `PartitionLog` decides what
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.storage.deletion import mark_deleted, remove_later
@@ -209,14 +210,15 @@ class LogFiles:
         """Cuts everything at and above the offset. Returns the new end of the log.
 
         The new end may be below the offset, where the last remaining batch ends. Raises StorageError with nothing
-        changed, and OSError.
+        changed, and OSError. Raises CorruptLog with later segments removed, if damage hides where to cut.
         """
         number = self.segments.number_of(offset)
         later = self.segments.from_offset(offset)[1:]
         keep = self.segments[number]
         try:
             # Opens the files, which may be refused, before anything is removed.
-            keep.find(offset)
+            with suppress(CorruptLog):
+                keep.find(offset)
         except OSError as error:
             raise self.refusal(error, "truncate", end_offset=end_offset) from error
         if later:
@@ -226,6 +228,9 @@ class LogFiles:
             self._remove_later(mark_deleted(later[::-1], self.producers), delete_delay_ms)
         # Records below the log's start are not missed.
         end_offset = max(keep.truncate_to(offset), log_start_offset)
+        if keep.size == 0:
+            # The damage was cut with the rest. What is fetched again is not damaged.
+            self._forget_damage([keep])
         self._unsynced_paths += [keep.path, keep.transaction_index.path]
         self.epochs.truncate_from_end(end_offset)
         return end_offset
@@ -313,7 +318,8 @@ class LogFiles:
             for segment in new:
                 segment.rename_suffix("")
         except OSError as error:
-            raise self.failures.fail(error, "replace segments of") from error
+            # Opening the log again finishes the replacement, or drops it.
+            raise self.failures.fail_halfway(error, "replace segments of") from error
         self._forget_damage(old)
         self._unsynced_paths.append(self.directory)
         self._remove_later(paths, delete_delay_ms)

@@ -283,6 +283,7 @@ class Maintenance:
 
     def _write_checkpoint(self, reading: _OffsetsReading) -> Deferred[None]:
         del self._readings[reading.name]
+        reading.add_refused(self._manager)
         name, write = reading.name, self._checkpoints.write
         return all_done([write(directory, name, offsets) for directory, offsets in reading.offsets.items()])
 
@@ -378,13 +379,21 @@ class _OffsetsReading:
                 offsets[directory][log.topic_partition] = offset
         return logs_max is None or count < logs_max
 
+    def add_refused(self, manager: LogManager) -> None:
+        """Adds logs that could not be opened. Called last: the log of a former topic may have been set aside."""
+        number = list(_OFFSETS).index(self.name)
+        for directory, offsets in self.offsets.items():
+            for topic_partition, kept in directory.offsets_of_refused.items():
+                if kept[number] > 0 and manager.is_refused(topic_partition):
+                    offsets[topic_partition] = kept[number]
+
 
 def _checkpointed_start(log: PartitionLog) -> int | None:
     """Only for logs that begin inside of a segment: otherwise the name of the first segment says it."""
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
 
 
-# The offset of a log in each checkpoint file.
+# The offset of a log in each checkpoint file, in the order of `LogDirectory.offsets_of_refused`.
 _OFFSETS: dict[str, Callable[[PartitionLog], int | None]] = {
     RECOVERY_POINT_FILE: lambda log: log.recovery_point,
     LOG_START_OFFSET_FILE: _checkpointed_start,

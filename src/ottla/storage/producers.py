@@ -205,13 +205,18 @@ class ProducerLedger:
         self._forget(strays)
 
     def mark_deleted(self, offset: int) -> str | None:
-        """Renames the snapshot of a deleted segment. Returns the path to remove later."""
+        """Renames the snapshot of a deleted segment. Returns the path to remove later.
+
+        Another program may have removed it. Raises OSError with nothing changed.
+        """
         if offset not in self._snapshots:
             return None
-        self._drop(offset)
         path = snapshot_path(self.directory, offset)
-        self._files.rename(path, path + DELETED_SUFFIX)
-        return path + DELETED_SUFFIX
+        is_there = self._files.exists(path)
+        if is_there:
+            self._files.rename(path, path + DELETED_SUFFIX)
+        self._drop(offset)
+        return path + DELETED_SUFFIX if is_there else None
 
     def clear(self, end_offset: int) -> None:
         """The log is empty and begins at the offset."""

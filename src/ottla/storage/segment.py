@@ -388,8 +388,11 @@ class Segment:
         return [self.path_of(kind) for kind in kinds]
 
     def rename_suffix(self, suffix: str) -> None:
-        """Renames the existing files, the log file last, because only the log file makes a segment."""
-        self._rename(suffix, log_first=False)
+        """Renames the existing files. Only the log file makes a segment, so it becomes `.swap` last.
+
+        It gets its own name first: a crash in between leaves indexes that are known to belong to it.
+        """
+        self._rename(suffix, log_first=not suffix)
 
     def rename_deleted(self) -> None:
         """Renames the files to `.deleted`, the log file first, so that a crash leaves no segment without indexes."""

@@ -112,9 +112,17 @@ class LogTail:
         self._config = config
 
     def append(
-        self, buffer: memoryview, headers: list[BatchHeader], next_offset: int, now_ms: int
+        self,
+        buffer: memoryview,
+        headers: list[BatchHeader],
+        next_offset: int,
+        now_ms: int,
+        is_replicated: bool = False,
     ) -> Deferred[None] | None:
-        """Writes stamped batches. Returns the flush to wait for, where `flush.messages` asks for one."""
+        """Writes stamped batches. Returns the flush to wait for, where `flush.messages` asks for one.
+
+        Replicated batches may be larger than a segment: the leader has them since `segment.bytes` was larger.
+        """
         offline = self._failures.offline
         if offline is not None:
             raise offline
@@ -134,7 +142,7 @@ class LogTail:
                 or max_timestamp > bounds.timestamp_max
                 or next_offset > bounds.next_offset_max
             ):
-                segment = self._segment_for(size, headers, next_offset, now_ms)
+                segment = self._segment_for(size, headers, next_offset, now_ms, is_replicated)
             if header.leader_epoch != self._epochs.latest_on_disk or not is_single:
                 self._epochs.assign_from(headers)
             position = segment.size
@@ -207,10 +215,12 @@ class LogTail:
 
     # ---- rolling
 
-    def _segment_for(self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int) -> Segment:
+    def _segment_for(
+        self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int, is_replicated: bool
+    ) -> Segment:
         """The segment that takes these batches: the active one, or a new one if that is full or too old."""
         config = self._config
-        if size > config.segment_bytes:
+        if size > config.segment_bytes and not is_replicated:
             raise KafkaError(
                 ErrorCode.RECORD_LIST_TOO_LARGE,
                 f"{size} bytes are more than a whole segment of {self._topic_partition} ({config.segment_bytes} bytes)",

@@ -15,6 +15,7 @@ from ottla.model.errors import ErrorCode
 from ottla.model.ports import FileRegion
 from ottla.storage.lookups import aborted_transactions
 from ottla.storage.segment import Segment
+from ottla.storage.segment_repair import SegmentRepair
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tests.support.data_path import values
@@ -360,3 +361,55 @@ def test_a_leader_that_lost_its_end_leads_and_is_repaired_where_it_cannot_hand_o
     assert damaged(pair[1]) == []
     assert pair[1].bytes() == pair[2].bytes()
     assert pair[1].bytes().startswith(whole)
+
+
+@pytest.mark.parametrize("is_read_first", [True, False])
+def test_a_follower_that_diverges_behind_damage_is_truncated_and_filled_again(
+    is_read_first: bool, pair: ReplicaCluster
+) -> None:
+    """The damage is in the segment in which the logs diverge, which the high watermark does not pass before."""
+    filled(pair)
+    pair.cut_off(2)
+    pair.elect(1, isr=[1])
+    pair.run(1_000)
+    for _ in range(2):
+        pair[2].write("lost", epoch=0)
+    pair[1].produce("kept")
+    log = pair[2].log()
+    segment = log.segments[log.segments.number_of(COUNT - 1)]
+    flip(segment)
+    if is_read_first:
+        read(pair[2], segment.base_offset)
+    pair.reconnect()
+    pair.run(20_000)
+    assert pair[2].bytes() == pair[1].bytes()
+    assert damaged(pair[2]) == []
+    assert pair.truth().isr == (1, 2)
+
+
+def test_a_truncation_between_two_sources_does_not_stop_the_repairs(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that was elected although it lacked records makes its followers truncate committed ones."""
+    cluster = filled(make(nodes=(1, 2, 3)), replicas=(1, 2, 3))
+    log = cluster[2].log()
+    cut = log.segments[1].base_offset + 1
+    abandon, cuts = SegmentRepair.abandon, [cut]
+
+    def truncate_meanwhile(repair: SegmentRepair) -> None:
+        abandon(repair)
+        if cuts:
+            log.truncate_to(cuts.pop())
+
+    monkeypatch.setattr(SegmentRepair, "abandon", truncate_meanwhile)
+    cluster.cut_off(1)
+    for segment in list(log.segments)[:2]:
+        flip(segment, position=70)
+    log.files.failures.note_damaged(log.segments[1].base_offset, "its checksum is wrong")
+    cluster.run(1_000)
+    assert not cuts
+    cluster.reconnect()
+    log.files.failures.note_damaged(0, "its checksum is wrong")
+    cluster.run(20_000)
+    assert damaged(cluster[2]) == []
+    assert cluster[2].bytes() == cluster[1].bytes()

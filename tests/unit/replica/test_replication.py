@@ -112,6 +112,20 @@ class TestCopying:
         assert len(list(cluster[2].log().segments)) == 3
         assert cluster.truth().isr == (1, 2)
 
+    def test_a_batch_that_is_larger_than_a_segment_comes_too(self, make: Make) -> None:
+        """The leader has it since `segment.bytes` was larger (KAFKA-17375)."""
+        cluster = make()
+        cluster.cut_off(2)
+        cluster.create_topic(isr=[1])
+        for size in (10, 1000, 10):
+            cluster[1].produce("x" * size)
+        cluster.commit(r.ConfigRecord(resource_type=2, resource_name="t", name="internal.segment.bytes", value="200"))
+        cluster.reconnect()
+        cluster.run(5_000)
+        assert cluster[2].bytes() == cluster[1].bytes()
+        assert [segment.base_offset for segment in cluster[2].log().segments] == [0, 1, 2]
+        assert cluster.truth().isr == (1, 2)
+
     def test_several_loops_share_the_partitions(self, make: Make) -> None:
         cluster = make(num_replica_fetchers="3")
         cluster.create_topic(partitions=6)

@@ -166,6 +166,26 @@ def test_retention_reads_timestamps_on_a_worker(expired: tuple[Node, ColdDisk]) 
     assert [log.log_start_offset for log in node.logs] == [12, 12], "the second log as well"
 
 
+@pytest.mark.parametrize("reads_between", range(8))
+def test_a_run_of_retention_that_is_slow_does_not_disturb_the_next(
+    expired: tuple[Node, ColdDisk], reads_between: int
+) -> None:
+    """Each decides and deletes in one step, so neither deletes a segment that the other has deleted."""
+    node, disk = expired
+    node.logs.maintenance.apply_retention()
+    for _ in range(reads_between):
+        node.world.workers.run_one()
+    node.logs.maintenance.apply_retention()
+    disk.empty()
+    node.world.workers.run_all()
+    node.world.scheduler.run()
+    for log in node.logs:
+        assert (log.log_start_offset, log.log_end_offset) == (12, 13)
+        log.invariants()
+    assert not node.logs.directories[0].is_offline
+    assert not [name for name in node.files.list_directory("/d1/t-0") if name.endswith(".deleted.deleted")]
+
+
 def test_retention_ends_with_the_node(expired: tuple[Node, ColdDisk]) -> None:
     node, _ = expired
     node.logs.maintenance.apply_retention()

@@ -94,6 +94,16 @@ def test_a_batch_larger_than_a_segment_is_refused() -> None:
     assert bench.log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("preallocates", ["true", "false"])
+def test_a_follower_takes_a_batch_that_is_larger_than_a_segment(preallocates: str) -> None:
+    """The leader has it since `segment.bytes` was larger (KAFKA-17375)."""
+    bench = LogBench(segment_bytes=120, preallocate=preallocates)
+    for offset, value in enumerate((b"a", b"b" * 300, b"c")):
+        bench.log.append_as_follower(batch(value, base_offset=offset, leader_epoch=0))
+    assert bench.bases() == [0, 1, 2]
+    assert values_of(bench.restart(clean=False)) == [b"a", b"b" * 300, b"c"]
+
+
 def test_a_follower_appends_what_the_leader_wrote(bench: LogBench) -> None:
     bench.log.append_as_follower(
         batch(b"a", b"b", base_offset=0, leader_epoch=3) + batch(b"c", base_offset=2, leader_epoch=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from ottla.model.errors import ErrorCode, KafkaError
@@ -267,3 +269,49 @@ def test_interrupted_cleaning_is_undone_or_finished() -> None:
     assert second not in bench.bases()
     assert offsets_of(bench.log)[:2] == [0, second]
     assert not bench.names(".swap")
+
+
+@pytest.mark.parametrize("interruptions", range(6))
+def test_a_replacement_that_is_interrupted_keeps_the_index_of_aborted_transactions(interruptions: int) -> None:
+    """A repaired segment is below the recovery point: nothing would rebuild the index."""
+    bench = LogBench()
+    bench.append(b"aborted", producer_id=7, producer_epoch=0, sequence=0, transactional=True)
+    bench.end_transaction(7, commit=False)
+    bench.log.roll()
+    bench.append(b"later")
+    bench.log.flush()
+    end = bench.log.log_end_offset
+    stem = f"{DIRECTORY}/{0:020d}"
+    bench.log.segments[0].close()
+    kinds = [".log", ".index", ".timeindex", ".txnindex"]
+    for kind in kinds:
+        bench.files.rename(stem + kind, f"{stem}{kind}.swap")
+    # Put in place as far as that by the node, and a rename more by each start, which then fails.
+    for kind in kinds[: interruptions // 2]:
+        bench.files.rename(f"{stem}{kind}.swap", stem + kind)
+    if interruptions % 2:
+        bench.files.fail_next("rename", OSError(errno.EIO, "i/o error"), path_contains=".txnindex.swap")
+        with pytest.raises(OSError, match="i/o error"):
+            bench.open(recovery_point=end)
+    bench.open(recovery_point=end)
+    assert not bench.names(".swap")
+    bench.advance_high_watermark()
+    read = bench.log.read(0, max_bytes=1000, end_offset=end)
+    assert [entry.producer_id for entry in bench.log.aborted_in_read(read, start=0, end_offset=end)] == [7]
+    assert values_of(bench.log)[-1] == b"later"
+
+
+def test_indexes_of_a_replacement_that_has_only_begun_are_removed() -> None:
+    bench = LogBench()
+    bench.append(b"a")
+    bench.log.roll()
+    bench.append(b"b")
+    bench.log.flush()
+    bench.log.close()
+    stem = f"{DIRECTORY}/{0:020d}"
+    bench.files.write_atomically(f"{stem}.log.cleaned", b"complete")
+    bench.files.write_atomically(f"{stem}.txnindex.swap", b"of the cleaned segment")
+    bench.open(recovery_point=2)
+    assert not bench.names(".swap")
+    assert not bench.names(".txnindex")
+    assert values_of(bench.log) == [b"a", b"b"]

@@ -8,8 +8,9 @@ import logging
 import pytest
 
 from ottla.model.ids import TopicPartition
-from ottla.storage.errors import CorruptLog
-from tests.unit.storage.helpers import DIRECTORY, LogBench, offsets_of
+from ottla.storage.errors import CorruptLog, StorageError
+from ottla.storage.log import PartitionLog
+from tests.unit.storage.helpers import DIRECTORY, LogBench, batch, offsets_of, read_all
 from tests.unit.storage.logs_node import Node
 
 
@@ -245,3 +246,61 @@ def test_a_read_reports_a_damaged_closed_segment_once(damage: str, caplog: pytes
     assert len(messages) == 1, messages
     assert f"the segment at offset {second} is damaged" in messages[0]
     assert log.files.failures.damaged_segments.keys() == {second}
+
+
+def produced(node: Node, count: int) -> PartitionLog:
+    """A log of several segments, whose records have a producer with an id."""
+    log = node.create("t", segment_bytes=400, index_interval_bytes=1)
+    for number in range(count):
+        built = batch(b"value-%02d" % number * 5, producer_id=5, producer_epoch=0, sequence=number)
+        log.append_built(built, leader_epoch=0, now_ms=node.world.clock.now_ms())
+    node.world.scheduler.run()
+    assert len(log.segments) >= 3
+    return log
+
+
+@pytest.mark.parametrize("number", [0, 1, -1])
+@pytest.mark.parametrize("damaged_batch", [0, 1])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_truncation_behind_damage_ends_before_the_damage(number: int, damaged_batch: int, is_known: bool) -> None:
+    """No repair could help: it waits for the high watermark, which waits for what is fetched after the truncation."""
+    node = Node()
+    node.start()
+    log = produced(node, 12)
+    base, end = log.segments[number].base_offset, log.log_end_offset
+    size = len(batch(b"value-00" * 5))
+    node.files.nodes[f"/d1/t-0/{base:020d}.log"].data[16 + damaged_batch * size] ^= 0x5A
+    if is_known:
+        log.files.failures.note_damaged(base, "its format version is wrong")
+    with pytest.raises(StorageError):
+        log.truncate_to(base + damaged_batch + 1)
+    node.world.scheduler.run()
+    found = node.create("t", segment_bytes=400, index_interval_bytes=1)
+    assert found is not log
+    assert not node.logs.directories[0].is_offline
+    assert found.log_end_offset <= end
+    assert found.doubtful_from == base + damaged_batch
+    # The follower fetches again from there.
+    found.truncate_to(found.doubtful_from)
+    assert offsets_of(found) == list(range(base + damaged_batch))
+    assert not found.files.failures.damaged_segments
+    next_one = batch(b"next", producer_id=5, producer_epoch=0, sequence=base + damaged_batch)
+    assert not found.append_built(next_one, leader_epoch=0, now_ms=1).duplicate
+
+
+def test_a_damaged_segment_of_which_nothing_is_left_is_not_damaged_any_more() -> None:
+    bench = filled(4)
+    log = bench.log
+    log.flush()
+    bases, end = bench.bases(), log.log_end_offset
+    log.close()
+    bench.files.remove(log_file(bases[1]))
+    log = bench.open(clean=True, recovery_point=end)
+    log.truncate_to(bases[1] + 1)
+    assert log.log_end_offset == bases[1]
+    assert not log.files.failures.damaged_segments
+    for number in range(30):
+        bench.append(b"y" * (number % 7))
+    for max_bytes in (1, 90, 200, 300):
+        offsets = [record.offset for record in read_all(log, max_bytes=max_bytes)]
+        assert offsets == list(range(log.log_end_offset))

@@ -110,12 +110,30 @@ def test_a_log_that_begins_inside_a_batch_moves_too() -> None:
     assert values_of(log) == [b"one", b"two", b"three", b"after"]
 
 
-def test_what_the_log_refuses_ends_the_move_with_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_batches_that_are_larger_than_a_segment_move_too() -> None:
     node = started()
     log = node.logs.get(PARTITION)
     assert log is not None
-    # A batch that was let in before the segments became smaller than it.
+    before = values_of(log)
+    # They were let in before the segments became smaller.
     log.configure(log_config(segment_bytes=20))
+    node.logs.move(PARTITION, "/d2")
+    node.world.scheduler.run()
+    assert log.directory == "/d2/t-0"
+    assert values_of(log) == before
+
+
+def test_what_the_log_refuses_ends_the_move_with_a_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = started()
+    log = node.logs.get(PARTITION)
+    assert log is not None
+
+    def refuse(*_: object) -> None:
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "refused")
+
+    monkeypatch.setattr("ottla.storage.mover._append", refuse)
     node.logs.move(PARTITION, "/d2")
     node.world.scheduler.run()
     assert log.directory == "/d1/t-0"

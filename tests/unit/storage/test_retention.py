@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from ottla.storage.errors import DiskFull
 from ottla.storage.retention import delete_expired, expired_segments
 from tests.unit.storage.helpers import DIRECTORY, LogBench, batch, offsets_of
 
@@ -164,3 +167,27 @@ def test_the_largest_timestamp_of_a_closed_segment_is_found_without_reading_it()
     assert reads < 30
     assert expired_segments(bench.log, 0) == []
     assert bench.files.exists(f"{DIRECTORY}/00000000000000000000.log")
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_snapshot_that_cannot_be_renamed_takes_nothing_out_of_service(is_removed: bool) -> None:
+    """Another program has removed it, or a full disk has no room for the longer name."""
+    bench = LogBench(segment_bytes=200, retention_bytes=1)
+    for number in range(4):
+        bench.append(b"x" * 60, producer_id=1, producer_epoch=0, sequence=number)
+    bench.advance_high_watermark()
+    path = f"{DIRECTORY}/{bench.bases()[1]:020d}.snapshot"
+    if is_removed:
+        bench.files.remove(path)
+    else:
+        bench.files.fail_next("rename", OSError(errno.ENOSPC, "no space left on device"), path_contains=path)
+        with pytest.raises(DiskFull):
+            delete_expired(bench.log, 10**9)
+        # The segment has its own name as long as it is in service: a start must not remove it.
+        assert bench.bases()[0] == 1
+        assert bench.files.exists(f"{DIRECTORY}/{1:020d}.log")
+    delete_expired(bench.log, 10**9)
+    assert bench.failures == []
+    assert bench.log.log_start_offset == bench.log.segments[0].base_offset > 1
+    bench.world.scheduler.advance(61_000)
+    assert not bench.names(".deleted")

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.model.config import BrokerConfig
 from ottla.model.config.dynamic import usable_dynamic
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
 from ottla.records.record import Record
 from ottla.storage.manager import LogManager
@@ -149,3 +149,50 @@ def test_after_a_crash_the_directory_of_a_short_log_is_listed_once(monkeypatch: 
     logs = node.start()
     assert [path for path in sorted(listed) if path.startswith("/d1/t-")] == ["/d1/t-0", "/d1/t-1", "/d1/t-2"]
     assert [log.log_end_offset for log in logs] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_log_that_cannot_be_opened_keeps_its_offsets_for_the_next_start(was_clean: bool) -> None:
+    """Otherwise deleted records would come back, and the high watermark would be lost."""
+    node = Node()
+    node.start()
+    log = node.create("t")
+    for number in range(3):
+        node.append(log, b"%d" % number)
+    log.update_high_watermark(3)
+    log.advance_log_start_offset(2)
+    if was_clean:
+        node.stop()
+    else:
+        node.logs.checkpoint().result()
+        node.kill()
+    # The directory has changed since the clean shutdown, so the log is opened from its files.
+    node.files.write_atomically("/d1/t-0/foreign", b"")
+    for _ in range(2):
+        node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"), path_contains="/d1/t-0/")
+    assert node.start().is_refused(TopicPartition("t", 0))
+    node.stop()
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (2, 3, 3)
+
+
+def test_a_former_topic_that_cannot_be_opened_leaves_no_offsets_to_the_next_of_its_name() -> None:
+    node = Node()
+    node.start()
+    log = node.create("t")
+    node.append(log, b"a", b"b")
+    node.append(log, b"c")
+    log.update_high_watermark(3)
+    log.advance_log_start_offset(2)
+    node.stop()
+    node.files.write_atomically("/d1/t-0/foreign", b"")
+    for _ in range(2):
+        node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"), path_contains="/d1/t-0/")
+    logs = node.start()
+    log = logs.get_or_create(TopicPartition("t", 0), Uuid(b"fedcba9876543210"), log_config())
+    node.append(log, b"new")
+    node.stop()
+    found = node.start().get(TopicPartition("t", 0))
+    assert found is not None
+    assert (found.log_start_offset, found.log_end_offset) == (0, 1)

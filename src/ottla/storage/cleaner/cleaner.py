@@ -26,7 +26,7 @@ from ottla.storage.cleaner.checkpoint import CleanerCheckpoint
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.plan import CleaningPlan, Dirtiness, SegmentSource, measure, plan_cleaning
 from ottla.storage.cleaner.throttle import Throttle
-from ottla.storage.errors import is_disk_full
+from ottla.storage.errors import LogDirectoryOffline, is_disk_full
 from ottla.storage.log import PartitionLog
 from ottla.storage.open_files import OpenFiles
 
@@ -380,8 +380,11 @@ class LogCleaner:
         group.segment.use_pool(self._pool)
         try:
             job.log.replace_segments([source.segment for source in group.sources], [group.segment])
-        except KafkaError as error:
+        except LogDirectoryOffline as error:
             self._set_aside(job.log, error)
+            return False
+        except KafkaError as error:
+            logger.warning("%s is cleaned later: %s", job.log.topic_partition, error.message)
             return False
         return True
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+
+import pytest
+
 from ottla.model.config import BrokerConfig
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
@@ -120,3 +124,34 @@ def test_cleaner_can_be_switched_off() -> None:
     node.fill(log)
     node.world.scheduler.advance(60_000)
     assert len(content_of(log)) == 3
+
+
+NAMES = (
+    ".index.cleaned",
+    ".log.cleaned",
+    "00.log",
+    "00.index",
+    "03.log",
+    "03.snapshot",
+    "00.log.swap",
+    "00.index.swap",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_full_disk_in_the_middle_of_a_swap_costs_no_directory_and_no_record(name: str) -> None:
+    node = Node()
+    log = node.create()
+    for _ in range(3):
+        node.fill(log)
+    node.files.fail_next("rename", OSError(errno.ENOSPC, "no space left on device"), path_contains=name)
+    node.world.scheduler.advance(16_000)
+    assert not any(directory.is_offline for directory in node.logs.directories)
+    found = node.create()
+    assert found is not log
+    assert content_of(found)[-1] == (8, "k", "2")
+    # The cleaner goes on, too.
+    found.update_high_watermark(9)
+    node.world.scheduler.advance(60_000)
+    assert not node.logs.cleaner.uncleanable
+    assert content_of(found) == [(8, "k", "2")]
