@@ -12,11 +12,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
-from ottla.model.errors import KafkaError
 from ottla.replica.fetch_serving import Fetch, FetchAnswer, has_no_news
 from ottla.replica.fetch_sessions import SWEEP_INTERVAL_MS, FetchEntry, FetchPlan, FetchSession, FetchSessions
 from ottla.replica.gathering import GATHERED_BYTES_MIN
-from ottla.storage.page_cache import NotCached
 from ottla.wire.follower_fetch import ELEMENTS_MAX, FetchedSlice, pack_response
 from ottla.wire.packed import PackedResponse
 
@@ -77,14 +75,14 @@ class FollowerFetch(Fetch):
         session = self.plan.session
         if session is None or not self._is_usual():
             return super().start()
-        self._note_progress(session)
-        fetched = self._fetched()
+        fetched = self._fetched() if self._note_progress(session) else None
         if fetched is None:
             return super().start()
         slices, size = fetched
         if size >= self.limits.min_bytes:
             return self._packed(slices, size)
-        if self.limits.max_wait_ms <= 0 or self.parking.is_full:
+        if size or self.limits.max_wait_ms <= 0 or self.parking.is_full:
+            # With some records, too: they may be the end of a closed segment, and more would not join them.
             return super().start()
         return self._park(size)
 
@@ -95,8 +93,12 @@ class FollowerFetch(Fetch):
         else:
             self.unpark(self._packed(*fetched))
 
-    def _note_progress(self, session: FetchSession) -> None:
-        """What the first `Fetch._read` of a fetch notes. A later one, here or there, does not note it again."""
+    def _note_progress(self, session: FetchSession) -> bool:
+        """What the first `Fetch._read` of a fetch notes. A later one, here or there, does not note it again.
+
+        Returns False after a defect, which `Fetch` then meets, too, and tells of its partition alone. It notes all
+        progress itself; to note some of it twice changes nothing.
+        """
         now_ms = self._monotonic_ms()
         quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in self.targets:
@@ -106,7 +108,8 @@ class FollowerFetch(Fetch):
                 and self._is_quiet_follower(entry, partition, now_ms)
             ):
                 quiet[entry] = partition
-            else:
+                continue
+            try:
                 partition.on_follower_fetch(
                     self.replica_id,
                     fetch_offset=entry.fetch_offset,
@@ -114,10 +117,13 @@ class FollowerFetch(Fetch):
                     now_ms=now_ms,
                     replica_epoch=self.replica_epoch,
                 )
+            except Exception:  # noqa: BLE001 - see above
+                return False
         session.on_quiet(quiet, follower_id=self.replica_id, now_ms=now_ms)
         if quiet:
             self._drop_quiet(quiet)
         self.has_read = True
+        return True
 
     def _is_usual(self) -> bool:
         """Whether every partition is led here, and the follower's log agrees with it."""
@@ -158,7 +164,7 @@ class FollowerFetch(Fetch):
                         at_least_one_batch=not size,
                         may_wait=False,
                     ).region
-                except (NotCached, KafkaError):
+                except Exception:  # noqa: BLE001 - cold, refused or a defect: `Fetch` tells it of this partition alone
                     return None
                 if region is None:
                     return None

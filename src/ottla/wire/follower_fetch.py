@@ -21,6 +21,7 @@ from ottla.wire.primitives import unsigned_varint_bytes
 
 __all__ = [
     "ELEMENTS_MAX",
+    "REQUEST_BYTES_MAX",
     "VERSION",
     "FetchedSlice",
     "FollowerFetchRequest",
@@ -56,6 +57,8 @@ _WANTED = struct.Struct(">iiqiqiB")
 # Nothing to forget, no rack, and one tagged field of 13 bytes, the state of the replica: id, epoch, no tagged fields.
 _REQUEST_END = struct.Struct(">5siqB")
 _NOTHING_BUT_STATE = b"\x01\x01\x01\x01\x0d"
+# The body of a request with ELEMENTS_MAX partitions, each of them in a topic of its own: id, length, no tagged fields.
+REQUEST_BYTES_MAX = _REQUEST.size + ELEMENTS_MAX * (_TOPIC_ID_SIZE + 2 + _WANTED.size) + _REQUEST_END.size
 
 # Throttle time, error, session, number of topics.
 _RESPONSE = struct.Struct(">ihiB")

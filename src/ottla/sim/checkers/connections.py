@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+from ottla.model.ids import Uuid
 from ottla.records.header import read_header
 from ottla.sim.checkers.checker import Checker
 from ottla.sim.cluster import SimCluster
 from ottla.sim.history import History
+from ottla.wire.follower_fetch import FollowerFetchRequest, FollowerFetchResponse, ReceivedSlice
 from ottla.wire.message import Message
-from ottla.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from ottla.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from ottla.wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -46,26 +49,31 @@ class ConnectionOrder(Checker):
         self._shown: WeakKeyDictionary[object, dict[_Key, _Shown]] = WeakKeyDictionary()
         cluster.network.observe = self._on_answer
 
-    def _on_answer(self, connection: object, name: str, request: Message, response: Message) -> None:
-        if isinstance(request, FetchRequest) and isinstance(response, FetchResponse):
+    def _on_answer(
+        self, connection: object, name: str, request: Message, response: Message | FollowerFetchResponse
+    ) -> None:
+        if isinstance(request, FollowerFetchRequest):
+            request = request.unpacked()
+        if isinstance(request, FetchRequest) and isinstance(response, FetchResponse | FollowerFetchResponse):
             self._on_fetch(connection, name, request, response)
         elif isinstance(request, ListOffsetsRequest) and isinstance(response, ListOffsetsResponse):
             self._on_list_offsets(connection, name, request, response)
         elif isinstance(request, ProduceRequest) and isinstance(response, ProduceResponse):
             self._on_produce(connection, request, response)
 
-    def _on_fetch(self, connection: object, name: str, request: FetchRequest, response: FetchResponse) -> None:
+    def _on_fetch(
+        self, connection: object, name: str, request: FetchRequest, response: FetchResponse | FollowerFetchResponse
+    ) -> None:
         epochs = {
             (str(topic.topic_id), partition.partition): partition.current_leader_epoch
             for topic in request.topics
             for partition in topic.partitions
         }
-        for topic in response.responses:
-            for row in topic.partitions:
-                key = (str(topic.topic_id), row.partition_index)
-                epoch = epochs.get(key, -1)
-                if not row.error_code and epoch >= 0:
-                    self._compare(connection, name, key, epoch, row.high_watermark, "Fetch")
+        for topic_id, row in _fetched(response):
+            key = (topic_id, row.partition_index)
+            epoch = epochs.get(key, -1)
+            if not row.error_code and epoch >= 0:
+                self._compare(connection, name, key, epoch, row.high_watermark, "Fetch")
 
     def _on_list_offsets(
         self, connection: object, name: str, request: ListOffsetsRequest, response: ListOffsetsResponse
@@ -113,3 +121,11 @@ class ConnectionOrder(Checker):
             if node.broker is not None and name in node.broker.metadata.image.topics.by_name:
                 return str(node.broker.metadata.image.topics.by_name[name].topic_id)
         return name
+
+
+def _fetched(response: FetchResponse | FollowerFetchResponse) -> Iterator[tuple[str, PartitionData | ReceivedSlice]]:
+    """The partitions of a response, and the ids of their topics."""
+    if isinstance(response, FollowerFetchResponse):
+        yield from ((str(Uuid(piece.topic_id)), piece) for piece in response.slices)
+    else:
+        yield from ((str(topic.topic_id), row) for topic in response.responses for row in topic.partitions)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.fetch.handler import find_targets
 from ottla.replica.fetch_limits import FetchLimits
 from ottla.replica.follower_serving import FollowerFetch, plan_usual
-from ottla.wire.follower_fetch import VERSION, read_request
+from ottla.wire.follower_fetch import REQUEST_BYTES_MAX, VERSION, read_request
 
 if TYPE_CHECKING:
     from ottla.broker.apis.api import ShortcutOutcome
@@ -26,6 +26,9 @@ __all__ = ["VERSION", "plan_usual_fetch"]
 
 def plan_usual_fetch(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
     """Applies a follower's fetch to its session; `_start` serves it. See `Shortcut.run` for what is returned."""
+    if context.api_version != VERSION or len(frame) - position > REQUEST_BYTES_MAX:
+        # A later version; or more partitions than `plan_usual` takes, and very many are decoded in slices.
+        return None
     try:
         request = read_request(frame, position)
     except (IndexError, struct.error):
@@ -51,13 +54,10 @@ def plan_usual_fetch(frame: memoryview, position: int, context: RequestContext, 
         replica_epoch=replica_epoch,
         listener_name=context.listener_name,
     )
-    find_targets(fetch, context, replicas, plan.live_entries)
     return fetch, _start
 
 
-def _start(
-    fetch: FollowerFetch,
-    context: RequestContext,  # noqa: ARG001
-    broker: Broker,  # noqa: ARG001
-) -> FetchAnswer | Deferred[FetchAnswer]:
+def _start(fetch: FollowerFetch, context: RequestContext, broker: Broker) -> FetchAnswer | Deferred[FetchAnswer]:
+    """Asks the authorizer, too: what goes wrong here is answered as what goes wrong in a handler."""
+    find_targets(fetch, context, broker.replicas, fetch.plan.live_entries)
     return fetch.start()
