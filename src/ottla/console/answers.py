@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -70,7 +71,8 @@ def invalid(message: str, hint: str | None = None) -> ApiError:
 
 
 def to_json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    # A record may have half of a surrogate pair, which UTF-8 does not have: it stays an escape of JSON.
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
 
 
 def json_answer(value: object, status: int = 200) -> web.Response:
@@ -111,6 +113,9 @@ def _api_error(error: BaseException) -> ApiError:
         return ApiError(error.status, code, f"{error.reason}.")
     if isinstance(error, ValueError):
         return invalid(str(error))
+    if isinstance(error, OverflowError | struct.error):
+        # A field of the protocol cannot hold the number.
+        return invalid("A number of the request is out of range.")
     return ApiError(500, "INTERNAL", "The console failed unexpectedly; its log has the reason.")
 
 

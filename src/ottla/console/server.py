@@ -222,7 +222,10 @@ def _check_right(role: Role, need: Need) -> None:
 
 
 async def _body(request: web.Request) -> dict[str, Any]:
-    text = await request.text()
+    try:
+        text = await request.text()
+    except LookupError:
+        raise ApiError(415, "INVALID_REQUEST", f"The charset {request.charset!r} is unknown; use utf-8.") from None
     if not text.strip():
         return {}
     if request.content_type != "application/json":
@@ -230,7 +233,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
         raise ApiError(415, "INVALID_REQUEST", "The body must have the content type application/json.")
     try:
         value = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise invalid(f"The body is no JSON: {error}.") from None
     if not isinstance(value, dict):
         raise invalid("The body must be an object.")
@@ -270,7 +273,7 @@ async def _no_such_call(request: web.Request) -> web.StreamResponse:
 async def _static(request: web.Request) -> web.StreamResponse:
     """A file, or the page: the pages find their way by the path themselves. A topic may look like a file, `a.js`."""
     path = (STATIC / request.match_info["path"]).resolve()
-    if path.is_relative_to(STATIC) and path.is_file():
+    if path.is_relative_to(STATIC) and _is_file(path):
         return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
     is_page = "text/html" in request.headers.get("Accept", "")
     if "." in path.name and not is_page:
@@ -279,6 +282,14 @@ async def _static(request: web.Request) -> web.StreamResponse:
     if not index.is_file():
         raise ApiError(404, "NOT_FOUND", "The pages are not built.", "`make console` builds them; /api/ works.")
     return web.FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        # A name that no file can have, for its length or its characters.
+        return False
 
 
 async def _add_headers(_request: web.Request, answer: web.StreamResponse) -> None:

@@ -69,6 +69,8 @@ class Sender:
         self._answers: set[asyncio.Task[None]] = set()
         # Brokers to which a connection is being opened.
         self._opening: dict[int, asyncio.Task[None]] = {}
+        # The search for leaders that are unknown.
+        self._learning: asyncio.Task[None] | None = None
         self._fresh_until = 0.0
         self._stopped = False
 
@@ -92,7 +94,8 @@ class Sender:
     async def stop(self) -> None:
         """Stops sending; batches in flight are not retried."""
         self._stopped = True
-        tasks = [*([] if self._task is None else [self._task]), *self._opening.values()]
+        own = [task for task in (self._task, self._learning) if task is not None]
+        tasks = [*own, *self._opening.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,7 +154,8 @@ class Sender:
             if not queue.closed or queue.must_wait(self._identity.pair):
                 continue
             first = queue.closed[0]
-            if first.created + self._settings.delivery_timeout_ms / 1000 < now:
+            left = first.created + self._settings.delivery_timeout_ms / 1000 - now
+            if left < 0:
                 queue.closed.popleft()
                 self._finish(first, TimedOut(first.complaint))
                 # The batches behind it are looked at in the next turn, which nothing else may begin.
@@ -164,12 +168,13 @@ class Sender:
             if leader < 0:
                 homeless.add(one.topic)
             elif queue.is_elsewhere(leader):
-                # The next turn begins with the answer.
-                continue
+                # The next turn begins with the answer, or when the time of the batch is over.
+                pause = left if pause is None else min(pause, left)
             elif self._requests[leader] < self._settings.in_flight_max and leader not in self._opening:
                 ready[leader].append(first)
             else:
                 self._batches.stalled.setdefault(leader, now)
+                pause = left if pause is None else min(pause, left)
         for node_id, batches in ready.items():
             if self._cluster.is_connected(node_id, "produce"):
                 await self._send(node_id, batches)
@@ -177,7 +182,9 @@ class Sender:
                 # A broker that does not answer must not delay the batches of the others.
                 self._opening[node_id] = self._begin(self._open_and_send(node_id, batches))
         if homeless:
-            await self._learn(homeless)
+            if self._learning is None or self._learning.done():
+                # A cluster that does not answer must not delay the batches of other partitions, nor their time-outs.
+                self._learning = self._begin(self._learn(homeless))
             pause = 0.1 if pause is None else min(pause, 0.1)
         return 0.0 if ready and pause is not None and pause < 0 else pause
 

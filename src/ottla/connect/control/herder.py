@@ -17,6 +17,7 @@ from ottla.connect.configuration.worker_config import WorkerConfig
 from ottla.connect.control.distributed.group import GroupSettings, Membership, WorkerGroup
 from ottla.connect.control.local_tasks import Resolver
 from ottla.connect.control.reconciler import Reconciler
+from ottla.connect.control.request_errors import RequestError
 from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.resources.loggers import Loggers
 from ottla.connect.control.resources.offsets import ConnectorOffsets
@@ -225,4 +226,8 @@ class Herder:
         task.add_done_callback(self._restarts.discard)
 
     def on_logger(self, name: str, level: str) -> None:
-        self.loggers.set(name, level)
+        try:
+            self.loggers.set(name, level)
+        except RequestError as error:
+            # The record may be of another program: an error would end the reader of the config topic.
+            logger.warning("The level of the logger %s is left as it is: %s", name, error)

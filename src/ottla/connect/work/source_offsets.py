@@ -74,10 +74,12 @@ class OffsetStore:
         try:
             connector, partition = json.loads(key)
             offset = None if value is None else json.loads(value)
-        except (ValueError, TypeError):
+            is_known = isinstance(connector, str) and isinstance(partition, dict) and isinstance(offset, dict | None)
+        except (ValueError, TypeError, RecursionError):
+            is_known = False
+        if not is_known:
+            # Other programs may write to the topic: an error would end its reader.
             logger.warning("A record of the offset store is not in Connect's format and is skipped: key %r", key[:200])
-            return
-        if not isinstance(partition, dict):
             return
         known = self._offsets.setdefault(connector, {})
         if offset is None:

@@ -102,7 +102,7 @@ async def _target(call: Call, state: ClusterState) -> dict[TopicPartition, list[
         found = {}
         for one, entry in zip(partitions_of_body(given), given, strict=True):
             replicas = entry.get("replicas")
-            if not isinstance(replicas, list) or not replicas or len(set(replicas)) != len(replicas):
+            if not _are_numbers(replicas) or not replicas or len(set(replicas)) != len(replicas):
                 raise invalid(f"{one} needs 'replicas', a list of brokers, each once.")
             if any(broker not in state.brokers for broker in replicas):
                 raise invalid(f"{one}: not all of {replicas} are running brokers.")
@@ -113,7 +113,7 @@ async def _target(call: Call, state: ClusterState) -> dict[TopicPartition, list[
     if not names:
         raise invalid("The body needs 'topics' or 'assignments'.")
     brokers = call.body.get("brokers") or sorted(state.brokers)
-    if not isinstance(brokers, list) or any(broker not in state.brokers for broker in brokers):
+    if not _are_numbers(brokers) or any(broker not in state.brokers for broker in brokers):
         raise invalid("'brokers' must be a list of running brokers.")
     for name in names:
         await topic_of(call, name)
@@ -126,6 +126,10 @@ def _replicas(state: ClusterState, one: TopicPartition) -> list[int]:
     if info is None or one.partition not in info.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {one}.")
     return list(info.partitions[one.partition].replicas)
+
+
+def _are_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
 
 
 def _words(brokers: Sequence[int]) -> str:

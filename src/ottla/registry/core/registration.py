@@ -85,6 +85,8 @@ def decide_change_tags(
 
 def _changed_rules(rule_set: Mapping[str, Any] | None, body: Mapping[str, Any]) -> dict[str, Any] | None:
     removed = body.get("rulesToRemove") or []
+    if not isinstance(removed, list):
+        raise RegistryError(42210, "rulesToRemove must be a list of names.")
     merged = _merged(rule_set, checked_rule_set(body.get("rulesToMerge")))
     if merged is None:
         return None
@@ -186,7 +188,12 @@ def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -
         references = given.references
         if normalize:
             references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
-        return replace(given, text=parsed.normalized if normalize else parsed.canonical, references=references)
+        text = parsed.normalized if normalize else parsed.canonical
+        # A schema in JSON may have half of a surrogate pair as an escape, which its canonical text does not escape.
+        text.encode()
+        return replace(given, text=text, references=references)
+    except UnicodeEncodeError:
+        raise RegistryError.invalid_schema("It has half of a surrogate pair.") from None
     except InvalidSchema as error:
         raise RegistryError.invalid_schema(str(error)) from error
     except RecursionError:

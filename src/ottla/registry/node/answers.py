@@ -24,7 +24,9 @@ T = TypeVar("T")
 
 def answer(value: Any, status: int = 200) -> web.Response:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return web.Response(status=status, body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
+    # Half of a surrogate pair, which UTF-8 does not have, becomes an escape of JSON: a message may quote a schema.
+    body = text.encode(errors="backslashreplace")
+    return web.Response(status=status, body=body, headers={"Content-Type": CONTENT_TYPE})
 
 
 def error_answer(error: RegistryError) -> web.Response:
@@ -36,12 +38,14 @@ def error_answer(error: RegistryError) -> web.Response:
 async def body_of(request: web.Request) -> dict[str, Any]:
     try:
         content = await request.read()
-        value = json.loads(content)
+        # The parser's own decoding lets half of a surrogate pair pass.
+        text = content.decode(json.detect_encoding(content))
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise RegistryError(422, f"The body of the request is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise RegistryError(422, "The body of the request is not a JSON object.")
-    if b"\\ud" in content.lower():
+    if "\\ud" in text.lower():
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:

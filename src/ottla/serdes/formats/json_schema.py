@@ -32,10 +32,22 @@ class JsonSchema(ParsedSchema):
         return json.dumps(self.root, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
     def problems_reading(self, writer: JsonSchema) -> list[str]:
-        return differences(old=writer, new=self, is_lenient=False)
+        return self._problems(writer, is_lenient=False)
 
     def problems_reading_lenient(self, writer: JsonSchema) -> list[str]:
-        return differences(old=writer, new=self, is_lenient=True)
+        return self._problems(writer, is_lenient=True)
+
+    def _problems(self, writer: JsonSchema, *, is_lenient: bool) -> list[str]:
+        """Raises InvalidSchema if one of the two breaks the rules of JSON Schema where they are compared."""
+        try:
+            return differences(old=writer, new=self, is_lenient=is_lenient)
+        except OverflowError as error:
+            raise InvalidSchema("It cannot be compared: a number is too large.") from error
+        except (AttributeError, LookupError, TypeError):
+            # Most schemas were checked when they were new, so the rules are looked up only now.
+            for each in (self, writer):
+                each.check_new()
+            raise
 
     def check_new(self) -> None:
         import jsonschema_rs

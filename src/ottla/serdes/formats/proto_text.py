@@ -60,7 +60,11 @@ def parse_proto(text: str, name: str) -> pb.FileDescriptorProto:
         raise
     except Exception as error:
         raise InvalidSchema(f"The .proto text cannot be read: {error}.") from error
-    return _file(file, name)
+    try:
+        return _file(file, name)
+    except ValueError as error:
+        # A number that a descriptor cannot hold.
+        raise InvalidSchema(f"The .proto text cannot be read: {error}.") from error
 
 
 class _Listener(ErrorListener):

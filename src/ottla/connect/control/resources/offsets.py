@@ -21,6 +21,7 @@ from ottla.model.ids import TopicPartition
 __all__ = ["ConnectorOffsets"]
 
 _TOPIC, _PARTITION, _OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
+_PARTITION_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
 # A connector that does not override `alter_offsets` cannot confirm the change.
 _UNCHECKED = ", as far as the worker knows: the connector itself did not check."
 
@@ -136,9 +137,11 @@ def _parse_sink_offsets(pairs: list[tuple[Any, Any]]) -> dict[TopicPartition, in
         try:
             number = int(partition[_PARTITION])
             value = None if offset is None else int(offset[_OFFSET])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise bad_request("Partitions and offsets of topics are numbers.") from None
         if value is not None and value < 0:
             raise bad_request("The offset of a topic is not negative.")
+        if not 0 <= number <= _PARTITION_MAX or (value or 0) > _OFFSET_MAX:
+            raise bad_request("No topic has such a partition or offset.")
         parsed[TopicPartition(str(partition[_TOPIC]), number)] = value
     return parsed

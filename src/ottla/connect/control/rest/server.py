@@ -15,6 +15,7 @@ import os
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from aiohttp import ClientError as HttpClientError
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
@@ -112,7 +113,7 @@ class RestServer:
             await self._runner.cleanup()
 
     def _routes(self) -> list[tuple[str, str, Handler]]:
-        one, task = "/connectors/{name}", "/connectors/{name}/tasks/{task:[0-9]+}"
+        one, task = "/connectors/{name}", "/connectors/{name}/tasks/{task:[0-9]{1,20}}"
         return [
             ("GET", "/", self._root),
             ("GET", "/health", self._health),
@@ -249,7 +250,7 @@ class RestServer:
         unknown = set(body) - {"name", "config", "initial_state"}
         if unknown or not isinstance(body.get("config"), dict):
             raise RequestError(500, "A connector is created from an object with name, config and initial_state.")
-        name = (body.get("name") or "").strip()
+        name = (_settings({"name": body.get("name")})["name"] or "").strip()
         config = _named(name, _settings(body["config"]))
         _, info = await self._at().connectors.put(name, config, target=_initial_target(body), replace=False)
         return _json(info, 201, {"Location": _location(request, name)})
@@ -323,7 +324,7 @@ class RestServer:
         offsets = body.get("offsets")
         if not offsets or not isinstance(offsets, list):
             raise bad_request("There is no partition with an offset in the request.")
-        if not all(isinstance(entry, dict) and isinstance(entry.get("partition"), dict) for entry in offsets):
+        if not all(_is_offset(entry) for entry in offsets):
             raise bad_request("Every entry has a partition and an offset, both objects; the offset may be null.")
         return _json(await self._at().offsets.alter(_name(request), offsets))
 
@@ -403,19 +404,34 @@ def _flag(request: web.Request, name: str) -> bool:
 
 
 def _location(request: web.Request, name: str) -> str:
-    return str(request.url.origin().joinpath("connectors", name))
+    # A name may contain a slash.
+    return f"{request.url.origin()}/connectors/{quote(name, safe='')}"
 
 
 async def _object(request: web.Request) -> dict[str, Any]:
     if request.content_type not in ("application/json", "application/octet-stream"):
         raise web.HTTPUnsupportedMediaType
+    content = await request.read()
     try:
-        value = json.loads(await request.read())
-    except ValueError as error:
+        # The parser's own decoding lets half of a surrogate pair pass.
+        text = content.decode(json.detect_encoding(content))
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RequestError(500, f"The body is not JSON: {error}") from None
     if not isinstance(value, dict):
         raise RequestError(500, "The body is not a JSON object.")
+    if "\\ud" in text.lower():
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            # It could not be stored, nor be the name of anything in the cluster.
+            raise bad_request("The body has half of a surrogate pair.") from None
     return value
+
+
+def _is_offset(entry: Any) -> bool:
+    is_known = isinstance(entry, dict) and isinstance(entry.get("partition"), dict)
+    return is_known and isinstance(entry.get("offset"), dict | None)
 
 
 def _settings(value: dict[str, Any]) -> dict[str, str | None]:

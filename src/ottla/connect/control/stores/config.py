@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ottla.client.consumer import ConsumedRecord
 from ottla.connect.control.states import ConfigState, RestartRequest, TargetState
-from ottla.connect.control.stores.topic_log import TopicLog
+from ottla.connect.control.stores.topic_log import TopicLog, count_of, record_value
 
 __all__ = ["ConfigStore", "MemoryConfigStore", "TopicConfigStore", "replay"]
 
@@ -139,13 +139,11 @@ class TopicConfigStore(ConfigStore):
 
     def _on_record(self, record: ConsumedRecord) -> None:
         try:
-            key = (record.key or b"").decode()
-            value = None if record.value is None else json.loads(record.value)
-        except ValueError:
-            logger.warning("The record at offset %d of the config topic is not JSON and is skipped", record.offset)
+            self._replay((record.key or b"").decode(), record_value(record), record.offset)
+        except (ValueError, RecursionError) as error:
+            # The reader would end, and this worker would see no later change.
+            logger.warning("The record at offset %d of the config topic is skipped: %s", record.offset, error)
             self.state.offset = record.offset
-            return
-        self._replay(key, value, record.offset)
 
 
 _KINDS = ("connector", "target-state", "commit", "task", "tasks-fencing", "restart-connector", "logger-cluster")
@@ -167,7 +165,10 @@ def replay(
     value: dict[str, Any] | None,
     offset: int,
 ) -> None:
-    """Applies a record. `pending` holds task configurations whose commit record has not come yet."""
+    """Applies a record. `pending` holds task configurations whose commit record has not come yet.
+
+    Raises ValueError, and changes nothing but the offset, for a record of another form.
+    """
     state.offset = offset
     kind, name = _kind_of(key)
     if kind == "connector":
@@ -175,19 +176,31 @@ def replay(
             for known in (state.connectors, state.tasks, pending):
                 known.pop(name, None)
         else:
-            state.connectors[name] = dict(value.get("properties") or {})
+            state.connectors[name] = _properties(value)
     elif kind == "target-state":
         if value is None:
             state.targets.pop(name, None)
         else:
-            state.targets[name] = TargetState(value.get("state.v2") or value["state"])
+            state.targets[name] = TargetState(value.get("state.v2") or value.get("state"))
     elif kind == "task" and value is not None:
         connector, _, number = name.rpartition("-")
-        pending.setdefault(connector, {})[int(number)] = dict(value.get("properties") or {})
+        task, config = int(number), _task_properties(value)
+        pending.setdefault(connector, {})[task] = config
     elif kind == "commit" and value is not None:
-        _replay_commit(state, pending, name, int(value["tasks"]))
+        _replay_commit(state, pending, name, count_of(value, "tasks"))
     elif kind == "tasks-fencing" and value is not None:
-        state.fencing[name] = int(value["task-count"])
+        state.fencing[name] = count_of(value, "task-count")
+
+
+def _properties(value: dict[str, Any]) -> dict[str, str | None]:
+    found = value.get("properties")
+    if not isinstance(found, dict) or not all(isinstance(text, str | None) for text in found.values()):
+        raise ValueError("its properties are not an object of texts")
+    return found
+
+
+def _task_properties(value: dict[str, Any]) -> dict[str, str]:
+    return {name: text for name, text in _properties(value).items() if text is not None}
 
 
 def _replay_commit(

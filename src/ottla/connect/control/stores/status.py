@@ -14,7 +14,7 @@ from typing import Any
 
 from ottla.client.consumer import ConsumedRecord
 from ottla.connect.control.states import ConnectorState, State, TaskId, TopicUse
-from ottla.connect.control.stores.topic_log import TopicLog
+from ottla.connect.control.stores.topic_log import TopicLog, count_of, record_value
 
 __all__ = ["MemoryStatusStore", "StatusStore", "TopicStatusStore"]
 
@@ -111,16 +111,14 @@ class StatusStore:
             if value is None:
                 self._tasks.get(connector, {}).pop(int(number), None)
             else:
-                self._tasks.setdefault(connector, {})[int(number)] = _state(value)
+                task, state = int(number), _state(value)
+                self._tasks.setdefault(connector, {})[task] = state
         elif key.startswith(_TOPIC):
             topic, _, connector = key.removeprefix(_TOPIC).partition(_USED_BY)
             if value is None:
                 self._topics.get(connector, {}).pop(topic, None)
             else:
-                found = value["topic"]
-                self._topics.setdefault(connector, {})[topic] = TopicUse(
-                    topic, connector, int(found["task"]), int(found["discoverTimestamp"])
-                )
+                self._topics.setdefault(connector, {})[topic] = _use(topic, connector, value)
 
 
 class MemoryStatusStore(StatusStore):
@@ -153,9 +151,10 @@ class TopicStatusStore(StatusStore):
 
     def _on_record(self, record: ConsumedRecord) -> None:
         try:
-            self._replay((record.key or b"").decode(), None if record.value is None else json.loads(record.value))
-        except (ValueError, KeyError):
-            logger.warning("The record at offset %d of the status topic is not readable and is skipped", record.offset)
+            self._replay((record.key or b"").decode(), record_value(record))
+        except (ValueError, RecursionError) as error:
+            # The reader would end, and this worker would see no later status.
+            logger.warning("The record at offset %d of the status topic is skipped: %s", record.offset, error)
 
 
 def _may_replace(known: ConnectorState, state: ConnectorState) -> bool:
@@ -173,10 +172,22 @@ def _value(state: ConnectorState) -> dict[str, Any]:
 
 
 def _state(value: dict[str, Any]) -> ConnectorState:
+    """Raises ValueError."""
+    trace, worker_id, version = value.get("trace"), value.get("worker_id"), value.get("version")
+    if not isinstance(worker_id, str) or not isinstance(trace, str | None) or not isinstance(version, str | None):
+        raise ValueError("its worker, trace or version is not a text")
     return ConnectorState(
-        state=State(value["state"]),
-        trace=value.get("trace"),
-        worker_id=value["worker_id"],
-        generation=int(value["generation"]),
-        version=value.get("version"),
+        state=State(value.get("state")),
+        trace=trace,
+        worker_id=worker_id,
+        generation=count_of(value, "generation"),
+        version=version,
     )
+
+
+def _use(topic: str, connector: str, value: dict[str, Any]) -> TopicUse:
+    """Raises ValueError."""
+    found = value.get("topic")
+    if not isinstance(found, dict):
+        raise ValueError("its topic is not an object")
+    return TopicUse(topic, connector, count_of(found, "task"), count_of(found, "discoverTimestamp"))

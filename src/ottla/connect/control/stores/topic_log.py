@@ -6,8 +6,10 @@ time of the call have gone through `on_record`. Together they give a worker its 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from ottla.client.cluster import Cluster
 from ottla.client.compacted import CompactedReader, UnsuitableTopic, create_compacted_topic
@@ -18,7 +20,7 @@ from ottla.client.settings import ClientSettings
 from ottla.connect.api.config_definitions import ConfigError
 from ottla.model.errors import ErrorCode, KafkaError
 
-__all__ = ["TopicLog"]
+__all__ = ["TopicLog", "count_of", "record_value"]
 
 
 class TopicLog:
@@ -89,3 +91,19 @@ class TopicLog:
                 f"less, or leave it out. The topic {self.topic} was not created.",
                 name=self._factor_setting,
             ) from error
+
+
+def record_value(record: ConsumedRecord) -> dict[str, Any] | None:
+    """The value of a record; other programs may write to the topic, too. Raises ValueError if it is not an object."""
+    value = None if record.value is None else json.loads(record.value)
+    if not isinstance(value, dict | None):
+        raise ValueError("its value is not a JSON object")
+    return value
+
+
+def count_of(value: Mapping[str, Any], name: str) -> int:
+    """A whole number of a record's value. Raises ValueError."""
+    found = value.get(name)
+    if not isinstance(found, int):
+        raise ValueError(f"{name} is not a whole number")
+    return found
