@@ -69,6 +69,8 @@ def plan_usual(
 
 
 class FollowerFetch(Fetch):
+    """A fetch whose request was of the usual shape. What it finds may be unusual, now or after a wait."""
+
     __slots__ = ()
 
     def start(self) -> FetchAnswer | Deferred[FetchAnswer]:

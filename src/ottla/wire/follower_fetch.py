@@ -1,10 +1,10 @@
 """The usual fetch of a follower and its response, in bytes: version 18 of Fetch, within a session (KIP-227).
 
 Followers fetch without a pause, and nearly every fetch has the same shape: an open session, a few partitions with a new
-position, nothing to forget. Its response has a few partitions with records, and no error. For a small record, making
-messages of these bytes and bytes of messages takes longer than everything else that replication does in Python. So both
-brokers read and write these two shapes in place. A request or response of any other shape is None here, and is left to
-the codec. What is packed here, the codec can read, too.
+position, nothing to forget. Its response has a few partitions with records, and no error. For a small record, messages
+made of these bytes and bytes made of messages were about a tenth of the CPU time of replication. So both brokers read
+and write these two shapes in place. A request or response of any other shape is None here, and is left to the codec.
+What is packed here, the codec can read, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.model.ids import Uuid
 from ottla.wire.message import Part
 from ottla.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.wire.packed import PackedRequest
-from ottla.wire.primitives import unsigned_varint_bytes
+from ottla.wire.primitives import read_unsigned_varint, unsigned_varint_bytes
 
 __all__ = [
     "ELEMENTS_MAX",
@@ -69,8 +69,6 @@ _NO_REPLICA = -1
 _NO_TAGS = b"\0"
 # The length of no records, and no tagged fields.
 _NO_RECORDS = b"\x01\0"
-# A length has five bytes at most.
-_LENGTH_SHIFT_MAX = 28
 
 
 class ReceivedSlice:
@@ -235,7 +233,7 @@ def pack_response(session_id: int, fetched: Iterable[FetchedSlice]) -> list[Part
 def read_response(frame: memoryview, position: int) -> FollowerFetchResponse | None:
     """The response whose body begins at `position`, if it is of the usual shape. Records are slices of the frame.
 
-    Raises IndexError or struct.error if it is malformed, though not always.
+    Raises IndexError, struct.error or MalformedMessage if it is malformed, though not always.
     """
     _, error_code, session_id, topic_count = _RESPONSE.unpack_from(frame, position)
     if error_code or not 1 <= topic_count <= ELEMENTS_MAX + 1:
@@ -255,17 +253,7 @@ def read_response(frame: memoryview, position: int) -> FollowerFetchResponse | N
             if error_code or aborted != _NULL or replica != _NO_REPLICA:
                 return None
             position += _FETCHED.size
-            byte = frame[position]
-            position += 1
-            length = byte & 0x7F
-            shift = 7
-            while byte & 0x80:
-                if shift > _LENGTH_SHIFT_MAX:
-                    return None
-                byte = frame[position]
-                position += 1
-                length |= (byte & 0x7F) << shift
-                shift += 7
+            length, position = read_unsigned_varint(frame, position)
             start, position = position, position + length - 1
             if not length or frame[position]:
                 return None

@@ -83,6 +83,6 @@ class PackedRequest(Message):
     def read_response(self, frame: memoryview, position: int) -> Any | None:
         """What stands for the response whose body begins at `position`. None if the codec has to read it.
 
-        May raise IndexError or struct.error if the response is malformed.
+        May raise IndexError, struct.error or MalformedMessage if the response is malformed.
         """
         raise NotImplementedError

@@ -39,7 +39,10 @@ class Peers(Protocol):
     def send(
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
-        """Sends the request in the highest version that both nodes know. The only failure is PeerUnreachable."""
+        """Sends the request in the highest version that both nodes know. The only failure is PeerUnreachable.
+
+        A `PackedRequest` may be answered with what its `read_response` makes of the response.
+        """
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:
         """Closes the connection, if it is open; its pending requests fail."""
