@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,9 +13,17 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, NewTopic, ResourceType
+from confluent_kafka.admin import AclBindingFilter, AclOperation, AclPermissionType, AdminClient, NewTopic
 from confluent_kafka.admin import ResourcePatternType as Pattern
+from confluent_kafka.admin import ResourceType as ConfluentResourceType
 
+from ottla.client.admin import AdminClient as OttlaAdmin
+from ottla.client.admin.acls import Acl
+from ottla.client.login import Login, PasswordLogin
+from ottla.client.oauth.sources import from_callable
+from ottla.client.oauth.tokens import OAuthLogin
+from ottla.client.settings import ClientSettings, parse_bootstrap
+from ottla.model.access import Operation, Permission, ResourceType
 from tests.support.identity_provider import AUDIENCE, ISSUER, IdentityProvider
 from tests.support.secured import Certificates, SecuredNode
 
@@ -42,7 +51,8 @@ def node(
         "super.users": "User:ANONYMOUS",
         "ottla.groups.certificate.attribute": "OU",
         "ottla.groups.claim": "groups",
-        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-256",
+        "delegation.token.secret.key": "a-secret-of-all-nodes",
         "sasl.oauthbearer.jwks.endpoint.url": keys,
         "sasl.oauthbearer.expected.issuer": ISSUER,
         "sasl.oauthbearer.expected.audience": AUDIENCE,
@@ -100,7 +110,7 @@ def test_a_role_of_a_group_holds_for_certificates_and_tokens(
     assert ottla(node, "roles", "list")[0]["members"] == ["Group:staff"]
 
     everything = AclBindingFilter(
-        ResourceType.TOPIC, "orders", Pattern.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+        ConfluentResourceType.TOPIC, "orders", Pattern.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
     admin = AdminClient({"bootstrap.servers": node.node.bootstrap})
     seen = admin.describe_acls(everything).result(30)
@@ -113,3 +123,71 @@ def test_a_role_of_a_group_holds_for_certificates_and_tokens(
 
     assert ottla(node, "roles", "unbind", "writer", "--group", "staff")["removed"] == 3
     assert delivery_error(with_token(node, provider, "staff")).name() == "TOPIC_AUTHORIZATION_FAILED"
+
+
+def visible_topics(node: SecuredNode, login: Login) -> list[str]:
+    async def names() -> list[str]:
+        async with OttlaAdmin(client_settings(node, login)) as admin:
+            return await admin.topics.names()
+
+    return asyncio.run(names())
+
+
+def delegation_token(node: SecuredNode, login: Login, owner: str | None = None) -> PasswordLogin:
+    """A new token, as its bearer logs in with it."""
+
+    async def create() -> PasswordLogin:
+        async with OttlaAdmin(client_settings(node, login)) as admin:
+            token = await admin.tokens.create(owner=owner)
+            return PasswordLogin("SCRAM-SHA-256", token.token_id, token.password, is_token=True)
+
+    return asyncio.run(create())
+
+
+def client_settings(node: SecuredNode, login: Login) -> ClientSettings:
+    bootstrap = parse_bootstrap(node.address("TOKENS"))
+    return ClientSettings(bootstrap_servers=bootstrap, login=login, api_timeout_ms=30_000)
+
+
+def allow_and_deny(node: SecuredNode) -> None:
+    """Travellers see the topic of orders, but not those of them who are banned; the staff sees it."""
+    rules = [
+        Acl(ResourceType.TOPIC, "orders", "User:traveller", Operation.DESCRIBE),
+        Acl(ResourceType.TOPIC, "orders", "Group:banned", Operation.ALL, Permission.DENY),
+        Acl(ResourceType.TOPIC, "orders", "Group:crew", Operation.DESCRIBE),
+        Acl(ResourceType.USER, "User:guest", "User:traveller", Operation.CREATE_TOKENS),
+    ]
+
+    async def create() -> None:
+        bootstrap = parse_bootstrap(node.node.bootstrap)
+        async with OttlaAdmin(ClientSettings(bootstrap_servers=bootstrap, api_timeout_ms=30_000)) as admin:
+            await admin.acls.create(rules)
+
+    asyncio.run(create())
+
+
+@pytest.mark.parametrize("owner", [None, "User:traveller"])
+def test_a_delegation_token_has_the_groups_of_its_owner(
+    node: SecuredNode, provider: IdentityProvider, owner: str | None
+) -> None:
+    allow_and_deny(node)
+
+    def member(user: str, *groups: str) -> OAuthLogin:
+        return OAuthLogin(from_callable(lambda: provider.token(user, groups=list(groups))))
+
+    traveller = member("traveller")
+    assert "orders" in visible_topics(node, traveller)
+    assert "orders" in visible_topics(node, delegation_token(node, traveller, owner))
+    banned = member("traveller", "others", "banned")
+    assert "orders" not in visible_topics(node, banned)
+    assert "orders" not in visible_topics(node, delegation_token(node, banned, owner))
+    crew = member("pilot", "crew")
+    assert "orders" in visible_topics(node, crew)
+    assert "orders" in visible_topics(node, delegation_token(node, crew))
+
+
+def test_a_delegation_token_for_another_owner_is_in_no_group(node: SecuredNode, provider: IdentityProvider) -> None:
+    allow_and_deny(node)
+    login = OAuthLogin(from_callable(lambda: provider.token("traveller", groups=["crew"])))
+    assert "orders" in visible_topics(node, login)
+    assert "orders" not in visible_topics(node, delegation_token(node, login, "User:guest"))

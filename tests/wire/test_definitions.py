@@ -92,7 +92,7 @@ def test_all_metadata_records_are_there() -> None:
 
 
 # A tag of Ottla, far from those that Kafka may add.
-OWN_TAGS = {"PrincipalWithGroupsData"}
+OWN_TAGS = {"PrincipalWithGroupsData", "DelegationTokenRecord"}
 
 
 def test_tags_of_a_structure_are_counted_without_a_gap() -> None:

@@ -40,7 +40,8 @@ class Principal(NamedTuple):
 
     type: str
     name: str
-    # The groups that the certificate or the token of the login names. ACLs of `Group:<name>` hold for their members.
+    # The groups that the certificate or the token of the login names; with a delegation token, those that its owner had
+    # when it was created. ACLs of `Group:<name>` hold for their members.
     groups: tuple[str, ...] = ()
 
     def __str__(self) -> str:

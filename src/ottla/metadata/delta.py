@@ -231,6 +231,7 @@ class MetadataDelta:
             max_timestamp=record.max_timestamp,
             expiration_timestamp=record.expiration_timestamp,
             token_id=record.token_id,
+            owner_groups=tuple(record.owner_groups),
         )
 
     def replay_user_scram_credential(self, record: r.UserScramCredentialRecord) -> None:

@@ -273,6 +273,8 @@ class DelegationTokenImage(NamedTuple):
     max_timestamp: int
     expiration_timestamp: int
     token_id: str
+    # The groups of the owner when the token was created.
+    owner_groups: tuple[str, ...] = ()
 
 
 class MetadataImage(NamedTuple):

@@ -159,4 +159,5 @@ def _security_records(image: MetadataImage) -> Iterator[Message]:
     for (user, mechanism), credential in sorted(image.scram.items()):
         yield r.UserScramCredentialRecord(name=user, mechanism=mechanism, **credential._asdict())
     for _, token in sorted(image.delegation_tokens.items()):
-        yield r.DelegationTokenRecord(**{**token._asdict(), "renewers": list(token.renewers)})
+        lists = {"renewers": list(token.renewers), "owner_groups": list(token.owner_groups)}
+        yield r.DelegationTokenRecord(**{**token._asdict(), **lists})

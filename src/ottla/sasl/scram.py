@@ -95,6 +95,8 @@ class TokenCredential(NamedTuple):
     keys: ScramKeys
     owner: str
     expires_ms: int
+    # The groups of the owner when the token was created.
+    groups: tuple[str, ...] = ()
 
 
 class _Step(Enum):
@@ -109,8 +111,6 @@ class ScramServer:
     Both return None for an unknown one. `invent` makes the salt and the iterations of an unknown user.
     `nonce` is for tests.
     """
-
-    groups: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -135,6 +135,7 @@ class ScramServer:
         self.extensions: dict[str, str] = {}
         self.is_complete = False
         self.user = ""
+        self.groups: tuple[str, ...] = ()
         self.expires_ms: int | None = None
         self.has_token = False
 
@@ -185,7 +186,7 @@ class ScramServer:
     def _use_token(self, token: TokenCredential | None) -> ScramKeys | None:
         if token is None:
             return None
-        self.user, self.expires_ms, self.has_token = token.owner, token.expires_ms, True
+        self.user, self.groups, self.expires_ms, self.has_token = token.owner, token.groups, token.expires_ms, True
         return token.keys
 
     def _verify(self, text: str) -> str:

@@ -29,18 +29,24 @@ def harness() -> ControllerHarness:
     return ControllerHarness(properties=SETTINGS)
 
 
-def caller(name: str, version: int = 3) -> ControllerContext:
-    return ControllerContext(api_version=version, caller=Caller("User", name, bytes(4), None))
+def caller(name: str, version: int = 3, groups: tuple[str, ...] = ()) -> ControllerContext:
+    return ControllerContext(api_version=version, caller=Caller("User", name, bytes(4), None, groups=groups))
 
 
-def create(harness: ControllerHarness, owner: str = "", by: str = "alice", lifetime_ms: int = -1) -> Any:
+def create(
+    harness: ControllerHarness,
+    owner: str = "",
+    by: str = "alice",
+    lifetime_ms: int = -1,
+    groups: tuple[str, ...] = (),
+) -> Any:
     request = CreateDelegationTokenRequest(
         owner_principal_type="User" if owner else None,
         owner_principal_name=owner or None,
         renewers=[CreatableRenewers(principal_type="User", principal_name="renewer")],
         max_lifetime_ms=lifetime_ms,
     )
-    return done(harness.controller.ask(request, caller(by)))
+    return done(harness.controller.ask(request, caller(by, groups=groups)))
 
 
 def renew(harness: ControllerHarness, hmac: bytes, by: str = "alice", period_ms: int = -1) -> Any:
@@ -67,6 +73,22 @@ def test_a_token_may_be_made_for_another_principal(harness: ControllerHarness) -
     made = create(harness, owner="bob")
     assert (made.principal_name, made.token_requester_principal_name) == ("bob", "alice")
     assert harness.image.delegation_tokens[made.token_id].owner == "User:bob"
+
+
+@pytest.mark.parametrize("owner", ["", "alice"])
+def test_a_token_has_the_groups_of_its_owner_for_its_whole_life(harness: ControllerHarness, owner: str) -> None:
+    """Otherwise a member of a group could make a token to escape from an ACL that denies something to the group."""
+    made = create(harness, owner=owner, groups=("staff", "banned"))
+    # The groups of the renewer change nothing.
+    renew(harness, bytes(made.hmac), "renewer", period_ms=1000)
+    expire(harness, bytes(made.hmac), period_ms=500)
+    assert harness.image.delegation_tokens[made.token_id].owner_groups == ("staff", "banned")
+
+
+def test_a_token_for_another_owner_has_no_groups(harness: ControllerHarness) -> None:
+    """The groups of the requester are not those of the owner."""
+    made = create(harness, owner="bob", groups=("staff",))
+    assert harness.image.delegation_tokens[made.token_id].owner_groups == ()
 
 
 @pytest.mark.parametrize(("asked_ms", "lifetime_ms"), [(HOUR, HOUR), (99 * HOUR, 10 * HOUR), (0, 10 * HOUR)])

@@ -143,7 +143,9 @@ def test_every_section_survives_a_snapshot() -> None:
         r.UserScramCredentialRecord(
             name="u", mechanism=1, salt=b"salt", stored_key=b"sk", server_key=b"vk", iterations=4096
         ),
-        r.DelegationTokenRecord(owner="o", requester="o", renewers=["a", "b"], token_id="t", max_timestamp=9),
+        r.DelegationTokenRecord(
+            owner="o", requester="o", renewers=["a", "b"], token_id="t", max_timestamp=9, owner_groups=["g", "h"]
+        ),
         r.ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=3000),
     ):
         delta.replay(record)

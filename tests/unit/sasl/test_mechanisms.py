@@ -12,7 +12,7 @@ from ottla.sasl.exchange import SaslError
 from ottla.sasl.oauthbearer import BearerToken, OAuthBearerClient, OAuthBearerServer, TokenRefused
 from ottla.sasl.plain import PlainClient, PlainServer
 from ottla.sasl.saslprep import saslprep
-from ottla.sasl.scram import ScramClient, ScramKeys, ScramServer, scram_keys
+from ottla.sasl.scram import ScramClient, ScramKeys, ScramServer, TokenCredential, scram_keys
 
 # RFC 7677, section 3.
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -60,6 +60,17 @@ def test_both_ends_understand_each_other(mechanism: str, user: str) -> None:
     assert client.is_complete
     assert peer.user == saslprep(user)
     assert peer.extensions == {"tokenauth": "true"}
+
+
+def test_a_delegation_token_names_the_user_and_the_groups_of_its_owner() -> None:
+    token = TokenCredential(KEYS, "alice", 1_000, ("staff", "banned"))
+    client = ScramClient("SCRAM-SHA-256", "the-id", "pencil", extensions={"tokenauth": "true"})
+    peer = ScramServer("SCRAM-SHA-256", {}.get, find_token={"the-id": token}.get)
+    final = client.evaluate(peer.evaluate(client.begin()))
+    assert final is not None
+    assert client.evaluate(peer.evaluate(final)) is None
+    assert peer.is_complete
+    assert (peer.user, peer.groups, peer.expires_ms, peer.has_token) == ("alice", ("staff", "banned"), 1_000, True)
 
 
 @pytest.mark.parametrize(

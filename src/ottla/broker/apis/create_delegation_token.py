@@ -35,7 +35,8 @@ def handle(
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
     try:
         ensure_may_ask(context)
-        if owner != requester and not context.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
+        # Without the groups: the request does not name those of the owner.
+        if str(owner) != str(requester) and not context.allows(Operation.CREATE_TOKENS, ResourceType.USER, str(owner)):
             raise KafkaError(ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
         if owner.type != "User" or any(renewer.principal_type != "User" for renewer in request.renewers):
             raise KafkaError(ErrorCode.INVALID_PRINCIPAL_TYPE)

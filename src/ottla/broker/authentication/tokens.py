@@ -34,16 +34,16 @@ class TokenCredentials:
         token = self._metadata.image.delegation_tokens.get(token_id)
         if token is None or token.expiration_timestamp <= self._clock.now_ms():
             return None
-        owner, expires_ms = token.owner.partition(":")[2], token.expiration_timestamp
+        owner, groups, expires_ms = token.owner.partition(":")[2], token.owner_groups, token.expiration_timestamp
         keys = self._kept.get((token_id, mechanism))
         if keys is not None:
-            return TokenCredential(keys, owner, expires_ms)
+            return TokenCredential(keys, owner, expires_ms, groups)
 
         def keep(derived: ScramKeys) -> TokenCredential | None:
             kept = self._kept
             kept[token_id, mechanism] = derived
             if len(kept) > KEPT_MAX:
                 del kept[next(iter(kept))]
-            return TokenCredential(derived, owner, expires_ms)
+            return TokenCredential(derived, owner, expires_ms, groups)
 
         return self._workers.submit(token_keys, mechanism, self._secret, token_id).then(keep)

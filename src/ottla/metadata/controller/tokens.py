@@ -3,6 +3,10 @@
 A token acts for its owner. It is valid until its expiry time, which its owner and its renewers may move, up to the
 maximum lifetime that it was created with. The log contains the id of a token and not its HMAC, which every node
 computes from the id and `delegation.token.secret.key`.
+
+The log also contains the groups that the owner had when it made the token. The bearer is in these groups: without them
+a user could make a token to escape from an ACL that denies something to a group. A token for another owner has no
+groups, because only a login of the owner names them.
 """
 
 from __future__ import annotations
@@ -66,6 +70,7 @@ def decide_create_delegation_token(
         max_timestamp=min(now_ms + lifetime_ms, _TIMESTAMP_MAX),
         expiration_timestamp=min(now_ms + min(lifetime_ms, config.delegation_token_expiry_time_ms), _TIMESTAMP_MAX),
         token_id=str(Uuid.random(context.random)),
+        owner_groups=list(context.caller.groups) if context.caller is not None and owner == requester else [],
     )
     response.issue_timestamp_ms = record.issue_timestamp
     response.expiry_timestamp_ms = record.expiration_timestamp
@@ -166,6 +171,7 @@ def _may_change(token: DelegationTokenImage, context: DecisionContext) -> bool:
 
 
 def _with_expiry(token: DelegationTokenImage, expires_ms: int) -> DelegationTokenRecord:
-    fields = {**token._asdict(), "renewers": list(token.renewers)}
+    lists = {"renewers": list(token.renewers), "owner_groups": list(token.owner_groups)}
+    fields = {**token._asdict(), **lists}
     fields["expiration_timestamp"] = min(expires_ms, token.max_timestamp)
     return DelegationTokenRecord(**fields)

@@ -434,7 +434,11 @@ class RemoveTopicRecord(Message):
 
 
 class DelegationTokenRecord(Message):
-    """Record type 10, version 0, flexible."""
+    """Record type 10, version 0, flexible.
+
+    The groups of the owner are a field of Ottla. Apache Kafka has no groups and skips the tag, whose number is far from its
+    own ones.
+    """
 
     __slots__ = (
         "owner",
@@ -444,6 +448,7 @@ class DelegationTokenRecord(Message):
         "max_timestamp",
         "expiration_timestamp",
         "token_id",
+        "owner_groups",
     )
 
     API_KEY = 10
@@ -457,6 +462,7 @@ class DelegationTokenRecord(Message):
         ("max_timestamp", "int64", (0, 32767), None, None, 0, False),
         ("expiration_timestamp", "int64", (0, 32767), None, None, 0, False),
         ("token_id", "string", (0, 32767), None, None, "", False),
+        ("owner_groups", "[string]", (0, 32767), None, 10000, (), False),
     )
 
     def __init__(
@@ -469,6 +475,7 @@ class DelegationTokenRecord(Message):
         max_timestamp: int = 0,
         expiration_timestamp: int = 0,
         token_id: str = "",
+        owner_groups: list[str] = EMPTY,
     ) -> None:
         self.owner = owner
         self.requester = requester
@@ -477,6 +484,7 @@ class DelegationTokenRecord(Message):
         self.max_timestamp = max_timestamp
         self.expiration_timestamp = expiration_timestamp
         self.token_id = token_id
+        self.owner_groups = [] if owner_groups is EMPTY else owner_groups
 
 
 class UserScramCredentialRecord(Message):
