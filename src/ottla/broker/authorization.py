@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ottla.broker.context import PrincipalBuilder, RequestContext
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
+    from ottla.model.deferred import Deferred
 
 __all__ = [
     "CLUSTER_NAME",
@@ -135,10 +136,13 @@ def configured_principal_builder(config: BrokerConfig) -> PrincipalBuilder | Non
     return load_principal_builders(names, default=DEFAULT_PRINCIPAL_BUILDER)
 
 
-def configured_authorizer(config: BrokerConfig, metadata: Publishers) -> Authorizer | None:
-    """The authorizer of `authorizer.class.name`. Most nodes have none, and do not import it."""
+def configured_authorizer(config: BrokerConfig, metadata: Publishers, caught_up: Deferred[None]) -> Authorizer | None:
+    """The authorizer of `authorizer.class.name`. Most nodes have none, and do not import it.
+
+    `caught_up` resolves when the metadata are as new as the active controller's.
+    """
     if not config.authorizer_class_name:
         return None
     from ottla.broker.access.loading import load_authorizer
 
-    return load_authorizer(config, metadata)
+    return load_authorizer(config, metadata, caught_up)

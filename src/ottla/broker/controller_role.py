@@ -145,6 +145,10 @@ class ControllerRole:
         return self._quorum.log.kraft_version
 
     @property
+    def caught_up(self) -> Deferred[None]:
+        return self._quorum.caught_up
+
+    @property
     def waits_for_others(self) -> bool:
         """True if a controller can be active only with other nodes."""
         return not self._quorum.log.voters.is_only(self._quorum.own)

@@ -12,7 +12,7 @@ Start:
    settings known. Then the broker is unfenced.
 
 The client listeners open after step 4, so that the first answer is right. A controller's listener opens earlier, after
-step 2, because the other nodes need it for their start.
+step 2, because the other nodes need it for their start; the standard authorizer knows that its ACLs may be old then.
 
 Stop is the reverse: leaderships move to other brokers if there are any (`leave`), the logs are flushed, closed and
 marked as cleanly shut down, the metadata log is closed, and the locks are released last (`stop`).
@@ -359,7 +359,7 @@ class NodeLifecycle:
             peers=self._peers,
             local_controller=metadata.controller,
             quorum=metadata.quorum,
-            authorizer=configured_authorizer(config, metadata.publishers),
+            authorizer=configured_authorizer(config, metadata.publishers, metadata.caught_up),
             principal_builder=configured_principal_builder(config),
         )
         if config.ottla_audit_authorization != "off" or config.ottla_audit_authentication != "off":

@@ -69,6 +69,10 @@ class MetadataSource(Protocol):
     @property
     def gateway(self) -> ControllerGateway: ...
 
+    @property
+    def caught_up(self) -> Deferred[None]:
+        """Resolved when the image has everything that was committed when this node first reached the controller."""
+
     def start(self) -> Deferred[None]:
         """Resolves when the image is as new as the controller's."""
 
@@ -156,6 +160,10 @@ class RemoteMetadata:
     @property
     def kraft_version(self) -> int:
         return self._log.kraft_version
+
+    @property
+    def caught_up(self) -> Deferred[None]:
+        return self._observer.caught_up
 
     @property
     def waits_for_others(self) -> bool:

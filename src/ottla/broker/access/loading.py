@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.authorization import Authorizer
     from ottla.metadata.publishers import Publishers
     from ottla.model.config import BrokerConfig
+    from ottla.model.deferred import Deferred
 
 __all__ = ["load_authorizer"]
 
@@ -25,14 +26,20 @@ _STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _METHODS = ("authorize", "authorize_by_resource_type", "authorized_operations")
 
 
-def load_authorizer(config: BrokerConfig, metadata: Publishers) -> Authorizer:
-    """The authorizer, which follows the ACLs in the metadata if it is the standard one."""
+def load_authorizer(config: BrokerConfig, metadata: Publishers, caught_up: Deferred[None]) -> Authorizer:
+    """The authorizer, which follows the ACLs in the metadata if it is the standard one.
+
+    `caught_up` resolves when the image in `metadata` is as new as the active controller's.
+    """
     name = config.authorizer_class_name.strip()
     if name != _STANDARD:
         return _plug_in(name, config)
     standard = StandardAuthorizer(config)
     standard.start(metadata.image)
     metadata.add(standard)
+    if not caught_up.done:
+        standard.wait()
+        caught_up.when_done(lambda _: standard.caught_up(metadata.image))
     return standard
 
 

@@ -1,6 +1,13 @@
 """The authorizer of `authorizer.class.name=...StandardAuthorizer`: super users, then the ACLs in the metadata.
 
 A publisher: it follows the metadata, so that a change of ACLs holds on every node soon after its commit.
+
+The listener of a controller opens before the node has caught up with the metadata, because the other controllers need
+it to elect a leader. Until then the node knows only the ACLs in its own log, which may lack the newest ones, or all of
+them on a new disk. Like Apache Kafka's authorizer, this one decides for super users alone in that time; other requests
+are refused with an error that clients retry. One exception: the requests with which controllers elect a leader and
+follow its log pass if the known ACLs allow them. Otherwise controllers that are no super users could not elect a leader
+after all of them have stopped.
 """
 
 from __future__ import annotations
@@ -18,6 +25,8 @@ from ottla.model.access import (
     ResourceType,
 )
 from ottla.model.config.keys import ConfigError
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.wire.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from ottla.broker.context import Principal, RequestContext
@@ -27,15 +36,29 @@ if TYPE_CHECKING:
 
 __all__ = ["StandardAuthorizer"]
 
+# Served before the node has caught up, because it catches up by them: Fetch, Vote, BeginQuorumEpoch, EndQuorumEpoch and
+# FetchSnapshot. A controller is active only later, so other requests between nodes lose nothing.
+_OF_QUORUM = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.VOTE,
+        ApiKey.BEGIN_QUORUM_EPOCH,
+        ApiKey.END_QUORUM_EPOCH,
+        ApiKey.FETCH_SNAPSHOT,
+    }
+)
+
 
 class StandardAuthorizer:
-    __slots__ = ("_acls", "_allows_without_rules", "_index", "_super_users", "decisions_version")
+    __slots__ = ("_acls", "_allows_without_rules", "_index", "_is_waiting", "_super_users", "decisions_version")
 
     def __init__(self, config: BrokerConfig) -> None:
         self._super_users = frozenset(_principals(config.super_users))
         self._allows_without_rules = config.allow_everyone_if_no_acl_found
         self._index = AclIndex()
         self._acls = AclsImage()
+        # True while the ACLs may be older than those of the cluster.
+        self._is_waiting = False
         self.decisions_version = 0
 
     # -- following the metadata ------------------------------------------------------------------------------------
@@ -46,6 +69,16 @@ class StandardAuthorizer:
             self._index.add(entry)
         self._acls = image.acls
         self.decisions_version += 1
+
+    def wait(self) -> None:
+        """The node has not caught up with the metadata."""
+        self._is_waiting = True
+
+    def caught_up(self, image: MetadataImage) -> None:
+        """The image has every ACL that was committed when the node reached the active controller."""
+        self._is_waiting = False
+        # The log may have been cut behind the last published image, which had ACLs that were never committed.
+        self.start(image)
 
     def publish(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if image.acls is self._acls:
@@ -77,8 +110,12 @@ class StandardAuthorizer:
             return True
         verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is None:
-            return self._allows_without_rules and not verdict.has_rules
-        return verdict.is_allowed
+            is_allowed = self._allows_without_rules and not verdict.has_rules
+        else:
+            is_allowed = verdict.is_allowed
+        if self._is_waiting:
+            _ensure_of_quorum(context, is_allowed=is_allowed)
+        return is_allowed
 
     def authorize_softly(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
@@ -95,10 +132,14 @@ class StandardAuthorizer:
             return True, "super user"
         verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is not None:
-            return verdict.is_allowed, _shown(verdict.rule)
-        if verdict.has_rules or not self._allows_without_rules:
-            return False, "no ACL allows it"
-        return True, "allow.everyone.if.no.acl.found"
+            is_allowed, reason = verdict.is_allowed, _shown(verdict.rule)
+        elif verdict.has_rules or not self._allows_without_rules:
+            is_allowed, reason = False, "no ACL allows it"
+        else:
+            is_allowed, reason = True, "allow.everyone.if.no.acl.found"
+        if self._is_waiting:
+            _ensure_of_quorum(context, is_allowed=is_allowed)
+        return is_allowed, reason
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
@@ -114,6 +155,19 @@ class StandardAuthorizer:
             1 << operation
             for operation in SUPPORTED_OPERATIONS.get(resource_type, ())
             if self.authorize(context, operation, resource_type, resource_name)
+        )
+
+
+def _ensure_of_quorum(context: RequestContext, *, is_allowed: bool) -> None:
+    """Raises KafkaError for everything that must wait until the node has caught up.
+
+    Also for nodes without the right: the ACL that gives it may be missing, and a controller of Apache Kafka ends when
+    it is told that it has no right.
+    """
+    if not is_allowed or context.api_key not in _OF_QUORUM:
+        raise KafkaError(
+            ErrorCode.NOT_CONTROLLER,
+            "This controller does not know the access rules yet, because it has not caught up with the metadata.",
         )
 
 

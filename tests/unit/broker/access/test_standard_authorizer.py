@@ -8,14 +8,17 @@ import pytest
 
 from ottla.broker.access.loading import load_authorizer
 from ottla.broker.access.standard import StandardAuthorizer
-from ottla.broker.authorization import AllowAll, Operation, ResourceType
+from ottla.broker.authorization import CLUSTER_NAME, AllowAll, Operation, ResourceType
 from ottla.broker.context import ConnectionContext, ListenerInfo, Principal, RequestContext
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.publishers import Publishers
 from ottla.model.config import BrokerConfig
 from ottla.model.config.keys import ConfigError
+from ottla.model.deferred import Deferred
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
+from ottla.wire.api_keys import ApiKey
 from ottla.wire.messages.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -26,7 +29,7 @@ def config(**settings: str) -> BrokerConfig:
     return BrokerConfig.embedded(named)
 
 
-def context(name: str, authorizer: Any) -> RequestContext:
+def context(name: str, authorizer: Any, api: int = 0) -> RequestContext:
     listener = ListenerInfo(
         name="PLAINTEXT", security_protocol="PLAINTEXT", host="", port=0, advertised_host="", advertised_port=0
     )
@@ -37,11 +40,17 @@ def context(name: str, authorizer: Any) -> RequestContext:
         principal=Principal("User", name),
         authorizer=authorizer,
     )
-    return RequestContext(0, 0, 0, None, connection, 0)
+    return RequestContext(api, 0, 0, None, connection, 0)
 
 
 def may_read(authorizer: StandardAuthorizer, user: str, topic: str) -> bool:
     return authorizer.authorize(context(user, authorizer), Operation.READ, ResourceType.TOPIC, topic)
+
+
+def may_act(authorizer: StandardAuthorizer, user: str, api: ApiKey = ApiKey.VOTE) -> bool:
+    """For requests between nodes."""
+    asking = context(user, authorizer, api)
+    return authorizer.authorize(asking, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def allowing(number: int, topic: str, user: str) -> AccessControlEntryRecord:
@@ -123,6 +132,75 @@ def test_equal_acls_with_two_ids_go_one_by_one() -> None:
     assert may_read(authorizer, "alice", "t")
 
 
+def late(publishers: Publishers, caught_up: Deferred[None], *, is_open: bool) -> StandardAuthorizer:
+    settings = config(
+        authorizer_class_name=STANDARD,
+        super_users="User:root",
+        allow_everyone_if_no_acl_found=str(is_open).lower(),
+    )
+    authorizer = load_authorizer(settings, publishers, caught_up)
+    assert isinstance(authorizer, StandardAuthorizer)
+    return authorizer
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_only_super_users_are_served_before_the_metadata_are_current(is_open: bool) -> None:
+    """An ACL that denies it may be missing."""
+    publishers, caught_up = Publishers(MetadataImage()), Deferred[None]()
+    authorizer = late(publishers, caught_up, is_open=is_open)
+    version = authorizer.decisions_version
+    alice = context("alice", authorizer)
+    topic = (Operation.READ, ResourceType.TOPIC, "t")
+    for ask in (
+        lambda: authorizer.authorize(alice, *topic),
+        lambda: authorizer.authorize_softly(alice, *topic),
+        lambda: authorizer.explain(alice, *topic),
+        lambda: authorizer.authorize_by_resource_type(alice, Operation.READ, ResourceType.TOPIC),
+        lambda: authorizer.authorized_operations(alice, ResourceType.TOPIC, "t"),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            ask()
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+    assert may_read(authorizer, "root", "t")
+    publishers.publish(*replayed(publishers.image, allowing(1, "t", "alice")))
+    with pytest.raises(KafkaError):
+        may_read(authorizer, "alice", "t")
+    caught_up.resolve(None)
+    assert authorizer.decisions_version > version
+    assert may_read(authorizer, "alice", "t")
+    assert not may_read(authorizer, "bob", "t")
+    assert may_read(authorizer, "bob", "u") is is_open
+
+
+def test_elections_are_served_before_the_metadata_are_current_if_the_known_acls_allow_it() -> None:
+    publishers, caught_up = Publishers(MetadataImage()), Deferred[None]()
+    authorizer = late(publishers, caught_up, is_open=True)
+    assert may_act(authorizer, "node")
+    with pytest.raises(KafkaError):
+        may_act(authorizer, "node", ApiKey.BROKER_REGISTRATION)
+    acl = allowing(1, CLUSTER_NAME, "node")
+    acl.resource_type, acl.operation = ResourceType.CLUSTER, Operation.CLUSTER_ACTION
+    publishers.publish(*replayed(publishers.image, acl))
+    assert may_act(authorizer, "node")
+    # Not denied: the ACL that allows it may be missing.
+    with pytest.raises(KafkaError):
+        may_act(authorizer, "another node")
+    caught_up.resolve(None)
+    assert may_act(authorizer, "node")
+    assert not may_act(authorizer, "another node")
+
+
+def test_acls_that_were_never_committed_end_when_the_metadata_are_current() -> None:
+    """The end of the log is presumed to be committed until another controller has answered."""
+    presumed = replayed(MetadataImage(), allowing(1, "t", "alice"))[1]
+    publishers, caught_up = Publishers(presumed), Deferred[None]()
+    authorizer = late(publishers, caught_up, is_open=False)
+    # The log was cut, and the image was loaded again. Nothing is published for an older image.
+    publishers.image = MetadataImage()
+    caught_up.resolve(None)
+    assert not may_read(authorizer, "alice", "t")
+
+
 class Nothing:
     """An authorizer of an operator."""
 
@@ -142,7 +220,7 @@ class Nothing:
 
 
 def loaded(name: str) -> Any:
-    return load_authorizer(config(authorizer_class_name=name), Publishers(MetadataImage()))
+    return load_authorizer(config(authorizer_class_name=name), Publishers(MetadataImage()), Deferred.resolved(None))
 
 
 def test_the_class_name_selects_the_authorizer() -> None:
