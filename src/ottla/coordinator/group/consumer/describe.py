@@ -55,18 +55,23 @@ def _member(group: ConsumerGroup, member: ConsumerMember, topics: TopicsImage) -
         client_host=member.client_host,
         subscribed_topic_names=list(member.subscribed_topics),
         subscribed_topic_regex=member.subscribed_regex,
-        assignment=_assignment(member.held(), topics),
-        target_assignment=_assignment(group.target_of(member.member_id, None), topics),
+        # A member has the partitions that it has yet to revoke, too.
+        assignment=_assignment(topics, member.assigned, member.pending_revocation),
+        target_assignment=_assignment(topics, group.target_of(member.member_id, None)),
         member_type=_CLASSIC_MEMBER if member.uses_classic_protocol else _CONSUMER_MEMBER,
     )
 
 
-def _assignment(held: Mapping[Uuid, Iterable[int]], topics: TopicsImage) -> Assignment:
-    """Deleted topics have no name any more and are left out."""
+def _assignment(topics: TopicsImage, *parts: Mapping[Uuid, Iterable[int]]) -> Assignment:
+    """The partitions of all parts. Deleted topics have no name any more and are left out."""
+    partitions_by_topic: dict[Uuid, list[int]] = {}
+    for part in parts:
+        for topic_id, partitions in part.items():
+            partitions_by_topic.setdefault(topic_id, []).extend(partitions)
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=sorted(partitions))
-            for topic_id, partitions in held.items()
+            for topic_id, partitions in partitions_by_topic.items()
             if (topic := topics.by_id.get(topic_id)) is not None
         ]
     )

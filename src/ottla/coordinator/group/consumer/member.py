@@ -82,14 +82,6 @@ class ConsumerMember(NamedTuple):
                 return epoch
         return None
 
-    def held(self) -> dict[Uuid, list[int]]:
-        """The partitions that the member has, and those that it has yet to revoke."""
-        held: dict[Uuid, list[int]] = {}
-        for part in (self.assigned, self.pending_revocation):
-            for topic_id, partitions in part.items():
-                held.setdefault(topic_id, []).extend(partitions)
-        return held
-
     def has_same_assignment(self, other: ConsumerMember) -> bool:
         return _partitions(self.assigned) == _partitions(other.assigned)
 
