@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ottla.coordinator.group.consumer.group import ConsumerGroup
 from ottla.coordinator.group.consumer.late_commit import check_late_commit
-from ottla.coordinator.group.offsets.commit import collect_offsets, partition_answers
+from ottla.coordinator.group.offsets.collect import collect_offsets
 from ottla.decisions import Decision
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.txn_offset_commit import (
@@ -38,7 +38,7 @@ def decide_commit_in_transaction(
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
-            partitions=partition_answers(TxnOffsetCommitResponsePartition, topic.partitions, refusal),
+            partitions=refusal.answers(TxnOffsetCommitResponsePartition, topic.partitions),
         )
         for topic, refusal in zip(request.topics, refused, strict=True)
     ]
