@@ -31,6 +31,7 @@ from ottla.quorum.observer import ControllerAddresses
 from ottla.quorum.raft_node import RaftNode, RaftNodeSettings
 from ottla.quorum.voter_log import VoterLog
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.storage.errors import DISK_RETRY_SECONDS
 from ottla.wire.messages.api_versions import ApiVersionsRequest
 from ottla.wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
 from ottla.wire.peers import Endpoint, Peers, PeerUnreachable
@@ -56,7 +57,6 @@ LIVENESS_CHECK_SECONDS_MIN = 0.01
 # The delay before the first repeated registration.
 REGISTRATION_RETRY_SECONDS = 0.05
 REGISTRATION_RETRY_SECONDS_MAX = 1.0
-ACTIVATION_RETRY_SECONDS = 1.0
 
 PROBES = "probes"
 PROBE_TIMEOUT_MS = 1000
@@ -277,7 +277,7 @@ class ControllerRole:
             self._guarded(self._controller.activate)
         except OSError as error:
             logger.warning("the metadata cannot be read, trying again: %s", error)
-            self._world.scheduler.call_later(ACTIVATION_RETRY_SECONDS, self._activate)
+            self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._activate)
         if self._controller.is_active:
             self._upkeep.start()
 

@@ -24,6 +24,7 @@ from ottla.metadata.loader import MetadataReplayer, load_image, loading
 from ottla.metadata.publishers import Publishers
 from ottla.metadata.record_encoding import RecordDecoder
 from ottla.metadata.snapshot_policy import SnapshotPolicy
+from ottla.storage.errors import DISK_RETRY_SECONDS
 from ottla.wire.codec import MalformedMessage
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ __all__ = ["RECORDS_PER_TURN", "MetadataFollower"]
 
 # Decoding and replaying this many records takes two or three milliseconds.
 RECORDS_PER_TURN = 500
-# After an error of the disk in a turn of its own.
-RETRY_SECONDS = 1.0
 
 
 class _Replay:
@@ -129,7 +128,7 @@ class MetadataFollower:
             # Between two batches. What was replayed is kept: the replayer holds records of an open transaction.
             self._replay = replay
             self._is_planned = True
-            self._scheduler.call_later(RETRY_SECONDS, self._continue)
+            self._scheduler.call_later(DISK_RETRY_SECONDS, self._continue)
             raise
         if replay.batch is not None:
             self._replay = replay
@@ -211,7 +210,7 @@ class MetadataFollower:
             # The disk may recover: the whole load is tried again.
             self._loading = self._reloading(in_turns=in_turns)
             self._is_planned = True
-            self._scheduler.call_later(RETRY_SECONDS, self._continue)
+            self._scheduler.call_later(DISK_RETRY_SECONDS, self._continue)
             raise
         except Exception:
             # The image does not belong to the log: a later `advance` must fail, too, and not continue from it.

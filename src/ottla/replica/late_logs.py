@@ -15,13 +15,12 @@ from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import TopicPartition
+from ottla.storage.errors import DISK_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from ottla.model.ports import Scheduler
 
 __all__ = ["LateLogs"]
-
-_RETRY_SECONDS = 1.0
 
 
 class LateLogs:
@@ -42,7 +41,7 @@ class LateLogs:
     def retry_soon(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._scheduler.call_later(_RETRY_SECONDS, self._retry_all)
+            self._scheduler.call_later(DISK_RETRY_SECONDS, self._retry_all)
 
     def created(self, topic: str, indexes: list[int]) -> None:
         for callback in self.on_created:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
 from ottla.model.ports import World
-from ottla.storage.errors import is_temporary
+from ottla.storage.errors import DISK_RETRY_SECONDS, is_temporary
 from ottla.storage.log import PartitionLog
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import write_topic_id
@@ -21,8 +21,6 @@ from ottla.storage.recovery import open_log
 __all__ = ["recover_damaged", "recover_on_worker"]
 
 logger = logging.getLogger(__name__)
-
-_RETRY_SECONDS = 1.0
 
 
 def recover_on_worker(
@@ -42,7 +40,9 @@ def recover_on_worker(
     def on_done(outcome: Deferred[PartitionLog]) -> None:
         if isinstance(outcome.error, OSError) and is_temporary(outcome.error) and is_wanted():
             logger.warning("%s cannot be recovered for now: %s", damaged.topic_partition, outcome.error)
-            world.scheduler.call_later(_RETRY_SECONDS, lambda: begin() if is_wanted() else outcome.pass_to(recovered))
+            world.scheduler.call_later(
+                DISK_RETRY_SECONDS, lambda: begin() if is_wanted() else outcome.pass_to(recovered)
+            )
         else:
             outcome.pass_to(recovered)
 

@@ -13,6 +13,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 __all__ = [
     "CorruptLog",
+    "DISK_RETRY_SECONDS",
     "DirectoryRefused",
     "DiskFull",
     "LogDirectoryOffline",
@@ -22,6 +23,10 @@ __all__ = [
     "is_shortage",
     "is_temporary",
 ]
+
+# The pause before work is repeated that a full disk, or a shortage of descriptors or memory, has stopped: short for the
+# clients that wait for it, and long enough that repeating it for thousands of logs does not occupy the loop.
+DISK_RETRY_SECONDS = 1.0
 
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})

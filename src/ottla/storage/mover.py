@@ -22,7 +22,7 @@ from ottla.model.ports import Lane, World
 from ottla.records.header import read_header
 from ottla.storage.cold_lookups import look_up
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import StorageError, is_temporary
+from ottla.storage.errors import DISK_RETRY_SECONDS, StorageError, is_temporary
 from ottla.storage.log import PartitionLog, ReadResult
 from ottla.storage.names import delete_directory_name, future_directory_name
 from ottla.storage.partition_metadata import write_topic_id
@@ -37,7 +37,6 @@ logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 20
 _NOTING_PAUSE_SECONDS = 0.1
-_RETRY_SECONDS = 1.0
 _NOT_CUT = (1 << 63) - 1
 
 
@@ -244,7 +243,7 @@ class Mover:
         except OSError as error:
             if is_temporary(error):
                 # A full disk may have no room for a longer name.
-                self._world.scheduler.call_later(_RETRY_SECONDS, self._copy_next, move)
+                self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._copy_next, move)
             else:
                 old_directory.fail(error)
             return

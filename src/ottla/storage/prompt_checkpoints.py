@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition
+from ottla.storage.errors import DISK_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from ottla.model.ports import Scheduler
     from ottla.storage.directories import LogDirectory
 
 __all__ = ["PromptCheckpoints"]
-
-_RETRY_SECONDS = 1.0
 
 
 class PromptCheckpoints:
@@ -78,4 +77,4 @@ class PromptCheckpoints:
             self._scheduler.call_soon(self._write)
         else:
             self._is_behind = True
-            self._scheduler.call_later(_RETRY_SECONDS, self._write)
+            self._scheduler.call_later(DISK_RETRY_SECONDS, self._write)

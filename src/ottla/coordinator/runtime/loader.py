@@ -20,7 +20,7 @@ from ottla.records.control import read_end_transaction_marker
 from ottla.records.errors import CorruptRecords
 from ottla.records.iterate import Batch, iterate_batches, iterate_records, verify_checksum
 from ottla.storage.cold_lookups import look_up
-from ottla.storage.errors import StorageError, is_temporary
+from ottla.storage.errors import DISK_RETRY_SECONDS, StorageError, is_temporary
 from ottla.storage.lookups import ReadResult
 from ottla.wire.codec import MalformedMessage
 
@@ -33,8 +33,6 @@ S = TypeVar("S", bound=CoordinatorState)
 # About a millisecond of work on the machine where it was measured.
 RECORDS_PER_TURN = 200
 READ_ATTEMPTS_MAX = 5
-# After a shortage of descriptors or memory.
-RETRY_SECONDS = 1.0
 
 
 class Loader(Generic[S]):
@@ -199,7 +197,7 @@ class Loader(Generic[S]):
             return
         logger.warning("%s cannot be loaded for now and is tried again: %s", self._shard.partition, error)
         self._attempts = 0
-        self._world.scheduler.call_later(RETRY_SECONDS, self._read)
+        self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._read)
 
     def _fail(self, error: BaseException) -> None:
         logger.error("%s cannot be loaded and has no coordinator: %s", self._shard.partition, error)
