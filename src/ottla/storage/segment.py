@@ -25,9 +25,10 @@ from ottla.storage.names import (
 )
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.page_cache import NotCached
 from ottla.storage.scan import read_header_at, scan_checked, scan_headers
 from ottla.storage.segment_indexes import SegmentIndexes
-from ottla.storage.segment_times import NO_TIMESTAMP, find_largest
+from ottla.storage.segment_times import NO_TIMESTAMP, LargestSearch
 from ottla.storage.time_index import TimeIndex, TimestampOffset
 from ottla.storage.transaction_index import TransactionIndex
 
@@ -55,6 +56,7 @@ class Segment:
         "_largest",
         "_pool",
         "_read_ends",
+        "_waiting_search",
         "base_offset",
         "bytes_since_index_entry",
         "created_ms",
@@ -63,7 +65,6 @@ class Segment:
         "is_tail_unread",
         "modified_ms",
         "recently_used",
-        "scanned",
         "size",
         "suffix",
     )
@@ -96,8 +97,8 @@ class Segment:
         self._first_timestamp: int | None = None
         self._read_ends: dict[int, int] = _NO_READ_ENDS
         self._largest: TimestampOffset | None = NO_TIMESTAMP if is_new else None
-        # While a search for the largest timestamp waits for the disk: its last batch, and the largest so far.
-        self.scanned: tuple[int, TimestampOffset] | None = None
+        # The search for the largest timestamp, while it waits for the disk.
+        self._waiting_search: LargestSearch | None = None
         self._is_new = is_new
         self._indexes: SegmentIndexes | None = None
 
@@ -271,7 +272,7 @@ class Segment:
             self.time_index.truncate_to(offset)
             self.transaction_index.truncate_to(offset)
             self._largest = None
-            self.scanned = None
+            self._waiting_search = None
             self._first_timestamp = None
             self._read_ends = _NO_READ_ENDS
             self.bytes_since_index_entry = 0
@@ -337,8 +338,7 @@ class Segment:
         Raises NotCached if index or headers have to be read from the disk, unless it `may_wait`.
         """
         if self._largest is None:
-            self._largest = find_largest(self, may_wait=may_wait)
-            self.scanned = None
+            self._largest = self._find_largest(may_wait=may_wait)
         return self._largest
 
     def largest_timestamp(self, *, may_wait: bool = True) -> int:
@@ -473,6 +473,17 @@ class Segment:
             pass
         self.mend_indexes()
         return 0
+
+    def _find_largest(self, *, may_wait: bool) -> TimestampOffset:
+        if self.size == 0:
+            return NO_TIMESTAMP
+        search = self._waiting_search or LargestSearch(self, may_wait=may_wait)
+        self._waiting_search = None
+        try:
+            return search.finish(self, may_wait=may_wait)
+        except NotCached:
+            self._waiting_search = search
+            raise
 
     def mend_indexes(self) -> None:
         """An index entry does not match the log: scans the whole log to find out which of them is damaged.

@@ -1,4 +1,4 @@
-"""Timestamps of one segment: the largest one, and where to look for a time.
+"""Timestamps of one segment: the search for the largest one, and where to look for a time.
 
 The time index says where. It has no checksum, so the batch of an entry is compared with it.
 """
@@ -7,34 +7,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.storage.page_cache import NotCached
 from ottla.storage.scan import scan_headers
 from ottla.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
     from ottla.storage.segment import Segment
 
-__all__ = ["NO_TIMESTAMP", "find_largest", "position_for_timestamp"]
+__all__ = ["NO_TIMESTAMP", "LargestSearch", "position_for_timestamp"]
 
 NO_TIMESTAMP = TimestampOffset(-1, -1)
 
 
-def find_largest(segment: Segment, *, may_wait: bool) -> TimestampOffset:
-    """The largest timestamp of the last time index entry and of the batches behind it."""
-    if segment.size == 0:
-        return NO_TIMESTAMP
-    start, largest = segment.scanned or _last_indexed(segment, may_wait=may_wait)
-    seen = start
-    try:
-        for position, header in scan_headers(segment.file, start, segment.size, may_wait=may_wait):
-            seen = position
-            if header.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(header.max_timestamp, header.last_offset)
-    except NotCached:
-        # The next call goes on here: from the beginning, a long segment would take the square of its length.
-        segment.scanned = seen, largest
-        raise
-    return largest
+class LargestSearch:
+    """The search for the largest timestamp of a segment: that of the last time index entry or of a batch behind it.
+
+    A search that may not wait for the disk raises NotCached, and continues with the next call where it was. From the
+    beginning, a long segment would take the square of its length.
+    """
+
+    __slots__ = ("_largest", "_position")
+
+    def __init__(self, segment: Segment, *, may_wait: bool) -> None:
+        # The last batch that was read, or the first to read, and the largest timestamp so far.
+        self._position, self._largest = _last_indexed(segment, may_wait=may_wait)
+
+    def finish(self, segment: Segment, *, may_wait: bool) -> TimestampOffset:
+        for position, header in scan_headers(segment.file, self._position, segment.size, may_wait=may_wait):
+            self._position = position
+            if header.max_timestamp > self._largest.timestamp:
+                self._largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return self._largest
 
 
 def _last_indexed(segment: Segment, *, may_wait: bool) -> tuple[int, TimestampOffset]:
