@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 
 import ottla.testing
 from tests.support.consoles import Browser, ConsoleProcess, console_process
+from tests.support.http_servers import AnsweringHandler, http_server
 from tests.support.registries import RegistryProcess, registry_process
 
 PERSON = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"name","type":"string"}]}'
@@ -92,16 +91,12 @@ class FakeWorker:
     def serving(self) -> Iterator[str]:
         worker = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def _serve(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None
                 status, found = worker.answer(self.command, self.path, body)
-                content = b"" if found is None else json.dumps(found).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                self.answer(status, b"" if found is None else json.dumps(found).encode())
 
             def do_GET(self) -> None:
                 self._serve()
@@ -115,19 +110,8 @@ class FakeWorker:
             def do_DELETE(self) -> None:
                 self._serve()
 
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with http_server(Handler) as address:
+            yield f"http://{address}"
 
 
 @pytest.fixture(scope="module")

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from tests.support.http_servers import AnsweringHandler, http_server
 
 __all__ = ["AUDIENCE", "ISSUER", "IdentityProvider"]
 
@@ -75,43 +75,24 @@ class IdentityProvider:
         """Serves `/keys`, and `/token` for the client credentials grant."""
         provider = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def do_GET(self) -> None:
                 provider.asked.append(self.path)
-                self._answer(200, provider.document) if self.path == "/keys" else self._answer(404, b"")
+                self.answer_json(200, provider.document) if self.path == "/keys" else self.answer_json(404, b"")
 
             def do_POST(self) -> None:
                 provider.asked.append(self.path)
                 if self.path != "/token":
-                    self._answer(302, b"", Location="/token")
+                    self.answer_json(302, b"", Location="/token")
                     return
                 form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
                 pair = base64.b64encode(f"{CLIENT}:{SECRET}".encode()).decode()
                 if self.headers.get("Authorization") != f"Basic {pair}" or form["grant_type"] != ["client_credentials"]:
-                    self._answer(401, b'{"error":"invalid_client"}')
+                    self.answer_json(401, b'{"error":"invalid_client"}')
                     return
                 fields = {"access_token": provider.token(), "expires_in": provider.lifetime_seconds}
-                self._answer(200, json.dumps({**fields, "token_type": "Bearer"}).encode())
+                self.answer_json(200, json.dumps({**fields, "token_type": "Bearer"}).encode())
 
-            def _answer(self, status: int, body: bytes, **headers: str) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
+        with http_server(Handler) as address:
+            self.url = f"http://{address}"
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()

@@ -6,14 +6,13 @@ import base64
 import hashlib
 import json
 import secrets
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from tests.support.http_servers import AnsweringHandler, http_server
 from tests.support.identity_provider import IdentityProvider
 
 __all__ = ["CLIENT_ID", "CLIENT_SECRET", "OidcProvider"]
@@ -64,46 +63,27 @@ class OidcProvider:
     def serving(self) -> Iterator[OidcProvider]:
         provider = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(AnsweringHandler):
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)
                 if parts.path == "/.well-known/openid-configuration":
                     endpoints = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
                     found = {name: f"{provider.issuer}/{path}" for name, path in endpoints.items()}
-                    self._answer(200, json.dumps({"issuer": provider.issuer, **found}).encode())
+                    self.answer_json(200, json.dumps({"issuer": provider.issuer, **found}).encode())
                 elif parts.path == "/keys":
-                    self._answer(200, provider.signer.document)
+                    self.answer_json(200, provider.signer.document)
                 elif parts.path == "/authorize":
                     query = {name: values[0] for name, values in parse_qs(parts.query).items()}
-                    self._answer(302, b"", Location=provider.authorize(query))
+                    self.answer_json(302, b"", Location=provider.authorize(query))
                 else:
-                    self._answer(404, b"")
+                    self.answer_json(404, b"")
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 form = {name: values[0] for name, values in parse_qs(body).items()}
                 status, answer = provider.exchange(form, self.headers.get("Authorization"))
-                self._answer(status, json.dumps(answer).encode())
+                self.answer_json(status, json.dumps(answer).encode())
 
-            def _answer(self, status: int, body: bytes, **headers: str) -> None:
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                """Says nothing."""
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        self.issuer = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
+        with http_server(Handler) as address:
+            self.issuer = f"http://{address}"
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()

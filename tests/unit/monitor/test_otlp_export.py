@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
-import threading
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -12,6 +10,7 @@ import pytest
 from ottla.cli.app import run as run_command
 from ottla.monitor.otlp_export import Exporter, read_page
 from ottla.wire.otlp import MetricPoint, decode_metrics
+from tests.support.http_servers import AnsweringHandler, http_server
 
 PAGE = r"""# HELP requests_total Requests.
 # TYPE requests_total counter
@@ -27,35 +26,25 @@ this is no row
 """
 
 
-class Collector(http.server.BaseHTTPRequestHandler):
+class Collector(AnsweringHandler):
     """Serves a page, and keeps what is pushed."""
 
     pushed: ClassVar[list[tuple[str, str, bytes]]] = []
 
     def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(PAGE.encode())
+        self.answer(200, PAGE.encode())
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         Collector.pushed.append((self.path, self.headers["Authorization"] or "", body))
-        self.send_response(200 if self.headers["Content-Type"] == "application/x-protobuf" else 415)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        """Tests have no use for the log."""
+        self.answer(200 if self.headers["Content-Type"] == "application/x-protobuf" else 415)
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
     Collector.pushed = []
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-        thread.join()
+    with http_server(Collector) as address:
+        yield f"http://{address}"
 
 
 def test_rows_become_points() -> None:

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import socket
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from ottla.serdes.avro import AvroSerializer
 from ottla.serdes.protocol import SerializationError
 from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, RegistryClientError, SchemaText
+from tests.support.http_servers import AnsweringHandler, http_server
 
 
-class Proxy(BaseHTTPRequestHandler):
+class Proxy(AnsweringHandler):
     """A server that is no registry."""
 
     def do_GET(self) -> None:
-        self.send_response(302 if self.path == "/moved" else 200)
-        self.send_header("Content-Length", "6")
-        self.end_headers()
-        self.wfile.write(b"<html>")
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(302 if self.path == "/moved" else 200, b"<html>")
 
 
 @pytest.fixture
 def url() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://user:secret@127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with http_server(Proxy) as address:
+        yield f"http://user:secret@{address}"
 
 
 @pytest.mark.parametrize(("path", "said"), [("/moved", "answered with 302"), ("/subjects", "is not JSON")])
