@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +38,11 @@ from ottla.streams import (
 from ottla.streams.runtime.commit_metadata import CommitMetadata, decode_metadata, encode_metadata
 from ottla.streams.runtime.config import ApplicationConfig
 from ottla.streams.runtime.keys import HONOURED, INERT
-from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
 TEXT = Serdes.string()
 ROOT = Path(__file__).resolve().parents[2]
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
 
 
 @pytest.fixture

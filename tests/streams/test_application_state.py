@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,11 @@ from ottla.streams import (
 from ottla.streams.disk import task_state
 from ottla.streams.machine import StreamTask
 from ottla.streams.runtime import local_states, restore
-from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import assert_exact, expected, lines, total
 
 TEXT = Serdes.string()
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import itertools
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator
 from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
@@ -35,19 +34,10 @@ from ottla.streams.runtime.control import ControlServer
 from ottla.streams.runtime.measures import WorkerMeasures
 from ottla.streams.runtime.metrics import METRICS, MetricHistory
 from ottla.streams.runtime.queries import StoreUnavailableError
-from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
 TEXT, NUMBER = Serdes.string(), Serdes.integer()
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,20 +20,11 @@ from ottla.streams import (
     StreamsBuilder,
     Topology,
 )
-from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 
 TEXT = Serdes.string()
 LIMIT_BYTES = 2_000
 _numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
 
 
 @pytest.fixture

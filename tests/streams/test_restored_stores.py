@@ -29,6 +29,15 @@ def new_task(entries_max: int) -> StreamTask:
     return StreamTask(topology, topology.nodes, TaskSettings())
 
 
+def filled(keys: str, entries_max: int) -> tuple[StreamTask, Any, list[tuple[bytes, Any]]]:
+    """A task, its store with these keys, and the changelog of that."""
+    task = new_task(entries_max)
+    store: Any = task.stores["s"]
+    for key in keys:
+        store.put(key, "1")
+    return task, store, committed(task)
+
+
 def committed(task: StreamTask) -> list[tuple[bytes, Any]]:
     """What a commit writes: the last change of every key."""
     last: dict[bytes, Any] = {}
@@ -51,11 +60,7 @@ def content(task: StreamTask) -> dict[str, str]:
 
 
 def test_an_lru_map_loses_nothing_by_its_restores() -> None:
-    task = new_task(2)
-    store: Any = task.stores["s"]
-    for key in "ab":
-        store.put(key, "1")
-    changelog = committed(task)
+    task, store, changelog = filled("ab", entries_max=2)
     # `a` leaves, and then `b`.
     store.put("c", "1")
     store.put("a", "2")
@@ -68,11 +73,7 @@ def test_an_lru_map_loses_nothing_by_its_restores() -> None:
 
 
 def test_the_order_of_use_in_an_lru_map_differs_from_that_of_writes() -> None:
-    task = new_task(3)
-    store: Any = task.stores["s"]
-    for key in "wvx":
-        store.put(key, "1")
-    changelog = committed(task)
+    task, store, changelog = filled("wvx", entries_max=3)
     store.get("w")
     # `v` leaves.
     store.put("p", "1")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,10 @@ from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
 from ottla.streams.runtime.queries import StoreUnavailableError
 from ottla.streams.runtime.standby import Standbys
-from ottla.testing import cluster
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import assert_exact, total
 
 TEXT = Serdes.string()
-
-
-@pytest.fixture(scope="module")
-def live() -> Iterator[Live]:
-    with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
 
 
 def start(live: Live, directory: Path) -> Application:
