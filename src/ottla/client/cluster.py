@@ -463,9 +463,9 @@ class Cluster:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         response: FindCoordinatorResponse = await connection.ask(request, timeout_ms=self.settings.request_timeout_ms)
         if response.coordinators:
-            found = response.coordinators[0]
-            check(found.error_code, found.error_message)
-            node_id = found.node_id
+            coordinator = response.coordinators[0]
+            check(coordinator.error_code, coordinator.error_message)
+            node_id = coordinator.node_id
         else:
             check(response.error_code, response.error_message)
             node_id = response.node_id

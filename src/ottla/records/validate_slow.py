@@ -364,10 +364,10 @@ def _inspected(
     is_consecutive = True
     while index < header.record_count:
         limit = min(STEP_INSPECTED, header.record_count - index)
-        found = inspect_records(payload, position, index, limit, keys_required)
-        if found is None or not found[1]:
+        inspected = inspect_records(payload, position, index, limit, keys_required)
+        if inspected is None or not inspected[1]:
             return None
-        position, count, smallest, largest, counts_on = found
+        position, count, smallest, largest, counts_on = inspected
         smallest_delta = min(smallest_delta, smallest) if index else smallest
         largest_delta = max(largest_delta, largest) if index else largest
         is_consecutive = is_consecutive and counts_on

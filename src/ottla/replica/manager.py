@@ -107,9 +107,9 @@ class ReplicaManager:
         self.reads_by_rack = config.replica_selector_class == RACK_AWARE_SELECTOR
         self.by_name: dict[str, HostedTopic] = {}
         self.by_id: dict[bytes, HostedTopic] = {}  # By the bytes of the id: a lookup by `Uuid` calls Python code.
-        # Replicas without a log: their log could not be created, or ...
+        # Replicas without a log, for example because the disk was full.
         self.offline: set[TopicPartition] = set()
-        # ... their log directory failed. An empty log must not silently take the place of a lost one.
+        # Those of them whose log directory failed. An empty log must not silently take the place of a lost one.
         self.lost: set[TopicPartition] = set()
         self.late_logs = LateLogs(world.scheduler, self.offline, self._retry_late)
         # Replicas whose logs are about to be created.

@@ -157,7 +157,7 @@ class Loader:
                 continue
             topic_partition, kind = parsed
             left = left_logs.get(name) if kind is DirectoryKind.CURRENT else None
-            # The stamp of a log that was left proves that it is a directory.
+            # The directory of a log that a clean shutdown has left is checked later, by its stamp (`reopen_log`).
             if left is None and not self._world.files.is_directory(f"{directory.path}/{name}"):
                 continue
             if kind is DirectoryKind.DELETED:
@@ -277,14 +277,14 @@ class Loader:
         self._load_light(queue, heavy)
 
     def _note_light(self, heavy: deque[_Job], outcome: Deferred[tuple[list[_Opened], list[_Job]]]) -> None:
-        opened, others = outcome.result()
+        opened, heavy_jobs = outcome.result()
         self._keep_all(opened)
-        heavy.extend(others)
+        heavy.extend(heavy_jobs)
 
     def _open_light(self, jobs: list[_Job]) -> tuple[list[_Opened], list[_Job]]:
-        """Runs on a worker. Opens the light logs; returns the jobs of the others, too."""
+        """Runs on a worker. Opens the light logs; returns the jobs of the heavy logs, too."""
         outcomes: list[_Opened] = []
-        others: list[_Job] = []
+        heavy_jobs: list[_Job] = []
         for job in jobs:
             names = self._list(job)
             loaded = self._opened_if_empty(job, names)
@@ -293,8 +293,8 @@ class Loader:
             elif self._is_light(job, names):
                 outcomes += self._open_all([job], names)
             else:
-                others.append(job)
-        return outcomes, others
+                heavy_jobs.append(job)
+        return outcomes, heavy_jobs
 
     def _list(self, job: _Job) -> list[str]:
         """The files of a log, listed once for everything that opens a light log; none if that is not possible."""
@@ -447,10 +447,10 @@ class Loader:
 
     def _shared_id(self, text: str) -> Uuid:
         """Partitions of a topic share one object."""
-        found = self._topic_ids.get(text)
-        if found is None:
-            found = self._topic_ids[text] = Uuid.parse(text)
-        return found
+        topic_id = self._topic_ids.get(text)
+        if topic_id is None:
+            topic_id = self._topic_ids[text] = Uuid.parse(text)
+        return topic_id
 
     def _open_from_files(self, job: _Job, listed: list[str] | None) -> LoadedLog:
         path = _path(job)

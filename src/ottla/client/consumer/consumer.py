@@ -272,17 +272,17 @@ class Consumer:
         # Imported with the first batch: a consumer of records needs no Arrow.
         from ottla.client.columns.reading import readable_columns
 
-        found = await self._take_batches(timeout_ms)
+        fetched = await self._take_batches(timeout_ms)
         count, part_end = 0, -1
         try:
             result, count, part_end = await self._deserializing.run(
-                lambda: readable_columns(found, self._deserializing, headers=headers)
+                lambda: readable_columns(fetched, self._deserializing, headers=headers)
             )
             return result
         finally:
             # What is not handed out does not count as read, and comes first in the next call.
-            for number in range(len(found) - 1, count - 1, -1):
-                batch, position = found[number]
+            for number in range(len(fetched) - 1, count - 1, -1):
+                batch, position = fetched[number]
                 state = self._positions.states.get(batch.partition)
                 if state is not None:
                     state.position = part_end if number == count and part_end >= 0 else position
@@ -300,16 +300,16 @@ class Consumer:
         end = self._cluster.deadline(timeout_ms)
         while True:
             await self._work(end)
-            found = []
+            taken = []
             while (batch := self._fetcher.take()) is not None:
                 state = self._positions.get(batch.partition)
                 position, state.position = state.position, batch.header.next_offset
                 state.leader_epoch = batch.header.leader_epoch
                 if len(batch.view) or with_skipped:
-                    found.append((batch, position))
-            if found or not await self._wait(end):
-                self.measures.records += sum(batch.header.record_count for batch, _ in found)
-                return found
+                    taken.append((batch, position))
+            if taken or not await self._wait(end):
+                self.measures.records += sum(batch.header.record_count for batch, _ in taken)
+                return taken
 
     def wakeup(self) -> None:
         """Makes the present or the next call that waits raise WokenUp, also calls of a listener inside of a poll.
@@ -443,15 +443,15 @@ class Consumer:
 
     def _committable(self) -> dict[TopicPartition, CommittedOffset]:
         """The positions behind the records that were handed out."""
-        found = {
+        offsets = {
             partition: CommittedOffset(offset, epoch)
             for partition, (offset, epoch) in self._positions.committable().items()
         }
         for record in reversed(self._waiting):
             partition = TopicPartition(record.topic, record.partition)
-            if partition in found:
-                found[partition] = CommittedOffset(record.offset, record.leader_epoch)
-        return found
+            if partition in offsets:
+                offsets[partition] = CommittedOffset(record.offset, record.leader_epoch)
+        return offsets
 
     def _assign(self, partitions: list[TopicPartition]) -> None:
         self._positions.assign(partitions)

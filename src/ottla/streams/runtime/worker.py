@@ -306,9 +306,9 @@ class Worker(RebalanceListener):
 
     def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:
         """A store of this worker, or why there is none."""
-        found = find_store(name, partition, self._globals.stores, self._tasks, self._openings.planned.values())
-        copy = self._standbys.find_store(name, partition) if is_stale_allowed and isinstance(found, str) else None
-        return copy or found
+        store = find_store(name, partition, self._globals.stores, self._tasks, self._openings.planned.values())
+        copy = self._standbys.find_store(name, partition) if is_stale_allowed and isinstance(store, str) else None
+        return copy or store
 
     # The loop.
 
@@ -356,7 +356,7 @@ class Worker(RebalanceListener):
             for place in task_places(task):
                 if place in self._consumer.assignment:
                     self._consumer.pause(place)
-        # They are not forgotten if the new producer fails.
+        # Kept here first: if the new producer fails, the next attempt opens these tasks, too.
         self._openings.planned = again
         await self._renew_producer()
         await self._openings.start(again)
@@ -370,7 +370,7 @@ class Worker(RebalanceListener):
             due = self._schedule.due(is_caught_up=self._is_caught_up)
             left = due - loop.time()
             if self._is_calm and left > 0:
-                # Few records are processed together. With exactly-once nobody sees results before the commit anyway.
+                # Few records are processed together. With exactly-once, results are seen after the commit only.
                 await asyncio.sleep(min(left, _GATHER_SECONDS))
             wait_ms = max(1, min(wait_ms, int((due - loop.time()) * 1000)))
         await self._globals.poll()
@@ -410,7 +410,7 @@ class Worker(RebalanceListener):
         else:
             self._is_clean = was_clean
             if self._is_assigned and not self._openings.planned and self._tasks.is_caught_up(self._consumer):
-                # There is nothing that a commit could prove.
+                # No task has work, so there will be no commit that shows the end of the failure.
                 self._trouble_since = None
         self._local.advance()
         self._report_changes(report)
