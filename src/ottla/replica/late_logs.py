@@ -3,6 +3,7 @@
 | reason | when the log is created |
 |---|---|
 | the disk was full, or the log is being recovered | every second it is tried again |
+| the start could not open the log for a shortage | when it is opened (`storage/postponed_logs`) |
 | a deleted log had the same name | when no checkpoint file has its offsets any more (`storage/prompt_checkpoints`) |
 | too many logs for one turn of the loop | in a later turn (`openings`) |
 
@@ -11,29 +12,41 @@ Coordinators hear of them here: no metadata change tells that such a replica lea
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Set
 from typing import TYPE_CHECKING
 
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.storage.errors import DISK_RETRY_SECONDS
 
 if TYPE_CHECKING:
     from ottla.model.ports import Scheduler
+    from ottla.replica.manager import ReplicaManager
 
-__all__ = ["LateLogs"]
+__all__ = ["LateLogs", "host_opened_log"]
+
+logger = logging.getLogger("ottla.replica.late_logs")
 
 
 class LateLogs:
-    """`offline` are the replicas without a log. `retry(topic_partition)` applies the newest metadata of one of them."""
+    """`offline` are the replicas without a log. `retry(topic_partition)` applies the newest metadata of one of them.
 
-    __slots__ = ("_is_planned", "_offline", "_retry", "_scheduler", "on_created")
+    Nothing is retried for logs that `is_postponed`: `host_opened_log` is called for each of them.
+    """
+
+    __slots__ = ("_is_planned", "_is_postponed", "_offline", "_retry", "_scheduler", "on_created")
 
     def __init__(
-        self, scheduler: Scheduler, offline: Set[TopicPartition], retry: Callable[[TopicPartition], None]
+        self,
+        scheduler: Scheduler,
+        offline: Set[TopicPartition],
+        retry: Callable[[TopicPartition], None],
+        is_postponed: Callable[[TopicPartition], bool],
     ) -> None:
         self._scheduler = scheduler
         self._offline = offline
         self._retry = retry
+        self._is_postponed = is_postponed
         self._is_planned = False
         # Called with a topic and indexes of partitions which may have got their logs outside of a metadata change.
         self.on_created: list[Callable[[str, list[int]], None]] = []
@@ -49,5 +62,18 @@ class LateLogs:
 
     def _retry_all(self) -> None:
         self._is_planned = False
-        for topic_partition in sorted(self._offline):
+        for topic_partition in sorted(one for one in self._offline if not self._is_postponed(one)):
             self._retry(topic_partition)
+
+
+def host_opened_log(replicas: ReplicaManager, topic_partition: TopicPartition, topic_id: Uuid) -> None:
+    """A log was opened that the start could not open: its replica begins, or a stray is set aside as at a start."""
+    assert replicas.image is not None
+    name, index = topic_partition
+    topic = replicas.image.topics.by_name.get(name)
+    view = None if topic is None else topic.partitions.get(index)
+    is_replica = view is not None and replicas.node_id in view.replicas
+    if topic is None or not is_replica or (topic_id and topic_id != topic.topic_id):
+        logger.warning("set aside the stray log of %s: the metadata has no such replica here", topic_partition)
+        replicas.logs.set_aside_stray(topic_partition)
+    replicas.retry_late(topic_partition)

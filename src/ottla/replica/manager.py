@@ -26,7 +26,7 @@ from ottla.replica.fetch_sessions import FetchEntry, FetchSessions
 from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.large_changes import LargeChanges
-from ottla.replica.late_logs import LateLogs
+from ottla.replica.late_logs import LateLogs, host_opened_log
 from ottla.replica.lost_replicas import check_may_lead, forget_lost, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
@@ -111,7 +111,7 @@ class ReplicaManager:
         self.offline: set[TopicPartition] = set()
         # Those of them whose log directory failed. An empty log must not silently take the place of a lost one.
         self.lost: set[TopicPartition] = set()
-        self.late_logs = LateLogs(world.scheduler, self.offline, self._retry_late)
+        self.late_logs = LateLogs(world.scheduler, self.offline, self.retry_late, logs.is_postponed)
         # Replicas whose logs are about to be created.
         self.openings = Openings(world.scheduler, self._apply_newest)
         self.large_changes = LargeChanges(world.scheduler, self._apply_newest, self.present, node_id=node_id)
@@ -259,11 +259,11 @@ class ReplicaManager:
     def start(self, image: ClusterView) -> None:
         """Applies a whole image, at start-up, after the logs have been opened."""
         self._take_image(image)
-        lost = lost_replicas(image, self.logs, self.node_id)
-        self.offline |= lost
-        self.lost |= lost
+        self.lost |= lost_replicas(image, self.logs, self.node_id)
+        self.offline |= self.lost
         for topic in image.topics.by_id.values():
             self._apply_topic(topic.name, topic.topic_id, topic.partitions.items(), image)
+        self.logs.on_opened_late.append(lambda *opened: host_opened_log(self, *opened))
 
     def publish(self, delta: DeltaView, image: ClusterView) -> None:
         """Applies one committed change of the metadata."""
@@ -425,7 +425,7 @@ class ReplicaManager:
             self._repair_all(partition)
         return partition
 
-    def _retry_late(self, topic_partition: TopicPartition) -> None:
+    def retry_late(self, topic_partition: TopicPartition) -> None:
         if self.image is None or not self.logs.online_directories():
             return
         name, index = topic_partition

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ottla.model.config import LogConfig
-from ottla.model.ids import TopicPartition
+from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.failures import LogFailures
 from ottla.storage.leader_epochs import LeaderEpochs
@@ -17,12 +17,59 @@ from ottla.storage.log import PartitionLog
 from ottla.storage.log_files import LogFiles
 from ottla.storage.names import LOG_SUFFIX, PARTITION_METADATA_FILE, offset_file_name
 from ottla.storage.open_files import OpenFiles
+from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.producers import ProducerLedger
+from ottla.storage.recovery import open_log
 from ottla.storage.segment import Segment
 
-__all__ = ["begin_log", "reopen_empty_log", "segment_without_file"]
+__all__ = ["begin_log", "create_log", "reopen_empty_log", "segment_without_file"]
 
 _FIRST_LOG_FILE = offset_file_name(0, LOG_SUFFIX)
+
+
+def create_log(
+    world: World,
+    pool: OpenFiles,
+    *,
+    topic_partition: TopicPartition,
+    topic_id: Uuid,
+    path: str,
+    config: LogConfig,
+    producer_id_expiration_ms: int,
+    on_failure: Callable[[OSError], None],
+) -> PartitionLog:
+    """Creates the directory and the log in it."""
+    files = world.files
+    # Left by an earlier attempt, which a full disk stopped.
+    had_directory = files.is_directory(path)
+    if not had_directory:
+        files.make_directories(path)
+    unsynced = [path, path.rpartition("/")[0]]
+    if topic_id:
+        unsynced.append(write_topic_id(files, path, topic_id))
+    if had_directory:
+        log = open_log(
+            world,
+            pool,
+            topic_partition=topic_partition,
+            directory=path,
+            config=config,
+            clean_shutdown=True,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            on_failure=on_failure,
+        ).log
+    else:
+        log = begin_log(
+            world,
+            pool,
+            topic_partition=topic_partition,
+            directory=path,
+            config=config,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+            on_failure=on_failure,
+        )
+    log.files.sync_with_next_flush(*unsynced)
+    return log
 
 
 def begin_log(

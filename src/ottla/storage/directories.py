@@ -49,11 +49,11 @@ class LogDirectory:
         "_lock",
         "directory_id",
         "error",
-        "has_unrecovered",
         "offsets_of_refused",
         "on_failure",
         "partition_count",
         "path",
+        "unrecovered",
     )
 
     def __init__(self, files: Files, path: str) -> None:
@@ -62,8 +62,8 @@ class LogDirectory:
         self.directory_id = Uuid.ZERO
         self.error: OSError | None = None
         self.partition_count = 0
-        # Whether a log that a crash has left could not be opened: the next start has to recover it.
-        self.has_unrecovered = False
+        # Logs that a crash has left, and that could not be opened yet: the next start has to recover them.
+        self.unrecovered: set[TopicPartition] = set()
         # Of logs that could not be opened: recovery point, log start offset and high watermark. The checkpoints keep
         # them, because a later start may open the log.
         self.offsets_of_refused: dict[TopicPartition, tuple[int, int, int]] = {}
@@ -125,6 +125,11 @@ class LogDirectory:
             self._identify(world, cluster_id=cluster_id, node_id=node_id)
         except OSError as error:
             self.fail(error)
+
+    def on_opened(self, topic_partition: TopicPartition) -> None:
+        """The directory has an open log of the partition now, whose own offsets belong into the checkpoints."""
+        self.unrecovered.discard(topic_partition)
+        self.offsets_of_refused.pop(topic_partition, None)
 
     @property
     def marker_stamp(self) -> int:

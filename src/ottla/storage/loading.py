@@ -10,9 +10,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -20,10 +18,10 @@ from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
 from ottla.storage.beginning import reopen_empty_log
-from ottla.storage.clean_logs import LeftLog, read_clean_logs, reopen_log
+from ottla.storage.clean_logs import read_clean_logs, reopen_log
 from ottla.storage.directories import CheckpointsAtStart, LogDirectory
 from ottla.storage.errors import DirectoryRefused, StorageError, is_of_one_path, is_temporary
-from ottla.storage.log import PartitionLog
+from ottla.storage.load_jobs import LoadedLog, LoadJob
 from ottla.storage.names import (
     CLUSTER_METADATA_TOPIC,
     LOG_SUFFIX,
@@ -49,33 +47,7 @@ _LIGHT_BYTES_MAX = 64 * 1024
 _NOTHING_DONE = RecoveryReport()
 
 
-class LoadedLog(NamedTuple):
-    log: PartitionLog
-    directory: LogDirectory
-    topic_id: Uuid | None
-    report: RecoveryReport
-
-
-class _Job(NamedTuple):
-    topic_partition: TopicPartition
-    directory: LogDirectory
-    config: LogConfig
-    is_clean: bool
-    checkpoints: CheckpointsAtStart | None
-    """None for a log whose checkpoints are lost."""
-    cleaned_to: int | None
-    """The offset in the cleaner's checkpoint: there may be gaps even if the topic is not compacted any more."""
-    on_failure: Callable[[OSError], None]
-    """One object for all logs of a directory."""
-    left: LeftLog | None = None
-    """The log as the last clean shutdown left it."""
-
-
-def _path(job: _Job) -> str:
-    return f"{job.directory.path}/{job.topic_partition}"
-
-
-_Opened = tuple[_Job, LoadedLog | BaseException]
+_Opened = tuple[LoadJob, LoadedLog | BaseException]
 
 
 class Loader:
@@ -101,7 +73,9 @@ class Loader:
         self.deleted: list[tuple[LogDirectory, str]] = []
         self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
         self.refused: list[tuple[TopicPartition, KafkaError, str, Uuid | None]] = []
-        """Damaged logs that recovery may not repair, with the error, the path and the topic id, if it is known."""
+        """Logs that cannot be opened, with the error, the path and the topic id, if it is known."""
+        self.postponed: deque[LoadJob] = deque()
+        """Those of them that cannot be opened for now (`postponed_logs`)."""
         self._epochs_left_behind: set[int] = set()
         self.had_clean_shutdown = True
 
@@ -117,7 +91,7 @@ class Loader:
         return next(iter(self._epochs_left_behind))
 
     def load(self, directories: list[LogDirectory]) -> Deferred[list[LoadedLog]]:
-        queues: list[deque[_Job]] = []
+        queues: list[deque[LoadJob]] = []
         try:
             for directory in directories:
                 try:
@@ -139,7 +113,7 @@ class Loader:
         self._one_finished()
         return self._done
 
-    def _find_jobs(self, directory: LogDirectory) -> list[_Job]:
+    def _find_jobs(self, directory: LogDirectory) -> list[LoadJob]:
         marker_stamp = directory.marker_stamp
         epoch = directory.take_clean_shutdown_marker()
         left_logs = read_clean_logs(self._world.files, directory.path, marker_stamp=marker_stamp)
@@ -150,7 +124,7 @@ class Loader:
         checkpoints = CheckpointsAtStart(directory)
         cleaned = directory.read_cleaned()
         on_failure = directory.fail
-        jobs: list[_Job] = []
+        jobs: list[LoadJob] = []
         for name in self._world.files.list_directory(directory.path):
             parsed = parse_directory_name(name)
             if parsed is None:
@@ -166,7 +140,7 @@ class Loader:
                 self.futures.append((topic_partition, directory, name))
             elif kind is DirectoryKind.CURRENT and topic_partition.topic != CLUSTER_METADATA_TOPIC:
                 jobs.append(
-                    _Job(
+                    LoadJob(
                         topic_partition,
                         directory,
                         self._config_of(topic_partition.topic),
@@ -182,10 +156,10 @@ class Loader:
             checkpoints.read()
         return jobs
 
-    def _refuse_twins(self, queues: list[deque[_Job]]) -> None:
+    def _refuse_twins(self, queues: list[deque[LoadJob]]) -> None:
         if len(queues) == 1:
             return
-        seen: dict[TopicPartition, tuple[_Job, deque[_Job]]] = {}
+        seen: dict[TopicPartition, tuple[LoadJob, deque[LoadJob]]] = {}
         for queue in queues:
             for job in list(queue):
                 other, its_queue = seen.setdefault(job.topic_partition, (job, queue))
@@ -198,7 +172,7 @@ class Loader:
                     self._leave_out(other, its_queue)
                     seen[job.topic_partition] = (job, queue)
 
-    def _leave_out(self, job: _Job, queue: deque[_Job]) -> None:
+    def _leave_out(self, job: LoadJob, queue: deque[LoadJob]) -> None:
         """Renames the directory at once, because the partition may be created there again before it is removed."""
         queue.remove(job)
         directory, topic_partition = job.directory, job.topic_partition
@@ -210,7 +184,7 @@ class Loader:
         else:
             self.deleted.append((directory, name))
 
-    def _promote_lone_futures(self, queues: list[deque[_Job]]) -> None:
+    def _promote_lone_futures(self, queues: list[deque[LoadJob]]) -> None:
         """Takes over a future replica whose original waits for deletion: a crash interrupted the swap.
 
         The copy was complete then. Without a trace of the original its disk is missing, and the copy may be incomplete.
@@ -229,7 +203,7 @@ class Loader:
                     directory.fail(error)
                     continue
                 config = self._config_of(topic_partition.topic)
-                queues.append(deque([_Job(topic_partition, directory, config, False, None, 0, directory.fail)]))
+                queues.append(deque([LoadJob(topic_partition, directory, config, False, None, 0, directory.fail)]))
 
     def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
         for directory, name in self.deleted:
@@ -246,13 +220,13 @@ class Loader:
             self._topic_configs[topic] = config
         return config
 
-    def _load_now(self, job: _Job) -> None:
+    def _load_now(self, job: LoadJob) -> None:
         try:
-            self._keep(self._open(job))
+            self._keep(self.open(job))
         except Exception as error:  # noqa: BLE001 (as for a log that a worker opens)
-            self._refuse(job, error)
+            self.refuse(job, error)
 
-    def _load_light(self, queue: deque[_Job], heavy: deque[_Job]) -> None:
+    def _load_light(self, queue: deque[LoadJob], heavy: deque[LoadJob]) -> None:
         """After a crash one worker opens the empty and short logs; then several workers recover the others.
 
         A short log takes a few short system calls. Several threads would spend more time on handing Python's global
@@ -271,20 +245,20 @@ class Loader:
         self._one_finished()
 
     def _on_light_opened(
-        self, queue: deque[_Job], heavy: deque[_Job], outcome: Deferred[tuple[list[_Opened], list[_Job]]]
+        self, queue: deque[LoadJob], heavy: deque[LoadJob], outcome: Deferred[tuple[list[_Opened], list[LoadJob]]]
     ) -> None:
         self._note_light(heavy, outcome)
         self._load_light(queue, heavy)
 
-    def _note_light(self, heavy: deque[_Job], outcome: Deferred[tuple[list[_Opened], list[_Job]]]) -> None:
+    def _note_light(self, heavy: deque[LoadJob], outcome: Deferred[tuple[list[_Opened], list[LoadJob]]]) -> None:
         opened, heavy_jobs = outcome.result()
         self._keep_all(opened)
         heavy.extend(heavy_jobs)
 
-    def _open_light(self, jobs: list[_Job]) -> tuple[list[_Opened], list[_Job]]:
+    def _open_light(self, jobs: list[LoadJob]) -> tuple[list[_Opened], list[LoadJob]]:
         """Runs on a worker. Opens the light logs; returns the jobs of the heavy logs, too."""
         outcomes: list[_Opened] = []
-        heavy_jobs: list[_Job] = []
+        heavy_jobs: list[LoadJob] = []
         for job in jobs:
             names = self._list(job)
             loaded = self._opened_if_empty(job, names)
@@ -296,25 +270,25 @@ class Loader:
                 heavy_jobs.append(job)
         return outcomes, heavy_jobs
 
-    def _list(self, job: _Job) -> list[str]:
+    def _list(self, job: LoadJob) -> list[str]:
         """The files of a log, listed once for everything that opens a light log; none if that is not possible."""
         try:
-            return [] if job.directory.is_offline else self._world.files.list_directory(_path(job))
+            return [] if job.directory.is_offline else self._world.files.list_directory(job.path)
         except OSError:
             return []
 
-    def _is_light(self, job: _Job, names: list[str]) -> bool:
+    def _is_light(self, job: LoadJob, names: list[str]) -> bool:
         """Whether reading the whole log takes little time."""
         try:
-            sizes = [self._world.files.size_of(f"{_path(job)}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
+            sizes = [self._world.files.size_of(f"{job.path}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
         except OSError:
             return False
         return bool(sizes) and sum(sizes) <= _LIGHT_BYTES_MAX
 
-    def _opened_if_empty(self, job: _Job, names: list[str]) -> LoadedLog | None:
+    def _opened_if_empty(self, job: LoadJob, names: list[str]) -> LoadedLog | None:
         if job.is_clean or not names or job.checkpoints is None:
             return None
-        path = _path(job)
+        path = job.path
         try:
             if any(job.checkpoints.of(job.topic_partition)):
                 return None
@@ -337,7 +311,7 @@ class Loader:
         log.files.note_history(is_compacted=job.cleaned_to is not None, damaged={})
         return LoadedLog(log, job.directory, topic_id, _NOTHING_DONE)
 
-    def _load_next(self, queue: deque[_Job]) -> None:
+    def _load_next(self, queue: deque[LoadJob]) -> None:
         """A worker opens several logs: most are empty or short, and the way to a worker and back costs more."""
         while queue:
             # The last logs go to the workers one by one, so that no worker has to wait for the others.
@@ -350,7 +324,7 @@ class Loader:
             self._note(opened)
         self._one_finished()
 
-    def _on_opened(self, queue: deque[_Job], outcome: Deferred[list[_Opened]]) -> None:
+    def _on_opened(self, queue: deque[LoadJob], outcome: Deferred[list[_Opened]]) -> None:
         self._note(outcome)
         self._load_next(queue)
 
@@ -362,19 +336,22 @@ class Loader:
             if isinstance(opened, LoadedLog):
                 self._keep(opened)
             else:
-                self._refuse(job, opened)
+                self.refuse(job, opened)
 
-    def _open_all(self, jobs: list[_Job], listed: list[str] | None = None) -> list[_Opened]:
+    def _open_all(self, jobs: list[LoadJob], listed: list[str] | None = None) -> list[_Opened]:
         outcomes: list[_Opened] = []
         for job in jobs:
             try:
-                outcomes.append((job, self._open(job, listed)))
+                outcomes.append((job, self.open(job, listed)))
             except BaseException as error:  # noqa: BLE001 (the loop's thread handles it)
                 outcomes.append((job, error))
         return outcomes
 
     def _keep(self, loaded: LoadedLog) -> None:
         self._loaded.append(loaded)
+        self.note_loss(loaded)
+
+    def note_loss(self, loaded: LoadedLog) -> None:
         log, report = loaded.log, loaded.report
         if report.lost_from >= 0:
             # The controller removes the replicas of a broker without a clean shutdown from the in-sync sets.
@@ -396,21 +373,32 @@ class Loader:
             logger.info("Opened %d logs %s", len(self._loaded), state)
             self._done.resolve(self._loaded)
 
-    def _refuse(self, job: _Job, error: BaseException) -> None:
+    def refuse(self, job: LoadJob, error: BaseException) -> None:
         """A log cannot be opened: its partition is out of service. Only an error of the disk affects others."""
         if not isinstance(error, Exception):
             raise error
         if isinstance(error, OSError) and not is_of_one_path(error) and not is_temporary(error):
             job.directory.fail(error)
             return
-        job.directory.has_unrecovered = job.directory.has_unrecovered or not job.is_clean
-        if job.checkpoints is not None:
-            with suppress(OSError):
-                job.directory.offsets_of_refused[job.topic_partition] = job.checkpoints.of(job.topic_partition)
-        path = f"{job.directory.path}/{job.topic_partition}"
-        reason = error.message if isinstance(error, KafkaError) else str(error)
+        if not job.is_clean:
+            job.directory.unrecovered.add(job.topic_partition)
+        offsets = job.offsets()
+        if offsets is not None:
+            job.directory.offsets_of_refused[job.topic_partition] = offsets
+        path, reason = job.path, error.message if isinstance(error, KafkaError) else str(error)
         refusal = StorageError(f"The log in {path} cannot be opened: {reason}")
-        self.refused.append((job.topic_partition, refusal, path, topic_id_if_readable(self._world.files, path)))
+        topic_id = topic_id_if_readable(self._world.files, path) if job.left is None else Uuid.parse(job.left.topic_id)
+        self.refused.append((job.topic_partition, refusal, path, topic_id or None))
+        if isinstance(error, OSError) and is_temporary(error):
+            self.postponed.append(job)
+            logger.warning(
+                "%s is out of service because the log in %s cannot be opened for now: %s. It is tried again every "
+                "second.",
+                job.topic_partition,
+                path,
+                reason,
+            )
+            return
         is_foreseen = isinstance(error, (KafkaError, OSError, ValueError))
         logger.error(
             "%s is out of service because the log in %s cannot be opened: %s. Other partitions are not affected. "
@@ -421,10 +409,11 @@ class Loader:
             exc_info=None if is_foreseen else error,
         )
 
-    def _open(self, job: _Job, listed: list[str] | None = None) -> LoadedLog:
+    def open(self, job: LoadJob, listed: list[str] | None = None) -> LoadedLog:
+        """May run on a worker."""
         return self._reopen(job) or self._open_from_files(job, listed)
 
-    def _reopen(self, job: _Job) -> LoadedLog | None:
+    def _reopen(self, job: LoadJob) -> LoadedLog | None:
         """The log as the last clean shutdown left it; None if its files have changed since then."""
         left = job.left
         if left is None:
@@ -434,7 +423,7 @@ class Loader:
             self._pool,
             left,
             topic_partition=job.topic_partition,
-            directory=_path(job),
+            directory=job.path,
             config=job.config,
             cleaned_to=job.cleaned_to,
             producer_id_expiration_ms=_NEVER_MS,
@@ -452,8 +441,8 @@ class Loader:
             topic_id = self._topic_ids[text] = Uuid.parse(text)
         return topic_id
 
-    def _open_from_files(self, job: _Job, listed: list[str] | None) -> LoadedLog:
-        path = _path(job)
+    def _open_from_files(self, job: LoadJob, listed: list[str] | None) -> LoadedLog:
+        path = job.path
         topic_id = read_topic_id(self._world.files, path)
         offsets = (0, 0, 0) if job.checkpoints is None else job.checkpoints.of(job.topic_partition)
         recovery_point, log_start_offset, high_watermark = offsets

@@ -242,7 +242,7 @@ class Maintenance:
             online = self._manager.online_directories()
             # With an old checkpoint, the next start might take offsets of truncated records for valid.
             clean = [directory for directory in online if directory.has_all_checkpoints and directory not in unclean]
-            clean = [directory for directory in clean if not directory.has_unrecovered]
+            clean = [directory for directory in clean if not directory.unrecovered]
             return all_done([self._submit(directory, self._mark_clean, directory, broker_epoch) for directory in clean])
 
         return flush_all(list(self._manager)).and_then(close)

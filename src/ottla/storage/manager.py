@@ -16,7 +16,7 @@ from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import World
-from ottla.storage.beginning import begin_log
+from ottla.storage.beginning import create_log
 from ottla.storage.cleaner.cleaner import CleanerSettings, LogCleaner
 from ottla.storage.damage import recover_on_worker
 from ottla.storage.descriptions import DirectoryDescription, ReplicaDescription
@@ -29,14 +29,14 @@ from ottla.storage.errors import (
     is_of_one_path,
     is_shortage,
 )
-from ottla.storage.loading import LoadedLog, Loader
+from ottla.storage.load_jobs import LoadedLog
+from ottla.storage.loading import Loader
 from ottla.storage.log import PartitionLog
 from ottla.storage.maintenance import Maintenance
 from ottla.storage.mover import Mover
 from ottla.storage.names import delete_directory_name, stray_directory_name
 from ottla.storage.open_files import OpenFiles
-from ottla.storage.partition_metadata import write_topic_id
-from ottla.storage.recovery import open_log
+from ottla.storage.postponed_logs import PostponedLogs
 from ottla.storage.refused_logs import RefusedLogs
 
 __all__ = ["OPEN_FILES_MAX", "DirectoryDescription", "LogManager", "ReplicaDescription"]
@@ -91,12 +91,15 @@ class LogManager:
         # Directories to remove. A worker removes the first one.
         self._removals: deque[tuple[LogDirectory, str]] = deque()
         self._refused = RefusedLogs(world)
+        self._postponed = PostponedLogs(world, self._refused, self._on_opened_late)
         # Topic ids of logs in failed directories. A new topic of the same name may be created elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self.on_moved: list[Callable[[TopicPartition], None]] = []
         self.on_log_failure: list[Callable[[TopicPartition], None]] = []
         """Called after a damaged log was removed here. Once it is recovered, `get_or_create` returns it again."""
+        self.on_opened_late: list[Callable[[TopicPartition, Uuid], None]] = []
+        """Called after a log was opened here that the start could not open for a shortage, with its topic id."""
         self.on_segment_damaged: list[Callable[[TopicPartition, int], None]] = []
         """Called with the base offset of a damaged segment, which stays in service."""
         self.on_directory_failure: list[Callable[[LogDirectory, list[TopicPartition]], None]] = []
@@ -148,6 +151,8 @@ class LogManager:
         """Starts retention, compaction and the other periodic tasks."""
         self.maintenance.start()
         self.cleaner.start()
+        # Not earlier: only the replicas know whether the metadata has such a log, and its configuration.
+        self._postponed.start()
 
     def _open_directories(self) -> None:
         for directory in self.directories:
@@ -173,6 +178,8 @@ class LogManager:
         for directory, name in loader.deleted:
             self.remove_tree_later(directory, f"{directory.path}/{name}")
         self._refused.add_all(loader.refused)
+        loader.refused.clear()
+        self._postponed.take(loader)
         for topic_partition, directory, name in loader.futures:
             if topic_partition in self._entries:
                 # The copy is started again: its former files are removed.
@@ -208,6 +215,10 @@ class LogManager:
     def is_refused(self, topic_partition: TopicPartition) -> bool:
         """Whether the log is on disk and cannot be used. No empty log takes its place."""
         return topic_partition in self._refused
+
+    def is_postponed(self, topic_partition: TopicPartition) -> bool:
+        """Whether the log is refused only for a shortage. `on_opened_late` says when it is opened."""
+        return self._refused.is_postponed(topic_partition)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
         entry = self._entries.get(topic_partition)
@@ -254,7 +265,16 @@ class LogManager:
         self._refused.check(topic_partition, topic_id)
         directory = self._directory_for_new(topic_partition, topic_id, directory_id)
         try:
-            log = self._create(topic_partition, topic_id, config, directory)
+            log = create_log(
+                self._world,
+                self.pool,
+                topic_partition=topic_partition,
+                topic_id=topic_id,
+                path=f"{directory.path}/{topic_partition}",
+                config=config,
+                producer_id_expiration_ms=self.config.producer_id_expiration_ms,
+                on_failure=directory.fail,
+            )
         except OSError as error:
             directory.clear_away(f"{directory.path}/{topic_partition}")
             # Not logged here: the caller logs it, and retries.
@@ -262,43 +282,6 @@ class LogManager:
                 directory.fail(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
         self._add(_Entry(log, directory, topic_id))
-        return log
-
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: Uuid, config: LogConfig, directory: LogDirectory
-    ) -> PartitionLog:
-        path = f"{directory.path}/{topic_partition}"
-        files = self._world.files
-        # Left by an earlier attempt, which a full disk stopped.
-        had_directory = files.is_directory(path)
-        if not had_directory:
-            files.make_directories(path)
-        unsynced = [path, directory.path]
-        if topic_id:
-            unsynced.append(write_topic_id(files, path, topic_id))
-        expiration_ms = self.config.producer_id_expiration_ms
-        if had_directory:
-            log = open_log(
-                self._world,
-                self.pool,
-                topic_partition=topic_partition,
-                directory=path,
-                config=config,
-                clean_shutdown=True,
-                producer_id_expiration_ms=expiration_ms,
-                on_failure=directory.fail,
-            ).log
-        else:
-            log = begin_log(
-                self._world,
-                self.pool,
-                topic_partition=topic_partition,
-                directory=path,
-                config=config,
-                producer_id_expiration_ms=expiration_ms,
-                on_failure=directory.fail,
-            )
-        log.files.sync_with_next_flush(*unsynced)
         return log
 
     def _directory_for_new(
@@ -374,6 +357,7 @@ class LogManager:
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
+        entry.directory.on_opened(entry.log.topic_partition)
         entry.log.on_cut = self._on_cut
         entry.log.files.failures.report_to(self._on_damage, self.on_segment_damaged)
 
@@ -447,6 +431,16 @@ class LogManager:
         else:
             self._add(_Entry(outcome.result(), entry.directory, entry.topic_id))
 
+    def _on_opened_late(self, loaded: LoadedLog, deleted_id: Uuid | None) -> None:
+        topic_partition, topic_id = loaded.log.topic_partition, loaded.topic_id or Uuid.ZERO
+        self.had_clean_shutdown = self.had_clean_shutdown and loaded.report.lost_from < 0
+        self._add(_Entry(loaded.log, loaded.directory, topic_id))
+        if deleted_id is not None and deleted_id == topic_id:
+            self.delete(topic_partition)
+            return
+        for callback in self.on_opened_late:
+            callback(topic_partition, topic_id)
+
     # ---- describing
 
     def describe(
@@ -493,6 +487,7 @@ class LogManager:
         self.maintenance.stop()
         self.cleaner.stop()
         self._mover.stop()
+        self._postponed.stop()
         return self.maintenance.close_all(broker_epoch).finally_do(self._release_locks)
 
     def _release_locks(self) -> None:

@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 
 class _RefusedLog:
-    __slots__ = ("damaged", "error", "is_recovering", "is_unwanted", "path", "topic_id")
+    __slots__ = ("damaged", "error", "is_postponed", "is_recovering", "is_unwanted", "path", "topic_id")
 
     def __init__(self, error: KafkaError, path: str, topic_id: Uuid | None, damaged: _Place | None) -> None:
         self.error = error
@@ -37,6 +37,8 @@ class _RefusedLog:
         self.damaged = damaged
         # A worker uses the files.
         self.is_recovering = damaged is not None
+        # It is tried again to open the log, when there are descriptors and memory (`postponed_logs`).
+        self.is_postponed = False
         self.is_unwanted = False
 
 
@@ -63,9 +65,9 @@ class RefusedLogs:
         return None if log is None else log.topic_id
 
     def on_deleted(self, topic_partition: TopicPartition) -> None:
-        """The topic was deleted: a log that is being recovered is set aside then."""
+        """The topic was deleted: a log that is being recovered is set aside then, and a postponed log is deleted."""
         log = self._logs.get(topic_partition)
-        if log is not None and log.is_recovering:
+        if log is not None and (log.is_recovering or log.is_postponed):
             log.is_unwanted = True
 
     def add_all(self, logs: Iterable[tuple[TopicPartition, KafkaError, str, Uuid | None]]) -> None:
@@ -85,6 +87,30 @@ class RefusedLogs:
             log.is_unwanted = True
             raise log.error
         self._set_aside(topic_partition, log)
+
+    def postpone(self, topic_partition: TopicPartition) -> None:
+        self._logs[topic_partition].is_postponed = True
+
+    def is_postponed(self, topic_partition: TopicPartition) -> bool:
+        log = self._logs.get(topic_partition)
+        return log is not None and log.is_postponed
+
+    def begin_opening(self, topic_partition: TopicPartition) -> bool:
+        """A worker tries to open a postponed log. Returns False if its files have been set aside."""
+        log = self._logs.get(topic_partition)
+        if log is None or not log.is_postponed:
+            return False
+        log.is_recovering = True
+        return True
+
+    def fail_opening(self, topic_partition: TopicPartition, *, for_now: bool) -> None:
+        log = self._logs[topic_partition]
+        log.is_recovering, log.is_postponed = False, for_now
+
+    def end_opening(self, topic_partition: TopicPartition) -> Uuid | None:
+        """A postponed log was opened. Returns the id of its topic if that was deleted meanwhile."""
+        log = self._logs.pop(topic_partition)
+        return log.topic_id if log.is_unwanted else None
 
     def end_recovery(self, topic_partition: TopicPartition) -> bool:
         """A log was recovered. Returns whether its topic still exists."""
