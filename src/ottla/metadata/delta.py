@@ -11,7 +11,7 @@ worse than a node that stops.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 from ottla.metadata.image import (
@@ -30,12 +30,17 @@ from ottla.metadata.image import (
     ProducerIdsImage,
     QuotaEntity,
     ScramCredential,
+    TopicsImage,
 )
 from ottla.metadata.topics_delta import CorruptMetadataError, TopicDelta, TopicsDelta
 from ottla.model.ids import Uuid
+from ottla.model.slices import finish, in_portions
 from ottla.wire.messages import metadata_records as r
 
 __all__ = ["MetadataDelta", "CorruptMetadataError", "TopicDelta", "TopicsDelta"]
+
+# Configurations or ACLs whose sections are built in one slice, which takes a few milliseconds.
+ENTRIES_PER_SLICE = 2_000
 
 
 class MetadataDelta:
@@ -88,6 +93,21 @@ class MetadataDelta:
 
     def apply(self, *, offset: int, epoch: int, timestamp_ms: int) -> MetadataImage:
         """The image after all replayed records; `offset` is the offset of the last record."""
+        # Most deltas change neither.
+        configs = finish(self._applying_configs()) if self._configs else self.image.configs
+        acls = finish(self._applying_acls()) if self._acls else self.image.acls
+        return self._image(self.topics.apply(), configs, acls, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def applying(self, *, offset: int, epoch: int, timestamp_ms: int) -> Generator[None, None, MetadataImage]:
+        """`apply` that pauses after every slice. No record may be replayed meanwhile."""
+        topics = yield from self.topics.applying()
+        configs = yield from self._applying_configs()
+        acls = yield from self._applying_acls()
+        return self._image(topics, configs, acls, offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+
+    def _image(
+        self, topics: TopicsImage, configs: ConfigsImage, acls: AclsImage, *, offset: int, epoch: int, timestamp_ms: int
+    ) -> MetadataImage:
         before = self.image
         return MetadataImage(
             cluster_id=before.cluster_id,
@@ -96,13 +116,13 @@ class MetadataDelta:
             timestamp_ms=timestamp_ms,
             features=before.features if self._features is None else FeaturesImage(finalized=self._features),
             cluster=self._apply_cluster(),
-            topics=self.topics.apply(),
-            configs=self._apply_configs(),
+            topics=topics,
+            configs=configs,
             client_quotas=before.client_quotas
             if self._quotas is None
             else ClientQuotasImage(by_entity={entity: quota for entity, quota in self._quotas.items() if quota}),
             producer_ids=self._producer_ids or before.producer_ids,
-            acls=self._apply_acls(),
+            acls=acls,
             scram=before.scram if self._scram is None else self._scram,
             delegation_tokens=before.delegation_tokens if self._tokens is None else self._tokens,
         )
@@ -120,30 +140,34 @@ class MetadataDelta:
             controllers=before.controllers if self._controllers is None else self._controllers,
         )
 
-    def _apply_configs(self) -> ConfigsImage:
+    def _applying_configs(self) -> Generator[None, None, ConfigsImage]:
         if not self._configs:
             return self.image.configs
         builder = self.image.configs.by_resource.builder()
-        for resource, values in self._configs.items():
-            if values:
-                builder[resource] = values
-            elif builder.get(resource) is not None:
-                builder.remove(resource)
+        for portion in in_portions(self._configs.items(), ENTRIES_PER_SLICE):
+            for resource, values in portion:
+                if values:
+                    builder[resource] = values
+                elif builder.get(resource) is not None:
+                    builder.remove(resource)
+            yield
         return ConfigsImage(by_resource=builder.build())
 
-    def _apply_acls(self) -> AclsImage:
+    def _applying_acls(self) -> Generator[None, None, AclsImage]:
         if not self._acls:
             return self.image.acls
         by_id, ids = self.image.acls.by_id.builder(), self.image.acls.ids.builder()
-        for identity, entry in self._acls.items():
-            before = by_id.get(identity)
-            if before is not None:
-                by_id.remove(identity)
-                if ids.get(before) == identity:
-                    ids.remove(before)
-            if entry is not None:
-                by_id[identity] = entry
-                ids[entry] = identity
+        for portion in in_portions(self._acls.items(), ENTRIES_PER_SLICE):
+            for identity, entry in portion:
+                before = by_id.get(identity)
+                if before is not None:
+                    by_id.remove(identity)
+                    if ids.get(before) == identity:
+                        ids.remove(before)
+                if entry is not None:
+                    by_id[identity] = entry
+                    ids[entry] = identity
+            yield
         return AclsImage(by_id=by_id.build(), ids=ids.build())
 
     def _writable_brokers(self) -> dict[int, BrokerImage]:

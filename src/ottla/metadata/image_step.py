@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.topics_delta import TopicDelta
+from ottla.metadata.delta import ENTRIES_PER_SLICE, MetadataDelta
+from ottla.metadata.topics_delta import PARTITIONS_PER_SLICE, PARTITIONS_PER_TOPIC, TopicDelta
+from ottla.model.slices import in_portions
 
 if TYPE_CHECKING:
     from ottla.metadata.image import MetadataImage
 
-__all__ = ["PARTITIONS_PER_SLICE", "step_between"]
-
-# Comparing this many partitions takes a few milliseconds.
-PARTITIONS_PER_SLICE = 10_000
+__all__ = ["step_between"]
 
 K = TypeVar("K")
 
@@ -26,32 +24,42 @@ K = TypeVar("K")
 def step_between(before: MetadataImage, after: MetadataImage) -> Generator[None, None, MetadataDelta]:
     """The changes between two images, for publishers that get `after`. Pauses after every slice."""
     delta = MetadataDelta(before)
-    for topic_id, topic in before.topics.by_id.items():
-        if topic_id not in after.topics.by_id:
-            delta.topics.deleted[topic_id] = topic
+    for portion in in_portions(before.topics.by_id.items(), PARTITIONS_PER_SLICE // PARTITIONS_PER_TOPIC):
+        for topic_id, topic in portion:
+            if topic_id not in after.topics.by_id:
+                delta.topics.deleted[topic_id] = topic
+        yield
     compared = 0
     for topic_id, topic in after.topics.by_id.items():
+        compared += PARTITIONS_PER_TOPIC
         known = before.topics.by_id.get(topic_id)
-        if known is topic:
-            continue
-        step = TopicDelta(topic.name, topic_id, known)
-        for index, partition in topic.partitions.items():
-            if step.partition_before(index) != partition:
-                step.set_partition(index, partition)
-            compared += 1
-            if compared >= PARTITIONS_PER_SLICE:
-                compared = 0
-                yield
-        if step.changed:
-            delta.topics.changed[topic_id] = step
-    delta.brokers_changed |= _different(before.brokers, after.brokers)
-    delta.configs_changed |= _different(before.configs.by_resource, after.configs.by_resource)
-    delta.features_changed |= _different(before.features.finalized, after.features.finalized)
-    delta.acls_changed |= _different(before.acls.by_id, after.acls.by_id)
-    delta.quotas_changed |= _different(before.client_quotas.by_entity, after.client_quotas.by_entity)
+        if known is not topic:
+            step = TopicDelta(topic.name, topic_id, known)
+            for index, partition in topic.partitions.items():
+                if step.partition_before(index) != partition:
+                    step.set_partition(index, partition)
+                compared += 1
+                if compared >= PARTITIONS_PER_SLICE:
+                    compared = 0
+                    yield
+            if step.changed:
+                delta.topics.changed[topic_id] = step
+        if compared >= PARTITIONS_PER_SLICE:
+            compared = 0
+            yield
+    delta.brokers_changed |= yield from _different(before.brokers, after.brokers)
+    delta.configs_changed |= yield from _different(before.configs.by_resource, after.configs.by_resource)
+    delta.features_changed |= yield from _different(before.features.finalized, after.features.finalized)
+    delta.acls_changed |= yield from _different(before.acls.by_id, after.acls.by_id)
+    delta.quotas_changed |= yield from _different(before.client_quotas.by_entity, after.client_quotas.by_entity)
     return delta
 
 
-def _different(before: Mapping[K, Any], after: Mapping[K, Any]) -> set[K]:
+def _different(before: Mapping[K, Any], after: Mapping[K, Any]) -> Generator[None, None, set[K]]:
     """The keys with different values, and the keys of one map only."""
-    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
+    different: set[K] = set()
+    for this, that in ((after, before), (before, after)):
+        for portion in in_portions(this, ENTRIES_PER_SLICE):
+            different.update(key for key in portion if this[key] != that.get(key))
+            yield
+    return different

@@ -104,11 +104,12 @@ def loading(
                 delta.replay(_decode(decoder, value, "the snapshot"))
             if records_per_slice is not None:
                 yield
-        image = delta.apply(
+        applying = delta.applying(
             offset=identity.end_offset - 1,
             epoch=identity.epoch,
             timestamp_ms=content.last_contained_timestamp_ms,
         )
+        image = (yield from applying) if records_per_slice is not None else finish(applying)
         from_offset = loaded.snapshot_end_offset = identity.end_offset
         loaded.records_replayed = len(content.values)
     loaded.image = yield from _replaying(log, from_offset, image, decoder, loaded, records_per_slice)
@@ -156,7 +157,9 @@ def _replaying(
                 yield
                 break
     loaded.held = replayer.held
-    return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+    if records_per_slice is None:
+        return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
+    return (yield from delta.applying(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms))
 
 
 def _slices(values: list[memoryview], size: int | None) -> list[list[memoryview]]:

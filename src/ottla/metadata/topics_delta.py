@@ -2,11 +2,12 @@
 
 The partitions of a topic are copied once per delta, however many of them change. Creating a topic with a thousand
 partitions, or moving a thousand leaders, therefore costs one pass. Of a large topic only chunks are copied
-(`partition_map`).
+(`partition_map`). The changes of a snapshot are applied in slices.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,13 @@ from ottla.model.ids import Uuid
 if TYPE_CHECKING:
     from ottla.wire.messages import metadata_records as r
 
-__all__ = ["CorruptMetadataError", "TopicDelta", "TopicsDelta", "collision_key"]
+__all__ = ["PARTITIONS_PER_SLICE", "CorruptMetadataError", "TopicDelta", "TopicsDelta", "collision_key"]
 
 NO_LEADER_CHANGE = -2
+
+# Comparing this many partitions, or building their topics, takes a few milliseconds. A topic takes as long as ten.
+PARTITIONS_PER_SLICE = 10_000
+PARTITIONS_PER_TOPIC = 10
 
 # Makes a partition of all its fields, in the order of the class: a third of the time of a call with names, which a
 # decision on thousands of partitions would mostly consist of.
@@ -151,24 +156,30 @@ class TopicsDelta:
     def apply(self) -> TopicsImage:
         if not self.changed and not self.deleted:
             return self.before
-        by_name, by_id = self.before.by_name.builder(), self.before.by_id.builder()
-        by_collision_key = self.before.by_collision_key.builder()
+        topics = _NextTopics(self.before)
         for topic_id, image in self.deleted.items():
-            by_name.remove(image.name)
-            by_id.remove(topic_id)
-            key = collision_key(image.name)
-            if key is not None:
-                left = tuple(name for name in by_collision_key.get(key) or () if name != image.name)
-                if left:
-                    by_collision_key[key] = left
-                else:
-                    by_collision_key.remove(key)
+            topics.remove(topic_id, image)
         for topic_id, delta in self.changed.items():
-            by_id[topic_id] = by_name[delta.name] = delta.apply()
-            key = collision_key(delta.name) if delta.created else None
-            if key is not None:
-                by_collision_key[key] = (*(by_collision_key.get(key) or ()), delta.name)
-        return TopicsImage(by_name=by_name.build(), by_id=by_id.build(), by_collision_key=by_collision_key.build())
+            topics.put(topic_id, delta)
+        return topics.build()
+
+    def applying(self) -> Generator[None, None, TopicsImage]:
+        """`apply` that pauses after every slice. No record may be replayed meanwhile."""
+        topics = _NextTopics(self.before)
+        work = 0
+        for topic_id, image in self.deleted.items():
+            topics.remove(topic_id, image)
+            work += PARTITIONS_PER_TOPIC
+            if work >= PARTITIONS_PER_SLICE:
+                work = 0
+                yield
+        for topic_id, delta in self.changed.items():
+            topics.put(topic_id, delta)
+            work += PARTITIONS_PER_TOPIC + len(delta.changed)
+            if work >= PARTITIONS_PER_SLICE:
+                work = 0
+                yield
+        return topics.build()
 
     def _clear_elr(self, topic_id: Uuid) -> None:
         delta = self.topic(topic_id, "ClearElrRecord")
@@ -177,6 +188,38 @@ class TopicsDelta:
                 delta.set_partition(
                     index, partition._replace(elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1)
                 )
+
+
+class _NextTopics:
+    """The topics of an image while the changes of a delta are applied to them."""
+
+    __slots__ = ("_by_collision_key", "_by_id", "_by_name")
+
+    def __init__(self, before: TopicsImage) -> None:
+        self._by_name, self._by_id = before.by_name.builder(), before.by_id.builder()
+        self._by_collision_key = before.by_collision_key.builder()
+
+    def remove(self, topic_id: Uuid, image: TopicImage) -> None:
+        self._by_name.remove(image.name)
+        self._by_id.remove(topic_id)
+        key = collision_key(image.name)
+        if key is not None:
+            left = tuple(name for name in self._by_collision_key.get(key) or () if name != image.name)
+            if left:
+                self._by_collision_key[key] = left
+            else:
+                self._by_collision_key.remove(key)
+
+    def put(self, topic_id: Uuid, delta: TopicDelta) -> None:
+        self._by_id[topic_id] = self._by_name[delta.name] = delta.apply()
+        key = collision_key(delta.name) if delta.created else None
+        if key is not None:
+            self._by_collision_key[key] = (*(self._by_collision_key.get(key) or ()), delta.name)
+
+    def build(self) -> TopicsImage:
+        return TopicsImage(
+            by_name=self._by_name.build(), by_id=self._by_id.build(), by_collision_key=self._by_collision_key.build()
+        )
 
 
 def merge_partition_change(partition: PartitionImage, record: r.PartitionChangeRecord) -> PartitionImage:

@@ -10,13 +10,14 @@ A generator must expect that the node's state has changed after each pause.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from itertools import islice
 from typing import Any, TypeVar
 
 from ottla.model.deferred import Deferred
 from ottla.model.ports import Scheduler
 
-__all__ = ["Admission", "Slices", "finish"]
+__all__ = ["Admission", "Slices", "finish", "in_portions"]
 
 T = TypeVar("T")
 
@@ -80,6 +81,14 @@ def finish(work: Generator[None, None, T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
+
+
+def in_portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The items in lists of `size`, for a generator that pauses after each of them."""
+    assert size > 0
+    rest = iter(items)
+    while portion := list(islice(rest, size)):
+        yield portion
 
 
 class Admission:

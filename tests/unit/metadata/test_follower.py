@@ -233,7 +233,10 @@ def turns_until_published(harness: ControllerHarness, watcher: Watcher) -> int:
 @pytest.fixture
 def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.metadata.follower.RECORDS_PER_TURN", 10)
-    monkeypatch.setattr("ottla.metadata.image_step.PARTITIONS_PER_SLICE", 10)
+    for module in ("image_step", "topics_delta"):
+        monkeypatch.setattr(f"ottla.metadata.{module}.PARTITIONS_PER_SLICE", 30)
+    for module in ("image_step", "delta"):
+        monkeypatch.setattr(f"ottla.metadata.{module}.ENTRIES_PER_SLICE", 3)
 
 
 @pytest.mark.usefixtures("small_turns")
