@@ -256,7 +256,8 @@ class Cluster:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name!r}.")
             if info.error is not None:
                 unknown = info.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                raise KafkaError(info.error.code, f"There is no topic {name!r}.") if unknown else info.error
+                why = f"There is no topic {name!r}." if unknown else f"Topic {name!r}: {info.error.message}"
+                raise KafkaError(info.error.code, why)
             return info
 
         now = asyncio.get_running_loop().time

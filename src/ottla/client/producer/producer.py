@@ -253,8 +253,7 @@ class Producer:
 
     async def renew_transactions(self) -> None:
         """Recovers after a failure with a higher epoch. Raises PRODUCER_FENCED if another producer has the id."""
-        self._sender.fail_all(ClientError("The transaction was given up."))
-        await self.flush()
+        await self._give_up("The transaction was given up.")
         await self._transactions.init(continuing=True)
 
     def begin_transaction(self) -> None:
@@ -295,9 +294,17 @@ class Producer:
     async def abort_transaction(self) -> None:
         """Drops unsent batches and aborts the transaction."""
         self._transactions.close()
-        self._sender.fail_all(ClientError("The transaction was aborted."))
-        await self.flush()
+        await self._give_up("The transaction was aborted.")
         await self._transactions.end(commit=False)
+
+    async def _give_up(self, reason: str) -> None:
+        """Drops unsent batches and waits for the answers of the others, which are not sent again."""
+        self._sender.gives_up = True
+        try:
+            self._sender.fail_all(ClientError(reason))
+            await self.flush()
+        finally:
+            self._sender.gives_up = False
 
     # Internals.
 

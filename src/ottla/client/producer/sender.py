@@ -63,6 +63,8 @@ class Sender:
         self.measures = ProducerMeasures()
         # The number of waiting flushes; batches do not linger while there is one.
         self.flushing = 0
+        # True while a transaction is aborted: a batch in flight is not retried, but its answer is awaited.
+        self.gives_up = False
         self._requests: dict[int, int] = defaultdict(int)
         self._task: asyncio.Task[None] | None = None
         self.is_running = False
@@ -157,6 +159,7 @@ class Sender:
             left = first.created + self._settings.delivery_timeout_ms / 1000 - now
             if left < 0:
                 queue.closed.popleft()
+                first.last_error = first.last_error or self._metadata_error(one.topic)
                 self._finish(first, TimedOut(first.complaint))
                 # The batches behind it are looked at in the next turn, which nothing else may begin.
                 self._batches.wake.set()
@@ -204,6 +207,11 @@ class Sender:
             # The sequence numbers stay in `ProducerIdentity`; the next record asks for metadata again.
             self._batches.forget_topic(topic)
             self._cluster.metadata.topics.pop(topic, None)
+
+    def _metadata_error(self, topic: str) -> KafkaError | None:
+        """Why a batch without a leader was not sent."""
+        info = self._cluster.metadata.topics.get(topic)
+        return None if info is None else info.error
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
@@ -355,7 +363,9 @@ class Sender:
             error = too_large(batch)
         queue = self._batches.queues[batch.partition]
         now = asyncio.get_running_loop().time()
-        in_time = not self._stopped and now - batch.created < self._settings.delivery_timeout_ms / 1000
+        in_time = (
+            not self._stopped and not self.gives_up and now - batch.created < self._settings.delivery_timeout_ms / 1000
+        )
         may_repeat = self._begins_anew(batch, error) or queue.may_repeat(error)
         if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
