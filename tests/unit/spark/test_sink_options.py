@@ -53,6 +53,9 @@ def test_names_of_kafkas_producer_are_understood_with_and_without_prefix() -> No
         ({"extra.records": "{"}, "Option 'extra.records' cannot be read"),
         ({"extra.records": "[]", "delivery": "at-least-once"}, None),
         ({"extra.records": '[{"topic": "t"}]', "delivery": "at-least-once"}, "needs delivery=exactly-once"),
+        ({"delivery.timeout.ms": "5000"}, "must be at least request.timeout.ms, which is 30000"),
+        ({"delivery.timeout.ms": "5000", "request.timeout.ms": "5000"}, None),
+        ({"request.timeout.ms": "300000"}, None),
         ({"batch.size": "0"}, "Option 'batch.size' is '0', not a positive number"),
     ],
 )

@@ -114,6 +114,12 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     extra = _extra_records(given)
     if extra and not exactly_once:
         raise OptionError("Option 'extra.records' needs delivery=exactly-once: they share the rows' transaction.")
+    delivery_timeout_ms = number(given, "delivery.timeout.ms") or max(120_000, client.request_timeout_ms)
+    if delivery_timeout_ms < client.request_timeout_ms:
+        raise OptionError(
+            f"Option delivery.timeout.ms={delivery_timeout_ms} must be at least request.timeout.ms, "
+            f"which is {client.request_timeout_ms}."
+        )
     return SinkOptions(
         client=client,
         topic=given.get("topic") or None,
@@ -130,7 +136,7 @@ def sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
         compression_level=_level(given),
         batch_bytes=number(given, "batch.size") or BATCH_BYTES,
         buffer_bytes=number(given, "buffer.memory") or BUFFER_BYTES,
-        delivery_timeout_ms=number(given, "delivery.timeout.ms") or 120_000,
+        delivery_timeout_ms=delivery_timeout_ms,
         transaction_timeout_ms=number(given, "transaction.timeout.ms") or TRANSACTION_TIMEOUT_MS,
     )
 

@@ -273,6 +273,7 @@ def _settings(options: SinkOptions, transactional_id: str | None = None) -> Prod
         compression_level=options.compression_level,
         buffer_bytes=options.buffer_bytes,
         delivery_timeout_ms=options.delivery_timeout_ms,
+        request_timeout_ms=options.client.request_timeout_ms,
         transactional_id=transactional_id,
         transaction_timeout_ms=options.transaction_timeout_ms,
     )
