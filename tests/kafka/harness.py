@@ -15,6 +15,7 @@ from tests.support.java import PROGRAMS, compiled, java_command
 __all__ = [
     "FEED_LINE",
     "HERE",
+    "WITH_KERBEROS",
     "Baseline",
     "Results",
     "class_name",
@@ -28,6 +29,9 @@ __all__ = [
 ]
 
 HERE = Path(__file__).resolve().parent
+
+# Their tests start a key distribution center.
+WITH_KERBEROS = frozenset({"kafka.api.SaslSslAdminIntegrationTest", "kafka.api.SaslGssapiSslEndToEndAuthorizationTest"})
 
 # One line of the console's test feed: "JUnit Jupiter > SomeTest > method(ClusterInstance) > method [1] :: SUCCESSFUL".
 FEED_LINE = re.compile(r"^JUnit Jupiter > (?P<test_class>\S+) > (?:.* > )?(?P<test>.+?) :: (?P<state>[A-Z]+)$")
