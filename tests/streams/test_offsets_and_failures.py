@@ -23,9 +23,9 @@ from ottla.streams.runtime.prepare import remove_surplus_members
 from ottla.streams.runtime.worker import Worker
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import total
-from tests.streams.test_application_state import live, name, start
+from tests.streams.test_application_state import name, start
 
-__all__ = ["live", "name"]
+__all__ = ["name"]
 
 TEXT = Serdes.string()
 

@@ -9,9 +9,9 @@ import pytest
 from ottla.streams import Consumed, Grouped, Materialized, Serdes, SessionWindows, StreamsBuilder, TimeWindows
 from ottla.streams.runtime import query_door
 from tests.streams.live import Live, eventually
-from tests.streams.test_application_state import live, name, start
+from tests.streams.test_application_state import name, start
 
-__all__ = ["live", "name"]
+__all__ = ["name"]
 
 TEXT = Serdes.string()
 
