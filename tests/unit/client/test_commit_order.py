@@ -1,9 +1,11 @@
-"""A commit in the background that is repeated after a later one was stored takes the group back."""
+"""Commits in the background keep their order; the last commit before partitions are given up does not fail silently."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
+
+import pytest
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.cluster import Cluster
@@ -49,18 +51,21 @@ class Coordinating:
         return OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=[partition])])
 
 
+def commits_to(broker: Any, settings: ConsumerSettings) -> Commits:
+    cluster = Cluster(ClientSettings(bootstrap_servers=()))
+    cluster.metadata.brokers[1] = BrokerNode(1, "h", 1, None)
+
+    async def connection(*_: Any) -> Any:
+        return broker
+
+    cluster.node_connection = cluster.any_connection = connection  # type: ignore[method-assign]
+    return Commits(cluster, settings, ConsumerMeasures(), ConsumerInterceptors(()), lambda: {ONE: CommittedOffset(30)})
+
+
 def test_the_last_commit_in_the_background_counts() -> None:
     async def whole() -> None:
-        cluster = Cluster(ClientSettings(bootstrap_servers=()))
-        broker: Any = Coordinating()
-        cluster.metadata.brokers[1] = BrokerNode(1, "h", 1, None)
-
-        async def connection(*_: Any) -> Any:
-            return broker
-
-        cluster.node_connection = cluster.any_connection = connection  # type: ignore[method-assign]
-        settings = ConsumerSettings(group_id="g", auto_commit=False)
-        commits = Commits(cluster, settings, ConsumerMeasures(), ConsumerInterceptors(()), dict)
+        broker = Coordinating()
+        commits = commits_to(broker, ConsumerSettings(group_id="g", auto_commit=False))
         errors: list[Any] = []
         # The coordinator moves: the first commit is refused, and asked for again after retry.backoff.ms.
         commits.commit_async({ONE: CommittedOffset(10)}, lambda _, error: errors.append(error))
@@ -68,5 +73,22 @@ def test_the_last_commit_in_the_background_counts() -> None:
         commits.commit_async({ONE: CommittedOffset(20)}, lambda _, error: errors.append(error))
         await commits.wait_pending()
         assert broker.stored == 20
+
+    asyncio.run(whole())
+
+
+def test_a_commit_that_fails_before_partitions_are_given_up_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def whole() -> None:
+        broker = Coordinating()
+        broker.refusals = [ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH]
+        commits = commits_to(broker, ConsumerSettings(group_id="g"))
+        await commits.commit_last()
+        assert broker.stored == -1
+        assert "The last offsets of group g were not committed" in caplog.text
+        caplog.clear()
+        # The next heartbeat renews a stale epoch, so this commit is repeated.
+        await commits.commit_last()
+        assert broker.stored == 30
+        assert not caplog.text
 
     asyncio.run(whole())

@@ -7,6 +7,7 @@ Awaited commits follow the pending ones, so that the last commit of a partition 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     Offsets = Mapping[TopicPartition, CommittedOffset]
 
 __all__ = ["Commits", "OnCommit", "as_commits"]
+
+logger = logging.getLogger(__name__)
 
 _NAMES_VERSION_MAX = 9
 # An automatic commit does not hold up a poll for longer.
@@ -101,16 +104,27 @@ class Commits:
             self._due_at = now + interval
             await self.commit_quietly()
 
-    async def commit_quietly(self) -> None:
-        """Commits automatically. After a failure the next commit covers the same offsets."""
+    async def commit_last(self) -> None:
+        """Commits automatically before partitions are given up. After a failure their records are read again."""
+        error = await self.commit_quietly()
+        if error is not None:
+            logger.warning(
+                "The last offsets of group %s were not committed, so records will be read again: %s",
+                self._settings.group_id,
+                str(error) or f"no answer within {_QUIET_SECONDS_MAX:g} s",
+            )
+
+    async def commit_quietly(self) -> Exception | None:
+        """Commits automatically. After a failure, which is returned, the next commit covers the same offsets."""
         if not self._is_automatic:
-            return
+            return None
         self._covered = self._measures.records
         try:
             async with asyncio.timeout(_QUIET_SECONDS_MAX):
                 await self.commit(self._committable())
-        except (KafkaError, ClientError, TimeoutError):
-            return
+        except (KafkaError, ClientError, TimeoutError) as error:
+            return error
+        return None
 
     async def wait_pending(self) -> None:
         """Waits for the commits in the background."""

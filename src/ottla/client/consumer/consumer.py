@@ -462,12 +462,12 @@ class Consumer:
         membership = self._membership
         if membership is None:
             if not self._positions.states.keys() <= set(keeps):
-                await self._commits.commit_quietly()
+                await self._commits.commit_last()
             return
         owned = self.assignment
         try:
             if owned and membership.is_member:
-                await self._commits.commit_quietly()
+                await self._commits.commit_last()
                 await self._commits.wait_pending()
                 await self._listener.on_revoked(owned)
             elif owned:
@@ -480,7 +480,7 @@ class Consumer:
         before = set(self._positions.states)
         self.measures.rebalances += 1
         if revoked and self._membership is not None and self._membership.is_member:
-            await self._commits.commit_quietly()
+            await self._commits.commit_last()
             await self._commits.wait_pending()
             await self._listener.on_revoked(revoked)
         elif revoked:
