@@ -105,11 +105,11 @@ class Commits:
             await self.commit_quietly()
 
     async def commit_last(self) -> None:
-        """Commits automatically before partitions are given up. After a failure their records are read again."""
+        """Commits automatically before partitions are given up. After a failure their records may be read again."""
         error = await self.commit_quietly()
         if error is not None:
             logger.warning(
-                "The last offsets of group %s were not committed, so records will be read again: %s",
+                "The last commit of group %s failed, so records may be read again: %s",
                 self._settings.group_id,
                 str(error) or f"no answer within {_QUIET_SECONDS_MAX:g} s",
             )
