@@ -1,4 +1,4 @@
-"""The words of access control: operations, kinds of resources, and what an ACL says.
+"""The vocabulary of access control: operations, kinds of resources, and permissions.
 
 The numbers are those of ACL requests, of ACLs in the metadata log and of `authorized_operations` bit fields.
 """
@@ -21,7 +21,7 @@ __all__ = [
 # The name of the only resource of type CLUSTER.
 CLUSTER_NAME = "kafka-cluster"
 
-# As the name of a literal resource: every resource of its type. As a host: every host.
+# As the name of a literal resource it matches every resource of the type, and as a host every host.
 WILDCARD = "*"
 WILDCARD_PRINCIPAL = "User:*"
 

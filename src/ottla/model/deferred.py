@@ -12,7 +12,7 @@ Most code needs no callback of its own. The combinators make the next `Deferred`
     recover     maps an error of one kind to a value
     finally_do  runs an action after either outcome
     pass_to     completes another Deferred with the outcome
-    gather      waits for several
+    gather      waits for several Deferreds
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Deferred(Generic[T]):
     @classmethod
     def failed(cls, error: BaseException) -> Deferred[T]:
         deferred: Deferred[T] = cls()
-        deferred.error, deferred.done = _kept(error), True
+        deferred.error, deferred.done = _storable(error), True
         return deferred
 
     def result(self) -> T:
@@ -76,7 +76,7 @@ class Deferred(Generic[T]):
 
     def fail(self, error: BaseException) -> None:
         assert not self.done, "resolved twice"
-        self.error, self.done = _kept(error), True
+        self.error, self.done = _storable(error), True
         self._run_callbacks()
 
     def when_done(self, callback: Callable[[Deferred[T]], object]) -> None:
@@ -99,21 +99,21 @@ class Deferred(Generic[T]):
                 return Deferred.resolved(function(self._value))  # type: ignore[arg-type]
             except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
                 return Deferred.failed(error)
-        made: Deferred[U] = Deferred()
+        derived: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
             if done.error is not None:
-                made.fail(done.error)
+                derived.fail(done.error)
                 return
             try:
                 value = function(done._value)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
-                made.fail(error)
+            except Exception as error:  # noqa: BLE001 (the holder of `derived` gets it)
+                derived.fail(error)
             else:
-                made.resolve(value)
+                derived.resolve(value)
 
         self.when_done(on_done)
-        return made
+        return derived
 
     def and_then(self, function: Callable[[T], Deferred[U]]) -> Deferred[U]:
         """The outcome of the `Deferred` that `function(value)` returns. An error passes through."""
@@ -124,21 +124,21 @@ class Deferred(Generic[T]):
                 return function(self._value)  # type: ignore[arg-type]
             except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
                 return Deferred.failed(error)
-        made: Deferred[U] = Deferred()
+        derived: Deferred[U] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
             if done.error is not None:
-                made.fail(done.error)
+                derived.fail(done.error)
                 return
             try:
                 following = function(done._value)  # type: ignore[arg-type]
-            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
-                made.fail(error)
+            except Exception as error:  # noqa: BLE001 (the holder of `derived` gets it)
+                derived.fail(error)
             else:
-                following.pass_to(made)
+                following.pass_to(derived)
 
         self.when_done(on_done)
-        return made
+        return derived
 
     def recover(self, kind: type[E], function: Callable[[E], T]) -> Deferred[T]:
         """The value, or `function(error)` for an error of this kind. Other errors pass through."""
@@ -149,37 +149,37 @@ class Deferred(Generic[T]):
                 return Deferred.resolved(function(self.error))
             except Exception as raised:  # noqa: BLE001 (the holder of the Deferred gets it)
                 return Deferred.failed(raised)
-        made: Deferred[T] = Deferred()
+        derived: Deferred[T] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
             error = done.error
             if not isinstance(error, kind):
-                done.pass_to(made)
+                done.pass_to(derived)
                 return
             try:
                 value = function(error)
-            except Exception as raised:  # noqa: BLE001 (the holder of `made` gets it)
-                made.fail(raised)
+            except Exception as raised:  # noqa: BLE001 (the holder of `derived` gets it)
+                derived.fail(raised)
             else:
-                made.resolve(value)
+                derived.resolve(value)
 
         self.when_done(on_done)
-        return made
+        return derived
 
     def finally_do(self, action: Callable[[], object]) -> Deferred[T]:
         """Runs the action after the completion, and passes the outcome on."""
-        made: Deferred[T] = Deferred()
+        derived: Deferred[T] = Deferred()
 
         def on_done(done: Deferred[T]) -> None:
             try:
                 action()
-            except Exception as error:  # noqa: BLE001 (the holder of `made` gets it)
-                made.fail(error)
+            except Exception as error:  # noqa: BLE001 (the holder of `derived` gets it)
+                derived.fail(error)
             else:
-                done.pass_to(made)
+                done.pass_to(derived)
 
         self.when_done(on_done)
-        return made
+        return derived
 
     def pass_to(self, target: Deferred[T]) -> None:
         """Completes the target with this outcome."""
@@ -200,8 +200,8 @@ class Deferred(Generic[T]):
             callback(self)
 
 
-def _kept(error: BaseException) -> BaseException:
-    """The error; without its traceback if it is an answer and not a defect."""
+def _storable(error: BaseException) -> BaseException:
+    """The error to store. An error that is an answer and not a defect loses its traceback."""
     if isinstance(error, KafkaError):
         error.forget_traceback()
     return error

@@ -32,8 +32,8 @@ class ErrorCode(IntEnum):
     @classmethod
     def told(cls, code: int) -> ErrorCode:
         """The member for a code from another node; UNKNOWN_SERVER_ERROR for a code of a newer release."""
-        known: ErrorCode | None = cls._value2member_map_.get(code)  # type: ignore[assignment]
-        return cls.UNKNOWN_SERVER_ERROR if known is None else known
+        member: ErrorCode | None = cls._value2member_map_.get(code)  # type: ignore[assignment]
+        return cls.UNKNOWN_SERVER_ERROR if member is None else member
 
     UNKNOWN_SERVER_ERROR = -1, _FINAL, "The broker failed unexpectedly while it handled the request."
     NONE = 0, _FINAL, "No error."
@@ -194,7 +194,7 @@ class KafkaError(Exception):
         return f"{self.code.name}: {self.message}"
 
     def forget_traceback(self) -> None:
-        """To be called where the error is kept as an answer.
+        """Must be called if the error is kept as an answer.
 
         The frames of the traceback, and those that called them, usually refer to the object that keeps the error.
         Without this, a refused request would leave a reference cycle, with its elements, for the garbage collector.

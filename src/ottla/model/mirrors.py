@@ -1,4 +1,4 @@
-"""How a mirror names itself to the cluster that it writes to."""
+"""The client ids of mirrors at the cluster that they write to."""
 
 from __future__ import annotations
 

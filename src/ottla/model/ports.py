@@ -64,7 +64,7 @@ class Workers(Protocol):
 
 
 class Lane(Enum):
-    """A kind of work with a queue and threads of its own, so that it never waits for work of another kind."""
+    """A kind of work with its own queue and threads, so that it never waits for work of another kind."""
 
     GENERAL = "general"
     """Flushes, checkpoints, deletions, opening of logs, host names."""
@@ -72,6 +72,8 @@ class Lane(Enum):
     """Reads of logs from the disk: cold fetches, offsets for timestamps, loading of coordinators."""
     VALIDATION = "validation"
     """Decoding of produced records. Clients decide how much of it there is."""
+    REGISTRY = "registry"
+    """Questions to a Schema Registry. They wait for another machine, and clients decide how many there are."""
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Writes of the metadata log and its snapshots."""
@@ -82,7 +84,7 @@ class Lane(Enum):
 
 
 class WorkerLanes(Workers, Protocol):
-    """All threads of a node. `submit` is that of the GENERAL lane."""
+    """All threads of a node. `submit` uses the GENERAL lane."""
 
     def lane(self, lane: Lane) -> Workers: ...
 
@@ -111,6 +113,9 @@ class File(Protocol):
 
     def read_nowait(self, position: int, length: int) -> bytes | bytearray | None:
         """Like `read`, but returns None if the bytes are not in the page cache."""
+
+    def read_ahead(self, position: int, length: int) -> None:
+        """Requests the bytes from the disk without waiting for them; must be called on a worker, as requests queue."""
 
     def write_at(self, position: int, data: Buffer) -> None: ...
 
@@ -167,7 +172,7 @@ class Files(Protocol):
     def modified_ms(self, path: str) -> int: ...
 
     def stamp_of(self, path: str) -> int:
-        """A number that is another one after a change: of the file's content, or of the names in a directory.
+        """A number that changes with the content of a file, or with the names in a directory.
 
         -1 if there is no such file or directory.
         """

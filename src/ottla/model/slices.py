@@ -74,7 +74,7 @@ class Slices:
 
 
 def finish(work: Generator[None, None, T]) -> T:
-    """The result of the generator, without a pause: for callers that have no loop, or cannot wait."""
+    """The result of the generator without pauses, for callers that have no loop or cannot wait."""
     while True:
         try:
             next(work)
@@ -84,15 +84,15 @@ def finish(work: Generator[None, None, T]) -> T:
 
 
 def in_portions(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, for a generator that pauses after each of them."""
+    """The items in lists of `size`, for a generator that pauses after each list."""
     assert size > 0
-    rest = iter(items)
-    while portion := list(islice(rest, size)):
+    remaining = iter(items)
+    while portion := list(islice(remaining, size)):
         yield portion
 
 
 class Admission:
-    """Admits a few at a time, in the order of arrival. The caller bounds the number of those that wait."""
+    """Admits a few tasks at a time, in the order of arrival. The caller bounds the number of waiting tasks."""
 
     __slots__ = ("_admitted", "_admitted_max", "_waiting")
 
@@ -102,7 +102,7 @@ class Admission:
         self._waiting: deque[Callable[[], object]] = deque()
 
     def enter(self, start: Callable[[], object]) -> None:
-        """Calls `start` now, or when enough others have left."""
+        """Calls `start` now, or when enough other tasks have left."""
         if self._admitted < self._admitted_max:
             self._admitted += 1
             start()
@@ -110,7 +110,7 @@ class Admission:
             self._waiting.append(start)
 
     def leave(self) -> None:
-        """One that was admitted has ended."""
+        """Called when an admitted task has ended."""
         if self._waiting:
             self._waiting.popleft()()
         else:

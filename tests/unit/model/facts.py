@@ -1,4 +1,4 @@
-"""What Apache Kafka 4.3.1 says about its configuration: names, types, defaults, what its validators take."""
+"""Apache Kafka 4.3.1's configuration: names, types, defaults, and the ranges of its validators."""
 
 from __future__ import annotations
 

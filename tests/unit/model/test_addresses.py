@@ -1,4 +1,4 @@
-"""Addresses as text; the standard library says what is right."""
+"""Addresses as text, compared with the standard library."""
 
 from __future__ import annotations
 

@@ -156,15 +156,15 @@ def test_a_key_may_be_set_for_one_listener() -> None:
 )
 def test_what_is_ignored_is_said(name: str, value: str, warning: str) -> None:
     config = BrokerConfig({**COMBINED, name: value})
-    (said,) = config.warnings + config.notes
+    (notice,) = config.warnings + config.notes
     assert bool(config.notes) == (" has no effect: " in warning or warning.endswith(" has no"))
-    assert said.startswith(warning)
-    assert said.endswith(".")
+    assert notice.startswith(warning)
+    assert notice.endswith(".")
 
 
 def test_a_heartbeat_that_may_not_be_late_is_warned_of() -> None:
-    (said,) = BrokerConfig({**COMBINED, "broker.session.timeout.ms": "3999"}).warnings
-    assert "broker.heartbeat.interval.ms is 2000, more than half of broker.session.timeout.ms, which is 3999" in said
+    (warning,) = BrokerConfig({**COMBINED, "broker.session.timeout.ms": "3999"}).warnings
+    assert "broker.heartbeat.interval.ms is 2000, more than half of broker.session.timeout.ms, which is 3999" in warning
     assert BrokerConfig({**COMBINED, "broker.session.timeout.ms": "4000"}).warnings == ()
 
 
@@ -288,7 +288,7 @@ def test_dynamic_values_go_over_the_file() -> None:
     plain = config(log_segment_bytes="2097152")
     for_all = plain.with_dynamic(dynamic_defaults={"log.segment.bytes": "3000000"})
     own = for_all.with_dynamic(dynamic={"log.segment.bytes": "4000000"})
-    assert [each.log_segment_bytes for each in (plain, for_all, own)] == [2097152, 3000000, 4000000]
+    assert [broker_config.log_segment_bytes for broker_config in (plain, for_all, own)] == [2097152, 3000000, 4000000]
     assert own.with_dynamic(dynamic={}).log_segment_bytes == 3000000
 
 

@@ -1,4 +1,4 @@
-"""The tables against what Apache Kafka 4.3.1 says of itself."""
+"""The tables compared with Apache Kafka 4.3.1's own definitions."""
 
 from __future__ import annotations
 

@@ -64,16 +64,16 @@ def test_then_passes_failures_on() -> None:
 
 def test_and_then_continues_with_another_deferred() -> None:
     first, second = Deferred[int](), Deferred[str]()
-    asked: list[int] = []
+    asked_values: list[int] = []
 
     def ask(value: int) -> Deferred[str]:
-        asked.append(value)
+        asked_values.append(value)
         return second
 
     chained = first.and_then(ask)
-    assert asked == []
+    assert asked_values == []
     first.resolve(7)
-    assert asked == [7]
+    assert asked_values == [7]
     assert not chained.done
     second.resolve("seven")
     assert chained.result() == "seven"

@@ -14,7 +14,7 @@ def test_they_are_apart_from_kafkas() -> None:
     assert not OWN_KEYS.keys() & BROKER_KEYS.keys()
     of_the_authorizer = {"super.users", "allow.everyone.if.no.acl.found"}
     # System properties in Apache Kafka.
-    of_the_jvm = {f"org.apache.kafka.sasl.oauthbearer.allowed.{what}" for what in ("urls", "files")}
+    of_the_jvm = {f"org.apache.kafka.sasl.oauthbearer.allowed.{suffix}" for suffix in ("urls", "files")}
     assert all(name.startswith(("ottla.", "confluent.")) for name in OWN_KEYS.keys() - of_the_authorizer - of_the_jvm)
 
 

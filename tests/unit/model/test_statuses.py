@@ -1,4 +1,4 @@
-"""A key's status has to be true: what is honoured is read by some code, what is not is read by none."""
+"""A key's status has to be true: honoured keys are read by code, other keys are not."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ READ_BY = {
         "alter.log.dirs.replication.quota.window.size.seconds",
     ),
 }
-# Names that other things have too.
+# Attribute names that other classes have, too.
 AMBIGUOUS = {"cordoned.log.dirs", "request.timeout.ms", "sasl.jaas.config"}
 
 
@@ -140,8 +140,8 @@ FOLLOWED = {synonym: key for key in TOPIC_KEYS.values() for synonym in key.synon
 
 def is_read(name: str) -> bool:
     names = {name, *STAND_INS.get(name, ())}
-    attributes = {READ_THROUGH.get(each, each.replace(".", "_")) for each in names}
-    attributes |= {FOLLOWED[each].attribute for each in names if each in FOLLOWED}
+    attributes = {READ_THROUGH.get(key, key.replace(".", "_")) for key in names}
+    attributes |= {FOLLOWED[key].attribute for key in names if key in FOLLOWED}
     return bool(attributes & WORDS or names & TEXTS)
 
 
@@ -170,7 +170,7 @@ def test_what_is_not_honoured_is_not_read(name: str) -> None:
 
 
 def names_in_tests() -> frozenset[str]:
-    """Every key that a test beyond those of this package names, as people write it or as an attribute."""
+    """Every key that a test outside this package names, in its own spelling or as an attribute."""
     names: set[str] = set()
     for path in TESTS.rglob("*.py"):
         if path.parent != Path(__file__).parent:
@@ -180,9 +180,9 @@ def names_in_tests() -> frozenset[str]:
 
 
 def is_named_by_a_test(name: str, named: frozenset[str]) -> bool:
-    """Itself, one that stands in for it, that of topics whose default it is, or the one that is its default."""
+    """True if a test names the key, a stand-in, the topic key that it is the default of, or its own default."""
     names = {name, *STAND_INS.get(name, ())} | {key for key, others in STAND_INS.items() if name in others}
-    names |= {FOLLOWED[each].name for each in names if each in FOLLOWED}
+    names |= {FOLLOWED[key].name for key in names if key in FOLLOWED}
     if name in TOPIC_KEYS:
         names.update(TOPIC_KEYS[name].synonyms)
     return not named.isdisjoint(names)

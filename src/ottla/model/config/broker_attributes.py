@@ -8,7 +8,7 @@ __all__ = ["BrokerAttributes"]
 
 
 class BrokerAttributes:
-    """One attribute for every broker key and every key of our own; the values are placed by BrokerConfig."""
+    """One attribute for every broker key and every key of Ottla. BrokerConfig sets the values."""
 
     add_partitions_to_txn_retry_backoff_max_ms: int
     add_partitions_to_txn_retry_backoff_ms: int

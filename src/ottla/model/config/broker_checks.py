@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 __all__ = ["check_together"]
 
-# The assignors of consumer groups. Others would be Java classes.
+# The assignors of consumer groups. Other values would be Java classes.
 _ASSIGNORS = ("uniform", "range")
 
-# The replica selectors of Apache Kafka (KIP-392). Others would be Java classes.
+# The replica selectors of Apache Kafka (KIP-392). Other values would be Java classes.
 _REPLICA_SELECTORS = (
     None,
     "org.apache.kafka.common.replica.LeaderSelector",
@@ -252,8 +252,8 @@ def _check_groups(config: BrokerConfig) -> None:
             "group.consumer.assignors",
         )
     for kind in ("consumer", "share", "streams"):
-        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-            _check_between(config, f"group.{kind}", what)
+        for setting in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            _check_between(config, f"group.{kind}", setting)
     _require(
         config.group_consumer_heartbeat_interval_ms < config.group_consumer_session_timeout_ms,
         "group.consumer.heartbeat.interval.ms must be less than group.consumer.session.timeout.ms.",
@@ -261,13 +261,13 @@ def _check_groups(config: BrokerConfig) -> None:
     )
 
 
-def _check_between(config: BrokerConfig, prefix: str, what: str) -> None:
-    value, low, high = (config.get(f"{prefix}.{bound}{what}") for bound in ("", "min.", "max."))
+def _check_between(config: BrokerConfig, prefix: str, setting: str) -> None:
+    value, low, high = (config.get(f"{prefix}.{bound}{setting}") for bound in ("", "min.", "max."))
     assert isinstance(value, int)
     assert isinstance(low, int)
     assert isinstance(high, int)
     _require(
         low <= value <= high,
-        f"{prefix}.{what} must be between its minimum and maximum ({low} and {high}), but is {value}.",
-        f"{prefix}.{what}",
+        f"{prefix}.{setting} must be between its minimum and maximum ({low} and {high}), but is {value}.",
+        f"{prefix}.{setting}",
     )

@@ -40,7 +40,7 @@ def check_dynamic_names(names: Iterable[str], *, for_all_brokers: bool) -> None:
     """Rejects keys that cannot change at run time or not at this level. Unknown keys are accepted."""
     keys = {name: key for name in names if (key := _key_of(name)) is not None}
     if fixed := [name for name, key in keys.items() if key.update_mode is UpdateMode.READ_ONLY]:
-        # Kafka's tests of its own tool expect these words; see docs/decisions/0005-sentences-on-the-wire.md.
+        # The tests of Kafka's tool expect these words; see docs/decisions/0005-sentences-on-the-wire.md.
         raise _refused(
             f"Cannot update these configs dynamically: [{', '.join(fixed)}]. "
             "Change the properties file and start the node again."
@@ -109,7 +109,7 @@ def usable_dynamic(
             elif error.key in defaults:
                 del defaults[error.key]
             elif not _drop_one_value(config, own, defaults):
-                # Several values contradict each other and no single one of them is the cause: drop both layers.
+                # Several values contradict each other, and no single value is the cause: both layers are dropped.
                 own, defaults = {}, {}
     raise AssertionError("without dynamic values the configuration was valid when the node started")
 

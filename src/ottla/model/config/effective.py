@@ -5,7 +5,7 @@ resource's own settings, this node's dynamic values, the cluster's dynamic defau
 (KIP-226). For a broker key that other keys can replace (`log.retention.hours` for `log.retention.ms`), these are listed
 too, but only after the key itself, so that the list begins with the requested key, as in Apache Kafka.
 
-The functions are pure and use only the tables; they know neither messages nor the node.
+The functions are pure and use only the tables; they are independent of messages and of the node.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def _described(
 
 
 def _without_hidden(config: BrokerConfig, entry: EffectiveConfig) -> EffectiveConfig:
-    """The entry of a key whose value in the properties file is a reference: what it refers to is not shown."""
+    """The entry of a key whose value in the properties file is a reference: the resolved value is not shown."""
     if config.hidden.isdisjoint(synonym.name for synonym in entry.synonyms):
         return entry
     is_hidden = [
@@ -176,7 +176,7 @@ def _without_hidden(config: BrokerConfig, entry: EffectiveConfig) -> EffectiveCo
 
 
 def _described_unknown(config: BrokerConfig, name: str) -> EffectiveConfig:
-    """A key that Kafka does not have. If it is unknown it may be a secret of a plug-in: its value is not shown."""
+    """A key that Kafka does not have. The value of an unknown key is not shown: it may be the secret of a plug-in."""
     own = OWN_KEYS.get(name)
     base = own or BROKER_KEYS.get(_without_listener(name))
     is_sensitive = base is None or base.is_sensitive

@@ -30,5 +30,5 @@ TLS_KEYS: Final = frozenset(
 
 
 def is_tls_of_listener(name: str) -> bool:
-    """Whether the key is one of `TLS_KEYS`, set for a single listener."""
+    """True if the key is one of `TLS_KEYS`, set for a single listener."""
     return name.startswith(LISTENER_PREFIX) and name[len(LISTENER_PREFIX) :].partition(".")[2] in TLS_KEYS

@@ -126,9 +126,9 @@ def parse_addresses(key: str, entries: Sequence[str]) -> tuple[tuple[str, int], 
     return tuple(addresses)
 
 
-def _check_distinct(key: str, what: str, values: Iterable[str]) -> None:
+def _check_distinct(key: str, noun: str, values: Iterable[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            raise ConfigError(f"{key} uses the {what} {value} twice.", key=key)
+            raise ConfigError(f"{key} uses the {noun} {value} twice.", key=key)
         seen.add(value)

@@ -78,10 +78,10 @@ class LogConfig:
     def from_overrides(cls, broker_config: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
         """The topic's effective configuration. Unknown keys are ignored, invalid values raise ConfigError."""
         values = topic_defaults(broker_config)
-        known = frozenset(overrides.keys() & TOPIC_KEYS.keys())
-        for name in known:
+        names = frozenset(overrides.keys() & TOPIC_KEYS.keys())
+        for name in names:
             values[name] = TOPIC_KEYS[name].parse(overrides[name])
-        return cls(values, known)
+        return cls(values, names)
 
     @classmethod
     def from_stored(
@@ -93,7 +93,7 @@ class LogConfig:
         of its settings, a compacted topic would delete its records after a week.
         """
         values = topic_defaults(broker_config)
-        known: set[str] = set()
+        names: set[str] = set()
         problems: list[str] = []
         for name in sorted(overrides.keys() & TOPIC_KEYS.keys()):
             try:
@@ -101,8 +101,8 @@ class LogConfig:
             except ConfigError as error:
                 problems.append(error.message)
             else:
-                known.add(name)
-        return cls(values, frozenset(known)), tuple(problems)
+                names.add(name)
+        return cls(values, frozenset(names)), tuple(problems)
 
     @property
     def compacts(self) -> bool:
@@ -133,7 +133,7 @@ class LogConfig:
 
 
 def topic_defaults(broker_config: BrokerConfig) -> dict[str, Setting]:
-    """The configuration of a topic without settings of its own on this broker, by topic key."""
+    """The configuration of a topic without overrides on this broker, by topic key."""
     resolved: Mapping[str, Any] = vars(broker_config)
     return {
         name: resolved[key.synonyms[0].replace(".", "_")] if key.synonyms else key.default  # type: ignore[misc]

@@ -1,7 +1,7 @@
-"""Keys that Apache Kafka's broker does not define: those of Ottla, and those of Kafka's own authorizer.
+"""Keys that Apache Kafka's broker does not define: the keys of Ottla, and the keys of Kafka's authorizer.
 
-They are separate from the tables of Kafka's keys, which tests compare with Kafka's. Kafka ignores those of Ottla, so
-one properties file can serve both.
+They are separate from the tables of Kafka's keys, which tests compare with Kafka. Kafka ignores Ottla's keys, so one
+properties file can serve both.
 """
 
 from __future__ import annotations

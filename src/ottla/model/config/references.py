@@ -1,7 +1,7 @@
 """References in properties files: `${file:/run/secrets/node.properties:password}` and `${env:NAME}`.
 
 The syntax is that of Apache Kafka's config providers: a provider, an optional path, a key. References are resolved in
-files of the machine alone. Text that a client sends is never resolved: it could read any file of the node.
+local files only. Text that a client sends is never resolved: it could read any file of the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ReferenceFailed(ValueError):
 
 class Resolved(NamedTuple):
     properties: dict[str, str]
-    # The keys whose value comes from a reference: their values are not shown.
+    # The keys whose value comes from a reference. These values are not shown.
     hidden: frozenset[str]
     # The values that have replaced references.
     values: tuple[str, ...]
@@ -38,11 +38,11 @@ def resolve_references(properties: Mapping[str, str], providers: Mapping[str, Lo
     hidden: set[str] = set()
     values: list[str] = []
     for key, text in properties.items():
-        whole, found = _resolved(key, text, providers) if "${" in text else (text, [])
+        whole, secrets = _resolved(key, text, providers) if "${" in text else (text, [])
         resolved[key] = whole
-        if found:
+        if secrets:
             hidden.add(key)
-            values += found
+            values += secrets
     return Resolved(resolved, frozenset(hidden), tuple(values))
 
 

@@ -113,9 +113,9 @@ def validate_group(config: BrokerConfig, overrides: Mapping[str, str]) -> None:
             raise ConfigError(f"There is no group configuration named {name}.", key=name)
         values[name] = GROUP_KEYS[name].parse(text)
     for name in values.keys() & _BOUNDED:
-        kind, _, rest = name.partition(".")
-        _check_bound(config, name, values[name], f"group.{kind}.min.{rest}", is_lowest=True)
-        _check_bound(config, name, values[name], f"group.{kind}.max.{rest}")
+        kind, _, setting = name.partition(".")
+        _check_bound(config, name, values[name], f"group.{kind}.min.{setting}", is_lowest=True)
+        _check_bound(config, name, values[name], f"group.{kind}.max.{setting}")
     standby = "streams.num.standby.replicas"
     if standby in values:
         _check_bound(config, standby, values[standby], "group.streams.max.standby.replicas")

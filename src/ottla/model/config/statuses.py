@@ -44,7 +44,7 @@ ONE_PROCESS: Final = inert("a failed directory is reported in the next heartbeat
 OWN_BUFFERS: Final = inert("compaction chooses the size of its buffers itself")
 PARKED: Final = inert("a parked request leaves its list as soon as it is completed")
 
-# Refused: ignoring the key would not do what the operator wants.
+# The key is refused, because ignoring it would not do what the operator wants.
 FILE_ONLY: Final = refused("references are resolved in properties files alone, never in values from clients")
 PER_MECHANISM: Final = refused("it must be set for a mechanism: listener.name.<name>.<mechanism>.sasl.jaas.config")
 PLUG_INS: Final = refused("plug-in classes of Apache Kafka cannot be loaded")

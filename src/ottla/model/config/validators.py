@@ -71,7 +71,7 @@ class OneOf:
 
     def accepts(self, value: object) -> bool:
         assert isinstance(value, str)
-        return value in self.values or (self.any_case and value.upper() in {known.upper() for known in self.values})
+        return value in self.values or (self.any_case and value.upper() in {allowed.upper() for allowed in self.values})
 
 
 class AnyList:
@@ -163,7 +163,7 @@ def _is_duration(text: str) -> bool:
 
 
 def _units(text: str, order: str) -> bool | None:
-    """Whether the text has a number with a unit; None if it has anything else."""
+    """True if the text has a number with a unit, False if it is empty; None if it has other content."""
     remaining = text
     for unit in order:
         number, separator, rest = remaining.partition(unit)
@@ -176,5 +176,5 @@ def _units(text: str, order: str) -> bool | None:
 
 
 def _is_pair_of_numbers(text: str) -> bool:
-    left, _, right = text.partition(":")
-    return left.isascii() and left.isdecimal() and right.isascii() and right.isdecimal()
+    first, _, right = text.partition(":")
+    return first.isascii() and first.isdecimal() and right.isascii() and right.isdecimal()
