@@ -86,7 +86,7 @@ def build_batch(
 
 
 def build_value_batch(values: Sequence[bytes], *, timestamp_ms: int, base_offset: int, leader_epoch: int) -> bytearray:
-    """`build_batch` of records that have a value, the same timestamp and nothing else, in half of the time."""
+    """`build_batch` for records that have only a value and the same timestamp, in half of the time."""
     payload = bytearray()
     append_contents(payload, [value_content(value) for value in values], first_offset_delta=0, timestamp_delta=0)
     return assemble_batch(
@@ -117,7 +117,7 @@ def assemble_batch(
     level: int | None = None,
 ) -> bytearray:
     """Builds a batch from encoded records, which are compressed with the codec in the attributes."""
-    # The payload of an empty batch is never compressed, whatever the attributes say; readers expect this.
+    # The payload of an empty batch is never compressed, regardless of the attributes; readers expect this.
     is_compressed = attributes & CODEC_MASK and record_count
     body = compress(Codec(attributes & CODEC_MASK), payload, level) if is_compressed else payload
     batch = bytearray(HEADER_SIZE)

@@ -45,7 +45,7 @@ LZ4_LEVEL_DEFAULT = 9
 # buffers beyond this size are mapped, which fills them when they are written to, and are written to in portions.
 _PORTION_BYTES = 1024 * 1024
 
-# zlib copies the input behind the end of a member, so a member never sees much of it.
+# zlib copies the input after the end of a member, so a member gets little of it at a time.
 _GZIP_INPUT_BYTES = 16 * 1024
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
@@ -187,7 +187,7 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
     if view[:8] != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, limit)
     parts = []
-    left = limit
+    remaining = limit
     position = len(_XERIAL_HEADER)
     while position < len(view):
         if view[position : position + 8] == _XERIAL_MAGIC:
@@ -202,8 +202,8 @@ def _decompress_snappy(data: Buffer, limit: int) -> bytes:
             raise DecompressionFailed(
                 f"The length {length} of a snappy block is invalid: {len(view) - position} bytes are left"
             )
-        block = _decompress_snappy_block(view[position : position + length], left)
-        left -= len(block)
+        block = _decompress_snappy_block(view[position : position + length], remaining)
+        remaining -= len(block)
         parts.append(block)
         position += length
     if position != len(view):
@@ -265,7 +265,7 @@ def _zstd_bound(data: Buffer, *, steps_max: int = sys.maxsize) -> int:
                 return _ANY_SIZE
             block = int.from_bytes(view[position : position + 3], "little")
             last = bool(block & 1)
-            # A run-length block has one byte, whatever its size field says.
+            # A run-length block has one byte, regardless of its size field.
             position += 3 + (1 if (block >> 1) & 3 == 1 else block >> 3)
             bound += _ZSTD_BLOCK_SIZE_MAX
         if descriptor & 0x04:

@@ -228,17 +228,17 @@ class BatchHeader:
 
 def read_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> BatchHeader:
     """Decodes the header of the batch at `position`, of any magic. Checks lengths, but not the checksum."""
-    left = len(buffer) - position
-    if left >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == MAGIC:
+    remaining = len(buffer) - position
+    if remaining >= HEADER_SIZE and buffer[position + MAGIC_POSITION] == MAGIC:
         return BatchHeader(*HEADER.unpack_from(buffer, position))
-    if left <= MAGIC_POSITION:
-        raise CorruptRecords(f"{left} bytes are too few for the header of a record batch")
+    if remaining <= MAGIC_POSITION:
+        raise CorruptRecords(f"{remaining} bytes are too few for the header of a record batch")
     base_offset, length, _, magic = _PREFIX.unpack_from(buffer, position)
     if magic == MAGIC:
-        raise CorruptRecords(f"{left} bytes are too few for the header of a record batch of magic 2")
+        raise CorruptRecords(f"{remaining} bytes are too few for the header of a record batch of magic 2")
     if magic not in (0, 1):
         raise CorruptRecords(f"Unknown magic {magic} at offset {base_offset}")
-    if length < LEGACY_OVERHEAD or left < LENGTH_OVERHEAD + LEGACY_OVERHEAD:
+    if length < LEGACY_OVERHEAD or remaining < LENGTH_OVERHEAD + LEGACY_OVERHEAD:
         raise CorruptRecords(f"A message of {length} bytes is shorter than the minimum of {LEGACY_OVERHEAD}")
     return _read_legacy_header(buffer, position, base_offset, length, magic)
 

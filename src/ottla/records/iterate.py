@@ -107,7 +107,7 @@ def open_payload(batch: memoryview, header: BatchHeader, *, limit: int) -> memor
 
 
 def verify_checksum(batch: memoryview, header: BatchHeader) -> bool:
-    """Whether the checksum of a batch is correct, for any magic."""
+    """True if the checksum of a batch is correct, for any magic."""
     if header.magic == MAGIC:
         return header.size >= HEADER_SIZE and crc32c(batch[ATTRIBUTES_POSITION : header.size]) == header.crc
     from zlib import crc32

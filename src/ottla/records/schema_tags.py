@@ -14,7 +14,7 @@ __all__ = ["SchemaRules", "SchemaTags", "Tag", "collect_tags"]
 
 # The id or the GUID of a schema; None for bytes that name none.
 Tag = int | bytes | None
-# Whether it is a key, and the tag, to the indexes of the records that have it.
+# (is a key, tag) -> indexes of the records with the tag.
 SchemaTags = dict[tuple[bool, Tag], list[int]]
 
 _PREFIX_SIZE = 5
@@ -23,7 +23,7 @@ _HEADER_NAMES = (b"__value_schema_id", b"__key_schema_id")
 
 
 class SchemaRules(NamedTuple):
-    """What a topic checks: the subject name strategies of keys and values; empty where nothing is checked."""
+    """The checks of a topic: the subject name strategies of keys and values; empty if they are not checked."""
 
     key_strategy: str
     value_strategy: str
@@ -63,7 +63,7 @@ def _prefix_tag(payload: memoryview, start: int, length: int) -> Tag:
 
 def _header_tags(payload: memoryview, position: int, end: int) -> dict[bool, Tag] | None:
     """The tags in the headers of a record, whose lengths have been checked."""
-    found: dict[bool, Tag] | None = None
+    tags: dict[bool, Tag] | None = None
     count, position = read_varint(payload, position)
     for _ in range(count):
         name_length, position = read_varint(payload, position)
@@ -74,9 +74,9 @@ def _header_tags(payload: memoryview, position: int, end: int) -> dict[bool, Tag
                 tag = _prefix_tag(payload, position, length)
                 if tag is None and length >= _GUID_SIZE and payload[position] == 1:
                     tag = bytes(payload[position + 1 : position + _GUID_SIZE])
-                found = {} if found is None else found
-                found[name == _HEADER_NAMES[1]] = tag
+                tags = {} if tags is None else tags
+                tags[name == _HEADER_NAMES[1]] = tag
             position += length
         if position >= end:
             break
-    return found
+    return tags

@@ -264,7 +264,7 @@ def _accept(
 
 
 def _is_plausible(header: BatchHeader, settings: ProduceSettings, now_ms: int) -> bool:
-    """Whether the header is plausible without decoding the records, by the rules of the fast path."""
+    """True if the header is plausible without decoding the records, by the rules of the fast path."""
     if header.codec == Codec.NONE:
         is_count_plausible = header.record_count * RECORD_SIZE_MIN <= header.size - HEADER_SIZE
     else:
@@ -344,7 +344,7 @@ def _check_records(
                 index += 1
             if index < step_end:
                 break
-            # The response names no more, and the lists must not grow with the batch.
+            # The response names no more records, and the lists must not grow with the batch.
             del without_key[RECORD_ERRORS_MAX:], with_invalid_timestamp[RECORD_ERRORS_MAX:]
             yield
     except CorruptRecords as error:
@@ -396,7 +396,8 @@ def _refused_records(
     del errors[RECORD_ERRORS_MAX:]
     if with_invalid_timestamp:
         return InvalidRecords(
-            "One or more records have a timestamp outside the limits of the topic",
+            # Kafka's test expects these words; see docs/decisions/0005-sentences-on-the-wire.md.
+            "One or more records have been rejected due to invalid timestamp",
             code=ErrorCode.INVALID_TIMESTAMP,
             record_errors=errors,
         )
@@ -413,7 +414,7 @@ def _recompressed(
     is_consecutive: bool,
 ) -> Steps[memoryview]:
     if target == Codec.NONE and len(payload) > settings.max_message_bytes:
-        # Not copied, because the batch is refused in any case.
+        # The payload is not copied, because the batch is refused in any case.
         raise _too_large(HEADER_SIZE + len(payload), settings)
     records = payload if is_consecutive else (yield from _renumbered(payload, header.record_count))
     attributes = (header.attributes & ~CODEC_MASK & ~TIMESTAMP_TYPE_BIT) | target

@@ -20,7 +20,7 @@ from ottla.records.validate import ProduceSettings
 Inspect = Callable[..., Any]
 NOW_MS = 1_700_000_000_000
 
-each = pytest.mark.parametrize("inspect", [inspect_records, twin.inspect_records], ids=["in use", "twin"])
+implementations = pytest.mark.parametrize("inspect", [inspect_records, twin.inspect_records], ids=["in use", "twin"])
 
 
 def test_the_compiled_one_is_in_use() -> None:
@@ -40,7 +40,7 @@ def payload_of(generator: random.Random, *, keys: bool = True) -> tuple[bytes, i
     return bytes(build_batch(records))[HEADER_SIZE:], len(records)
 
 
-@each
+@implementations
 def test_a_batch_in_order_is_accepted_with_its_figures(inspect: Inspect) -> None:
     generator = random.Random(1)
     for _ in range(200):
@@ -78,15 +78,15 @@ def test_both_agree_about_spans_of_damaged_bytes_and_accept_nothing_that_the_dec
             damaged[generator.randrange(len(damaged))] = generator.choice((0, 1, 0x7F, 0x80, 0xFF))
         if generator.random() < 0.2:
             del damaged[generator.randrange(len(damaged)) :]
-        found = record_spans(damaged, count)
-        assert found == twin.record_spans(damaged, count)
-        if found is not None:
+        spans = record_spans(damaged, count)
+        assert spans == twin.record_spans(damaged, count)
+        if spans is not None:
             accepted += 1
-            assert found == [tuple(span) for span in scan_records(damaged, count)]
+            assert spans == [tuple(span) for span in scan_records(damaged, count)]
     assert 500 < accepted < 4_500
 
 
-@each
+@implementations
 def test_a_record_without_a_key_is_left_to_the_caller(inspect: Inspect) -> None:
     payload = bytes(build_batch([Record(key=b"k"), Record(value=b"v")]))[HEADER_SIZE:]
     assert inspect(payload, 0, 0, 2, True) is None
@@ -107,19 +107,19 @@ def test_both_agree_about_damaged_bytes_and_never_accept_what_the_decoder_refuse
         if generator.random() < 0.2:
             del damaged[generator.randrange(len(damaged)) :]
         arguments = (bytes(damaged), 0, 0, count, generator.random() < 0.5)
-        found = inspect_records(*arguments)
-        assert found == twin.inspect_records(*arguments)
-        if found is None or found[1] < count or found[0] < len(damaged):
+        inspected = inspect_records(*arguments)
+        assert inspected == twin.inspect_records(*arguments)
+        if inspected is None or inspected[1] < count or inspected[0] < len(damaged):
             continue
         accepted += 1
         spans = list(islice(scan_records(bytes(damaged), count), count))
-        assert [min(span[2] for span in spans), max(span[2] for span in spans)] == [found[2], found[3]]
-        assert all(span[3] == number for number, span in enumerate(spans)) is found[4]
+        assert [min(span[2] for span in spans), max(span[2] for span in spans)] == [inspected[2], inspected[3]]
+        assert all(span[3] == number for number, span in enumerate(spans)) is inspected[4]
         assert not arguments[4] or all(span[6] >= 0 for span in spans)
     assert accepted > 250
 
 
-@each
+@implementations
 def test_positions_outside_of_the_payload_and_no_records(inspect: Inspect) -> None:
     assert inspect(b"", 0, 0, 5, True)[:2] == (0, 0)
     assert inspect(b"abc", 3, 0, 5, True)[:2] == (3, 0)
@@ -133,12 +133,12 @@ def test_validation_has_the_same_result_with_and_without_inspection(
 
     def outcome(batch: bytes, settings: ProduceSettings) -> Any:
         try:
-            found = validate_slow.validate_slowly(
+            validated = validate_slow.validate_slowly(
                 memoryview(bytearray(batch)), settings=settings, now_ms=NOW_MS, api_version=9
             )
         except (InvalidRecords, CorruptRecords) as error:
             return type(error), error.message, getattr(error, "record_errors", None)
-        return bytes(found.buffer), found.max_timestamp
+        return bytes(validated.buffer), validated.max_timestamp
 
     for _ in range(500):
         records = [

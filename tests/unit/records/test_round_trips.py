@@ -23,7 +23,7 @@ from ottla.records.record import Record, append_record, scan_records
 from ottla.records.varint import VARLONG_BYTES_MAX, append_varint, read_varint, varint_size
 
 with warnings.catch_warnings():
-    # It reads its schema files in a way that Python has deprecated.
+    # The library reads its schema files in a way that Python has deprecated.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
@@ -78,8 +78,8 @@ def test_batch_of_any_records(records: list[Record], codec: Codec) -> None:
     assert header.max_timestamp == max(record.timestamp for record in records)
     assert header.size == len(batch)
     assert read_back(batch) == records
-    [found] = iterate_batches(batch)
-    assert record_values(found) == [record.value or b"" for record in records]
+    [read_batch] = iterate_batches(batch)
+    assert record_values(read_batch) == [record.value or b"" for record in records]
 
 
 @given(records=record_lists(), codec=st.sampled_from(Codec))
@@ -106,7 +106,7 @@ def test_we_read_what_aiokafka_writes(records: list[Record], codec: Codec) -> No
         batch_size=1 << 20,
     )
     for index, record in enumerate(records):
-        # Theirs keeps relative timestamps against the first and wants a real one.
+        # aiokafka's builder writes timestamps relative to the first and needs a real timestamp.
         record.timestamp = max(0, record.timestamp)
         assert builder.append(
             index, timestamp=record.timestamp, key=record.key, value=record.value, headers=list(record.headers)
@@ -163,7 +163,7 @@ def test_aiokafka_reads_old_formats_that_we_write(records: list[Record], magic: 
     while theirs.has_next():
         batch = theirs.next_batch()
         assert batch is not None
-        # Theirs says None where there is no timestamp: always in magic 0, and for -1 in magic 1.
+        # aiokafka returns None for a missing timestamp: always in magic 0, and for -1 in magic 1.
         read += [(r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in batch]
     assert read == [(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in records]
 
