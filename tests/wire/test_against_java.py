@@ -111,10 +111,10 @@ def test_errors_features_and_what_is_forwarded_are_kafkas(kafka: Kafka) -> None:
         assert needs == "{" + ", ".join(f"{other}={least}" for other, least in ours) + "}"
 
 
-def compare(message: Structure, shown: dict[str, Any], version: int, where: str) -> None:
+def compare(message: Structure, fields_shown: dict[str, Any], version: int, where: str) -> None:
     """Every field that Kafka shows has our name for it and our value; a field not shown holds its default."""
     fields = {f.name: f for f in fields_at(type(message), version) if f.present}
-    for key, value in shown.items():
+    for key, value in fields_shown.items():
         name = snake_case(key)
         if name.endswith("_size_in_bytes") and name not in fields:
             # Records are shown by their size alone.
@@ -128,14 +128,14 @@ def compare(message: Structure, shown: dict[str, Any], version: int, where: str)
         assert field.tag is not None or value is None, f"{where} does not show {name}"
 
 
-def compare_value(field: FieldSpec, ours: Any, shown: Any, version: int, where: str) -> None:
+def compare_value(field: FieldSpec, ours: Any, value_shown: Any, version: int, where: str) -> None:
     if field.structure is not None and ours is not None:
-        ours, shown = (ours, shown) if field.is_array else ([ours], [shown])
-        assert len(ours) == len(shown), where
-        for mine, theirs in zip(ours, shown, strict=True):
+        ours, value_shown = (ours, value_shown) if field.is_array else ([ours], [value_shown])
+        assert len(ours) == len(value_shown), where
+        for mine, theirs in zip(ours, value_shown, strict=True):
             compare(mine, theirs, version, where)
     else:
-        assert plain(ours) == shown, where
+        assert plain(ours) == value_shown, where
 
 
 def plain(value: Any) -> Any:

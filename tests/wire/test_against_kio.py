@@ -1,4 +1,4 @@
-"""Our codec against kio, a library that others wrote from Kafka's schema, for every message and version both know.
+"""Our codec against kio, an independent library for Kafka's schema, for every message and version that both have.
 
 The same values are put into a message of ours and one of theirs. Both must give the same bytes, and each must read
 the other's bytes as these values. kio has types of its own for times, durations and error codes; values are drawn so

@@ -1,4 +1,4 @@
-"""The asking end of a connection: negotiation, order, and what goes wrong."""
+"""The client end of a connection: negotiation, order, and failures."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Node:
     def requests(self) -> list[tuple[RequestHeader, Message]]:
         self._stream += b"".join(self.machine.outgoing.parts)  # type: ignore[arg-type]
         self.machine.outgoing.clear()
-        found = []
+        parsed = []
         while self._stream:
             size = int.from_bytes(self._stream[:4], "big")
-            found.append(parse_request(memoryview(bytearray(self._stream[4 : 4 + size]))))
+            parsed.append(parse_request(memoryview(bytearray(self._stream[4 : 4 + size]))))
             self._stream = self._stream[4 + size :]
-        return found
+        return parsed
 
     def respond(self, header: RequestHeader, response: Message, *, version: int | None = None) -> None:
         version = header.api_version if version is None else version
@@ -76,7 +76,7 @@ class Node:
 
 def test_requests_wait_for_the_versions_and_then_leave_in_order() -> None:
     node = Node()
-    asked = [node.ask(HeartbeatRequest(group_id=name)) for name in "ab"]
+    answers = [node.ask(HeartbeatRequest(group_id=name)) for name in "ab"]
     assert node.requests() == []
     node.negotiate()
     assert node.machine.is_open
@@ -84,12 +84,12 @@ def test_requests_wait_for_the_versions_and_then_leave_in_order() -> None:
     assert [(header.api_version, request.group_id) for header, request in requests] == [(2, "a"), (2, "b")]  # type: ignore[attr-defined]
     for number, (header, _) in enumerate(requests):
         node.respond(header, HeartbeatResponse(error_code=number))
-    assert [answer.result().error_code for answer in asked] == [0, 1]  # type: ignore[attr-defined]
+    assert [answer.result().error_code for answer in answers] == [0, 1]  # type: ignore[attr-defined]
     assert node.machine.waiting == 0
 
 
 def test_a_node_that_knows_only_older_versions_is_asked_again() -> None:
-    """KIP-511: it answers in version 0, and says which versions it knows."""
+    """KIP-511: the node answers in version 0 and lists its versions."""
     node = Node()
     node.machine.open()
     ((header, _),) = node.requests()
@@ -113,9 +113,9 @@ def test_a_node_that_refuses_to_negotiate_is_given_up() -> None:
 def test_an_api_that_the_node_does_not_speak_fails_alone() -> None:
     node = Node()
     node.negotiate()
-    unsupported, asked = node.ask(ListGroupsRequest()), node.ask(HeartbeatRequest())
+    unsupported, heartbeat = node.ask(ListGroupsRequest()), node.ask(HeartbeatRequest())
     assert isinstance(unsupported.error, PeerUnsupported)
-    assert not asked.done
+    assert not heartbeat.done
     assert node.machine.close_reason is None
 
 
@@ -130,12 +130,12 @@ def test_an_api_that_the_node_does_not_speak_fails_alone() -> None:
 def test_what_is_no_response_ends_the_connection(data: bytes, reason: str) -> None:
     node = Node()
     node.negotiate()
-    asked = node.ask(HeartbeatRequest())
+    heartbeat = node.ask(HeartbeatRequest())
     node.receive(data)
     assert node.machine.close_reason is not None
     assert reason in node.machine.close_reason
     node.machine.fail(node.machine.close_reason)
-    assert isinstance(asked.error, PeerUnreachable)
+    assert isinstance(heartbeat.error, PeerUnreachable)
 
 
 def test_a_response_that_no_request_has_asked_for_ends_the_connection() -> None:
@@ -148,8 +148,8 @@ def test_a_response_that_no_request_has_asked_for_ends_the_connection() -> None:
 def test_too_many_requests_are_refused() -> None:
     node = Node(waiting_max=3)
     node.negotiate()
-    asked = [node.ask(HeartbeatRequest()) for _ in range(4)]
-    assert [answer.done for answer in asked] == [False, False, False, True]
+    answers = [node.ask(HeartbeatRequest()) for _ in range(4)]
+    assert [answer.done for answer in answers] == [False, False, False, True]
 
 
 def test_the_end_fails_every_request_whatever_a_callback_does(caplog: pytest.LogCaptureFixture) -> None:

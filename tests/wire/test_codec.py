@@ -1,4 +1,4 @@
-"""What the codec promises beyond the values: defaults, ignorable fields, tags, nulls, and bytes that are not copied."""
+"""The guarantees of the codec beyond values: defaults, ignorable fields, tags, nulls, bytes that are not copied."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_decoded_records_are_a_slice_of_the_frame() -> None:
     )
     frame = bytearray(encode(request, 9))
     decoded, _ = decode(ProduceRequest, memoryview(frame), 9)
-    found = decoded.topic_data[0].partition_data[0].records
-    assert found == records
-    assert found is not None
-    found[0:1] = b"!"
+    decoded_records = decoded.topic_data[0].partition_data[0].records
+    assert decoded_records == records
+    assert decoded_records is not None
+    decoded_records[0:1] = b"!"
     assert b"!" + b"r" * 499 in frame
 
 
@@ -71,10 +71,10 @@ def test_records_are_passed_through_uncopied(version: int) -> None:
     parts = encode_parts(response, version)
     assert any(part is batch for part in parts)
     assert any(part is region for part in parts)
-    whole = encode(response, version)
-    assert len(whole) == sum(len(part) for part in parts)
-    decoded, end = decode(FetchResponse, memoryview(whole), version)
-    assert end == len(whole)
+    encoded = encode(response, version)
+    assert len(encoded) == sum(len(part) for part in parts)
+    decoded, end = decode(FetchResponse, memoryview(encoded), version)
+    assert end == len(encoded)
     assert decoded.responses[0].partitions[0].records == b"b" * 200 + b"23456"
 
 
@@ -154,8 +154,8 @@ def test_unknown_tagged_fields_are_skipped() -> None:
     decoded, end = decode(ApiVersionsRequest, memoryview(data), 3)
     assert end == len(data)
     assert decoded == ApiVersionsRequest(client_software_name="a", client_software_version="b")
-    many = with_tags(encoded, *((tag, b"z") for tag in range(300)))
-    assert decode(ApiVersionsRequest, memoryview(many), 3)[1] == len(many)
+    with_many_tags = with_tags(encoded, *((tag, b"z") for tag in range(300)))
+    assert decode(ApiVersionsRequest, memoryview(with_many_tags), 3)[1] == len(with_many_tags)
 
 
 def test_unknown_tags_beside_known_ones_are_skipped() -> None:

@@ -17,7 +17,7 @@ from tests.wire.values import MESSAGES, versions_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-# What a node of Apache Kafka 4.4 that is broker and controller answers to ApiVersions.
+# The ApiVersions response of a node of Apache Kafka 4.4 that is broker and controller.
 ADVERTISED = """
     Produce 0 0-13, Fetch 1 4-18, ListOffsets 2 1-11, Metadata 3 0-13, OffsetCommit 8 2-10, OffsetFetch 9 1-10,
     FindCoordinator 10 0-6, JoinGroup 11 0-9, Heartbeat 12 0-4, LeaveGroup 13 0-5, SyncGroup 14 0-5,
@@ -40,7 +40,7 @@ ADVERTISED = """
     DescribeShareGroupOffsets 90 0-1, AlterShareGroupOffsets 91 0-0, DeleteShareGroupOffsets 92 0-0,
     StreamsGroupTopologyDescriptionUpdate 93 0-0, UnregisterController 94 0-0
 """
-# What only controllers, brokers among themselves, or a broker with a telemetry plugin speak.
+# The APIs of controllers only, of brokers among themselves, or of a broker with a telemetry plugin.
 INTERNAL = """
     Vote 52 0-2, BeginQuorumEpoch 53 0-1, EndQuorumEpoch 54 0-1, AlterPartition 56 2-3, Envelope 58 0-0,
     FetchSnapshot 59 0-1, BrokerRegistration 62 0-4, BrokerHeartbeat 63 0-2, AllocateProducerIds 67 0-0,
@@ -116,11 +116,11 @@ def test_no_element_of_an_array_is_empty() -> None:
 
 
 def structures_of(cls: type[Structure]) -> list[type[Structure]]:
-    found: list[type[Structure]] = [cls]
+    structures: list[type[Structure]] = [cls]
     for field in fields_at(cls, 0):
         if field.structure is not None:
-            found += structures_of(field.structure)
-    return found
+            structures += structures_of(field.structure)
+    return structures
 
 
 def load_generator() -> ModuleType:

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ottla.model.ids import Uuid
+from ottla.model.ports import FileRegion
 from ottla.wire.codec import MalformedMessage, decode, encode
 from ottla.wire.follower_fetch import (
     VERSION,
@@ -32,6 +33,9 @@ from ottla.wire.messages.fetch import (
 
 TOPICS = [bytes([number]) * 16 for number in (1, 2, 3)]
 INT32, INT64 = 1 << 31, 1 << 63
+
+# With a single partition, which has a way of its own.
+SINGLE: UsualRequest = (1, 2, 3, 4, 5, 6, 7, [(TOPICS[0], [(0, 8, 9, 10, 11, 12)])])
 
 
 def a_request(random: Random) -> UsualRequest:
@@ -88,12 +92,18 @@ def as_message(session_id: int, slices: list[FetchedSlice]) -> FetchResponse:
     return response
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_request_is_what_the_codec_writes(seed: int) -> None:
-    request = a_request(Random(seed))
-    body = pack_request(request)
-    assert body == encode(message_of(request), VERSION)
-    assert read_request(memoryview(b"header" + body), 6) == request
+@pytest.mark.parametrize("usual", [SINGLE, *(a_request(Random(seed)) for seed in range(20))])
+def test_a_request_is_what_the_codec_writes(usual: UsualRequest) -> None:
+    body = pack_request(usual)
+    assert body == encode(message_of(usual), VERSION)
+    assert read_request(memoryview(b"header" + body), 6) == usual
+
+
+@pytest.mark.parametrize("size", [None, 1, 126, 127, 128, 16_382, 16_383, 20_000])
+def test_a_single_partition_is_what_the_codec_writes(size: int | None) -> None:
+    slices: list[FetchedSlice] = [(TOPICS[0], 1, 2, 3, 4, None if size is None else bytes(size))]
+    (body,) = pack_response(7, slices)
+    assert body == encode(as_message(7, slices), VERSION)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -111,8 +121,35 @@ def test_a_response_is_what_the_codec_writes(seed: int) -> None:
     ] == [(*piece[:3], *piece[4:]) for piece in slices]
 
 
-def test_requests_of_other_shapes_are_left_to_the_codec() -> None:
-    usual = a_request(Random(1))
+class OnDisk:
+    """A file with the records of one partition."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, position: int, length: int) -> bytes:
+        return self.data[position : position + length]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_in_a_file_are_a_part_of_their_own(seed: int) -> None:
+    random = Random(seed)
+    slices = some_slices(random)
+    placed: list[FetchedSlice] = []
+    for *place, records in slices:
+        if records and random.random() < 0.5:
+            records = FileRegion(OnDisk(bytes(records)), 0, len(records))  # type: ignore[arg-type]
+        placed.append((*place, records))  # type: ignore[arg-type]
+    parts = pack_response(7, placed)
+    assert [part for part in parts if isinstance(part, FileRegion)] == [
+        records for *_, records in placed if isinstance(records, FileRegion)
+    ]
+    body = b"".join(part.read() if isinstance(part, FileRegion) else part for part in parts)
+    assert body == encode(as_message(7, slices), VERSION)
+
+
+@pytest.mark.parametrize("usual", [SINGLE, a_request(Random(1))])
+def test_requests_of_other_shapes_are_left_to_the_codec(usual: UsualRequest) -> None:
     for change in (
         {"isolation_level": 1},
         {"rack_id": "r"},

@@ -19,7 +19,7 @@ def reader_of(*, buffers: ReceiveBuffers | None = None, is_trusted: bool = False
 
 
 def receive(reader: FrameReader, data: bytes) -> int:
-    """One read of a socket that has `data`; how much of it was read."""
+    """One read of a socket that has `data`; returns the number of bytes that were read."""
     received = 0
     for target in reader.targets():
         piece = data[received : received + len(target)]

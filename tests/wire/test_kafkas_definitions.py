@@ -35,7 +35,7 @@ def definitions() -> dict[str, dict[str, Any]]:
     except jars.JarsUnavailableError as error:
         pytest.skip(f"Kafka's definitions: {error}")
     (jar,) = directory.glob("kafka-clients-*.jar")
-    found = {}
+    definitions_by_name = {}
     with zipfile.ZipFile(jar) as archive:
         for name in archive.namelist():
             if name.startswith("common/message/") and name.endswith(".json"):
@@ -43,8 +43,8 @@ def definitions() -> dict[str, dict[str, Any]]:
                 definition = json.loads(text)
                 # An API that was removed keeps its file, without versions.
                 if definition["validVersions"] != "none":
-                    found[definition["name"]] = definition
-    return found
+                    definitions_by_name[definition["name"]] = definition
+    return definitions_by_name
 
 
 def versions_of(text: str) -> tuple[int, int] | None:
@@ -134,15 +134,15 @@ def plain(value: Any) -> Any:
 
 
 def default_of(field: dict[str, Any], kind: str) -> Any:
-    given = field.get("default")
-    if given == "null" or kind in ("records", "bytes"):
+    default = field.get("default")
+    if default == "null" or kind in ("records", "bytes"):
         return None
     if kind == "uuid":
         return 0
     if kind == "string":
-        return given or ""
+        return default or ""
     if kind == "bool":
-        return given in (True, "true")
+        return default in (True, "true")
     if kind == "float64":
-        return float(given or 0)
-    return int(str(given or 0), 0)
+        return float(default or 0)
+    return int(str(default or 0), 0)

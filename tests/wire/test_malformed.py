@@ -1,4 +1,4 @@
-"""Whatever bytes arrive, a decoder answers with a message or MalformedMessage, and allocates no more than it may."""
+"""For any bytes a decoder returns a message or raises MalformedMessage, and allocates no more than its budget."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_delete_groups(body: memoryview) -> object:
     return decode(DeleteGroupsRequest, body, 2)
 
 
-# What stands before the tagged fields.
+# The bytes before the tagged fields.
 PREFIXES = {
     read_api_versions_response: b"\0\0\x01\0\0\0\0",
     read_delete_groups: b"\x01",
@@ -108,7 +108,7 @@ def test_giant_lengths_allocate_nothing() -> None:
             position = random.randrange(len(encoded) + 1)
             cases.append((cls, version, encoded[:position] + giant + encoded[position:]))
             cases.append((cls, version, giant * 3))
-            # So that functions are compiled before memory is counted.
+            # Compiles the functions before memory is counted.
         decode(cls, memoryview(encoded), version)
     tracemalloc.start()
     try:

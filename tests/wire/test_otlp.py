@@ -25,10 +25,10 @@ sums = points.map(lambda point: point._replace(is_sum=True, start_ns=7))
 
 
 @given(st.lists(points | sums | sums.map(lambda point: point._replace(is_delta=True)), max_size=5))
-def test_what_is_encoded_is_decoded(some: list[MetricPoint]) -> None:
-    payload = encode_metrics(some, {"group_id": "g"})
-    assert decode_metrics(payload, points_max=10) == some
-    assert decode_metrics(payload, points_max=2) == some[:2]
+def test_what_is_encoded_is_decoded(metrics: list[MetricPoint]) -> None:
+    payload = encode_metrics(metrics, {"group_id": "g"})
+    assert decode_metrics(payload, points_max=10) == metrics
+    assert decode_metrics(payload, points_max=2) == metrics[:2]
 
 
 @given(st.binary(max_size=60))

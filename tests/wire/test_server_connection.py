@@ -1,4 +1,4 @@
-"""The serving end of a connection: what may be started when, in which order answers leave, and when reading stops."""
+"""The server end of a connection: when requests start, in which order answers leave, and when reading stops."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pending:
         self.holds_back = False
         self._waiter = waiter
 
-    def left(self, now: float) -> None:
+    def on_queued(self, now: float) -> None:
         assert self.ready
 
     def answer(self, parts: list[Part] | None) -> None:
@@ -94,7 +94,7 @@ LIMITS = ConnectionLimits(request_bytes_max=1000, requests_unanswered_max=4, uns
 
 
 class Driver:
-    """What host and sim do, on byte strings."""
+    """Drives a connection as host and sim do, on byte strings."""
 
     def __init__(self, world: World, *, limits: ConnectionLimits = LIMITS, gate: Any = None) -> None:
         self.world = world
@@ -138,8 +138,8 @@ class Driver:
 
     def answers(self) -> list[tuple[int, int]]:
         """Number and value of every answer that was sent whole."""
-        whole = len(self.sent) // 12 * 12
-        return [struct.unpack_from(">xxxxii", self.sent, at) for at in range(0, whole, 12)]
+        complete_bytes = len(self.sent) // 12 * 12
+        return [struct.unpack_from(">xxxxii", self.sent, at) for at in range(0, complete_bytes, 12)]
 
 
 def request(api_key: int, number: int) -> bytes:
@@ -310,7 +310,7 @@ def test_a_stopping_connection_ends_when_what_it_took_is_answered() -> None:
 
 
 class Password:
-    """Opens when the client has said the word; lets requests of one API pass before."""
+    """A gate that opens when the client sends the password; requests of one API pass before."""
 
     is_open = False
     is_removable = True
@@ -344,7 +344,7 @@ def test_the_gate_answers_until_it_opens() -> None:
 
 
 class Ticket(Password):
-    """Stays in the way: the second word that is said to the handler is too late."""
+    """A gate that stays in place: it refuses the second request after it has opened."""
 
     is_removable = False
     passed = 0
@@ -391,7 +391,7 @@ def test_a_frame_before_the_gate_opens_is_small() -> None:
 
 
 class Tokens(Password):
-    """After a word of one byte, frames are tokens without a header; an empty one opens the gate."""
+    """After a password of one byte, frames are tokens without a header; an empty token opens the gate."""
 
     takes_bare_tokens = False
 

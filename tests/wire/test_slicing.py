@@ -26,7 +26,7 @@ TOPICS, PARTITIONS = 5, ELEMENTS_PER_SLICE // 2
 
 
 def finished(steps: Generator[None, None, Any]) -> tuple[Any, int]:
-    """What came of it, and after how many pauses."""
+    """The result, and the number of pauses."""
     pauses = 0
     while True:
         try:
@@ -76,7 +76,7 @@ def test_writing(version: int) -> None:
     parts, pauses = finished(encode_in_slices(response(version), version))
     assert b"".join(parts) == b"".join(encode_parts(response(version), version))  # type: ignore[arg-type]
     assert pauses == (TOPICS * PARTITIONS + TOPICS) // ELEMENTS_PER_SLICE
-    # What is not ours is passed on, and what is ours has been put together.
+    # Foreign parts are passed on, and our own parts are joined.
     passed_on = sum(isinstance(part, memoryview) for part in parts)
     assert passed_on == TOPICS * PARTITIONS
     assert len(parts) == 2 * passed_on + pauses + 1

@@ -17,8 +17,8 @@ from ottla.wire.uniform import UNIFORM_COUNT_MAX, UNIFORM_COUNT_MIN, UniformArra
 
 def request_of(*metadata: str | None) -> OffsetCommitRequest:
     partitions = [
-        OffsetCommitRequestPartition(partition_index=index, committed_offset=index << 33, committed_metadata=each)
-        for index, each in enumerate(metadata)
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=index << 33, committed_metadata=text)
+        for index, text in enumerate(metadata)
     ]
     return OffsetCommitRequest(group_id="g", topics=[OffsetCommitRequestTopic(name="t", partitions=partitions)])
 

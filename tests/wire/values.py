@@ -1,4 +1,4 @@
-"""Values for messages, drawn from a seeded generator: every field a version has, edges more often than chance."""
+"""Values for messages, drawn from a seeded generator: every field of a version, and many edge values."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ TEXTS = ("", "a", "topic-1", "ünï", "日本", "x" * 126, "x" * 127, "y" * 300,
 
 
 def all_messages() -> list[type[Message]]:
-    found = []
+    messages = []
     for info in pkgutil.iter_modules(ottla.wire.messages.__path__):
         module = importlib.import_module(f"ottla.wire.messages.{info.name}")
-        found += [
+        messages += [
             value
             for value in vars(module).values()
             if isinstance(value, type) and issubclass(value, Message) and value.__module__ == module.__name__
         ]
-    return sorted(found, key=lambda cls: cls.__name__)
+    return sorted(messages, key=lambda cls: cls.__name__)
 
 
 MESSAGES = all_messages()

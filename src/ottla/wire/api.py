@@ -75,7 +75,7 @@ class ApiSpec:
         return self.schema_min_version <= version <= self.schema_max_version
 
     def response_header_version(self, version: int) -> int:
-        """The response to ApiVersions always has header version 0: the client does not know the node's versions yet."""
+        """The header version of a response; always 0 for ApiVersions, because the client has no versions yet."""
         return 1 if version >= self.flexible_since and self.key is not ApiKey.API_VERSIONS else 0
 
     def _load(self, suffix: str) -> type[Message]:

@@ -167,7 +167,7 @@ class _EncoderWriter:
             null = "is None or" if field.nullable else "is not None and"
             plain = structure()
             if all(type(getattr(plain, name)) in (bool, int, str) for name in plain.__slots__):
-                # Without the general comparison of structures, which takes longer than to encode one.
+                # The general comparison of structures would take longer than encoding a structure.
                 differences = [f"{value}.{name} != {getattr(plain, name)!r}" for name in plain.__slots__]
                 return f"{value} {null} ({' or '.join(differences)})"
             default = self.source.constant(("default", structure), "default", lambda: structure())

@@ -32,7 +32,7 @@ class RequestHeader(NamedTuple):
     api_version: int
     correlation_id: int
     client_id: str | None
-    # Where the body begins in the frame.
+    # The position of the body in the frame.
     body_position: int
 
 
@@ -86,10 +86,7 @@ def response_parts(api_key: int, api_version: int, correlation_id: int, response
         header = _FLEXIBLE_RESPONSE_HEADER.pack(length + 5, correlation_id)
     else:
         header = _RESPONSE_HEADER.pack(length + 4, correlation_id)
-    if parts and isinstance(parts[0], bytes):
-        parts[0] = header + parts[0]
-    else:
-        parts.insert(0, header)
+    _put_first(parts, header)
     return parts
 
 
@@ -113,5 +110,13 @@ def request_parts(
     if api_version >= _FLEXIBLE_SINCE[api_key]:
         header += b"\0"
     length = len(header) + sum(map(len, parts))
-    parts.insert(0, length.to_bytes(4, "big") + header)
+    _put_first(parts, length.to_bytes(4, "big") + header)
     return parts
+
+
+def _put_first(parts: list[Part], header: bytes) -> None:
+    """The header and the fields before the first records are one part."""
+    if parts and isinstance(parts[0], bytes):
+        parts[0] = header + parts[0]
+    else:
+        parts.insert(0, header)

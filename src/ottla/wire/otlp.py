@@ -19,7 +19,7 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE, _SFIXED64, _FIXED = Struct("<d"), Struct("<q"), Struct("<Q")
 # Varints have at most 64 bits.
 _VARINT_BITS_MAX = 63
-# Decoding ends after so many fields: a small payload may contain millions of empty ones.
+# Decoding ends after this number of fields, because a small payload may contain millions of empty fields.
 _FIELDS_MAX = 50_000
 
 Attributes = tuple[tuple[str, str], ...]
@@ -80,37 +80,37 @@ def _key(number: int, kind: int) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 # Decoding.
 
 
 def decode_metrics(payload: memoryview | bytes, *, points_max: int) -> list[MetricPoint]:
-    """The points of a `MetricsData` message, at most so many. Raises MalformedMetrics."""
-    found: list[MetricPoint] = []
+    """The points of a `MetricsData` message, at most `points_max`. Raises MalformedMetrics."""
+    points: list[MetricPoint] = []
     decoder = _Decoder()
     try:
         for metric in decoder.metrics(memoryview(payload)):
             for point in decoder.points(metric):
-                if len(found) == points_max:
-                    return found
-                found.append(point)
+                if len(points) == points_max:
+                    return points
+                points.append(point)
     except _TooManyFields:
-        return found
-    return found
+        return points
+    return points
 
 
 class _Decoder:
     """Decodes one payload, and counts its fields."""
 
     def __init__(self) -> None:
-        self._left = _FIELDS_MAX
+        self._fields_left = _FIELDS_MAX
 
     def metrics(self, payload: memoryview) -> Iterator[memoryview]:
         for resource in self._parts(payload, 1):
@@ -168,8 +168,8 @@ class _Decoder:
 
     def _fields(self, content: memoryview) -> Iterator[tuple[int, memoryview | int]]:
         for field in _fields(content):
-            self._left -= 1
-            if self._left < 0:
+            self._fields_left -= 1
+            if self._fields_left < 0:
                 raise _TooManyFields
             yield field
 

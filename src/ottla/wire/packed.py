@@ -33,9 +33,9 @@ class PackedResponse:
         throttle_time_ms: int = 0,
         error_code: int = 0,
     ) -> None:
-        """`throttle_position` is where the throttle time stands in the body, or in its first part.
+        """`throttle_position` is the position of the throttle time in the body, or in its first part.
 
-        It is None in versions without a throttle time, and may be counted from the end.
+        The position is None in versions without a throttle time, and may be counted from the end.
         """
         self.body = body
         self.error_code = error_code
@@ -60,14 +60,14 @@ class PackedResponse:
         )
 
     def unpacked(self, message_class: type[M], version: int) -> M:
-        """The message that the bytes stand for; its record bytes are copied into memory."""
+        """The decoded message; its record bytes are copied into memory."""
         parts = [self.body] if isinstance(self.body, bytes) else self.body
         data = b"".join(part.read() if isinstance(part, FileRegion) else part for part in parts)
         return decode(message_class, memoryview(data), version)[0]
 
 
 class PackedRequest(Message):
-    """A request that is packed in one version. A peer that speaks another one is sent the message."""
+    """A request that is packed in one version. A peer with another version gets the encoded message."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class PackedRequest(Message):
         raise NotImplementedError
 
     def read_response(self, frame: memoryview, position: int) -> Any | None:
-        """What stands for the response whose body begins at `position`. None if the codec has to read it.
+        """The response whose body begins at `position`, without a message. None if the codec has to read it.
 
         May raise IndexError, struct.error or MalformedMessage if the response is malformed.
         """

@@ -1,7 +1,7 @@
 """The port through which a node sends requests to other nodes and receives each response as a `Deferred`.
 
 `ottla.host` implements this on sockets, `ottla.sim` on its own network. The caller keeps the endpoint, chooses the
-`purpose` and repeats what failed. The implementation keeps one connection for each endpoint and purpose, because
+`purpose` and repeats failed requests. The implementation keeps one connection for each endpoint and purpose, because
 requests of one connection are handled one after another: a heartbeat must not wait behind a fetch that is parked.
 """
 
@@ -28,7 +28,7 @@ class Endpoint(NamedTuple):
 
 
 class PeerUnreachable(OSError):
-    """There is no response: no connection, connection lost, time-out, or an API that the peer lacks. May be retried."""
+    """No response: no connection, connection lost, time-out, or an API that the peer lacks. May be retried."""
 
 
 class PeerUnsupported(PeerUnreachable):
@@ -41,7 +41,7 @@ class Peers(Protocol):
     ) -> Deferred[Message]:
         """Sends the request in the highest version that both nodes know. The only failure is PeerUnreachable.
 
-        A `PackedRequest` may be answered with what its `read_response` makes of the response.
+        A `PackedRequest` may be answered with the result of its `read_response`.
         """
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:

@@ -87,6 +87,8 @@ def read_string_length(buffer: memoryview, position: int, first: int) -> tuple[i
 def unsigned_varint_bytes(value: int) -> bytes:
     if value < 128:
         return ONE_BYTE[value]
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 0x7F | 0x80)

@@ -54,7 +54,7 @@ def encode_in_slices(message: Message, version: int) -> Generator[None, None, li
 def encode_elements_in_slices(
     cls: type[Message], version: int, array: str, elements: Sequence[Any]
 ) -> Generator[None, None, list[bytes]]:
-    """Some elements of a message's array, in slices and without their count: see `encode_around`.
+    """Encodes some elements of a message's array, in slices and without their count: see `encode_around`.
 
     The elements must have no records fields.
     """
@@ -81,7 +81,7 @@ def encode_around(message: Message, version: int, array: str, count: int, elemen
 
 
 class _EncodedArray:
-    """Stands for an array while its message is encoded. It notes where its elements belong."""
+    """A placeholder for an array while its message is encoded. It notes the place of the array's elements."""
 
     def __init__(self, count: int, pieces: list[bytes]) -> None:
         self._count = count

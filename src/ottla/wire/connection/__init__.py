@@ -1,6 +1,6 @@
 """A connection that speaks Kafka's protocol, without sockets, clocks or threads.
 
-The machines here take bytes in and give bytes out; what moves the bytes is a driver. There are three sets of drivers:
+The machines here take bytes in and give bytes out; a driver moves the bytes. There are three sets of drivers:
 `ottla.host` (sockets of a node), `ottla.sim` (the simulated network) and `ottla.client` (asyncio transports).
 
 - `frames` cuts a byte stream into frames, and large frames are received in place.

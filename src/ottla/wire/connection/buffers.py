@@ -83,7 +83,7 @@ def reserve(size: int) -> memoryview:
     try:
         return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
     except OSError:
-        # The system does not promise memory that it may not have.
+        # The system refuses to reserve memory that it may not have.
         return memoryview(bytearray(size))
 
 

@@ -2,12 +2,12 @@
 
 The first request is ApiVersions, so that both ends may be of different releases (KIP-35, KIP-511). Requests that are
 sent before its response has come wait for it. Requests are pipelined; Kafka answers in request order, so a response
-belongs to the oldest unanswered request, and its correlation id must say so.
+belongs to the oldest unanswered request, and must have its correlation id.
 
-Where the other end expects a login, the login follows (`client_login`), and requests wait for it as well.
+If the other end expects a login, the login follows (`client_login`), and requests wait for it, too.
 
-When anything goes wrong, `fail` ends every request that waits. There is no retry here: only the asker knows whether a
-request may be repeated.
+After any error, `fail` ends all waiting requests. There is no retry here: only the caller can decide whether a request
+may be repeated.
 
 A driver calls `open` once bytes can be sent, sends what `outgoing` has, feeds responses in (`frames.targets`,
 `received`), and closes the connection when `close_reason` is set. Timeouts are the driver's.
@@ -113,19 +113,19 @@ class ClientConnection:
         self._waiting_max = waiting_max
         self.frames = FrameReader(buffers, size_min=FRAME_SIZE_MIN, size_max=response_bytes_max, is_trusted=True)
         self.outgoing = Outgoing()
-        # Lowest and highest version by API key, once they are known; and the response that told them.
+        # Lowest and highest version by API key, once they are known; and the response that contained them.
         self.versions: dict[int, tuple[int, int]] | None = None
         self.api_versions: ApiVersionsResponse | None = None
         # Requests that wait for the versions, and requests that wait for their responses.
         self._unsent: deque[Asked] = deque()
         self._unanswered: deque[Asked] = deque()
-        # Of the last request.
+        # The correlation id of the last request.
         self._correlation_id = 0
         # Why the driver must close the connection, once it must.
         self.close_reason: str | None = None
 
     def log_in_as(self, login: Login, *, host: str, wake: Callable[[], object]) -> None:
-        """Before `open`: requests wait for this login. `wake` is called when bytes wait to be sent."""
+        """Sets the login that requests wait for; called before `open`. `wake` is called when bytes wait to be sent."""
         # Most connections have no login.
         from ottla.wire.connection.client_login import ConnectionLogin
 
@@ -138,7 +138,7 @@ class ClientConnection:
 
     @property
     def session_ms(self) -> int:
-        """For how long the login is valid; 0 without a login, or for one without an end."""
+        """The time for which the login is valid; 0 without a login, or for a login without an end."""
         return 0 if self._login is None else self._login.session_ms
 
     def log_in_again(self) -> None:
@@ -155,18 +155,18 @@ class ClientConnection:
     # -- requests --------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Bytes can be sent: asks for the versions of the other end."""
+        """Called when bytes can be sent: requests the versions of the other end."""
         spec = API_SPECS[ApiKey.API_VERSIONS]
         self._negotiate(spec, spec.request_max_version)
 
-    def send(self, asked: Asked) -> None:
-        """Queues a request for sending, or fails it. What failed before this call must not be sent."""
+    def send(self, pending: Asked) -> None:
+        """Queues a request for sending, or fails it. A request that has already failed must not be passed."""
         if self.waiting >= self._waiting_max:
-            asked.fail(PeerUnreachable(f"{self._name} has {self._waiting_max} unanswered requests"))
+            pending.fail(PeerUnreachable(f"{self._name} has {self._waiting_max} unanswered requests"))
         elif self.versions is None or self._is_logging_in:
-            self._unsent.append(asked)
+            self._unsent.append(pending)
         else:
-            self._send(asked)
+            self._send(pending)
 
     def version_for(self, spec: ApiSpec, version_max: int = VERSION_MAX) -> int:
         """The highest version that both ends speak; raises PeerUnsupported."""
@@ -191,30 +191,30 @@ class ClientConnection:
         self._unanswered.clear()
         self._unsent.clear()
         self.outgoing.clear()
-        for asked in waiting:
+        for pending in waiting:
             try:
-                asked.fail(error)
+                pending.fail(error)
             except Exception:
                 # A defect in the callback of one request must not leave the other requests waiting for ever.
                 logger.exception("a callback of a request to %s failed", self._name)
 
-    def _send(self, asked: Asked) -> None:
+    def _send(self, pending: Asked) -> None:
         try:
-            asked.api_version = self.version_for(asked.spec, asked.version_max)
-            self.write(asked)
+            pending.api_version = self.version_for(pending.spec, pending.version_max)
+            self.write(pending)
         except PeerUnsupported as error:
-            asked.fail(error)
+            pending.fail(error)
         except UnsupportedVersion as error:
-            asked.fail(PeerUnsupported(f"{self._name} speaks an older {asked.spec.name}: {error}"))
+            pending.fail(PeerUnsupported(f"{self._name} speaks an older {pending.spec.name}: {error}"))
 
-    def write(self, asked: Asked) -> None:
+    def write(self, pending: Asked) -> None:
         """Writes a request whose version is chosen. For `send`, and for the login."""
         correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        parts = request_parts(asked.spec.key, asked.api_version, correlation_id, self._client_id, asked.request)
-        asked.correlation_id = self._correlation_id = correlation_id
+        parts = request_parts(pending.spec.key, pending.api_version, correlation_id, self._client_id, pending.request)
+        pending.correlation_id = self._correlation_id = correlation_id
         self.outgoing.put(parts)
-        if asked.is_answered:
-            self._unanswered.append(asked)
+        if pending.is_answered:
+            self._unanswered.append(pending)
 
     def _negotiate(self, spec: ApiSpec, version: int) -> None:
         name, software_version = self._software
@@ -222,7 +222,7 @@ class ClientConnection:
         self.write(_Negotiation(self, request, spec, version))
 
     def negotiated(self, response: ApiVersionsResponse, spec: ApiSpec) -> None:
-        """ApiVersions was answered. An end that knows only older versions is asked again in one of these."""
+        """Handles the answer to ApiVersions. An end with only older versions is asked again in such a version."""
         theirs = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             highest = theirs.get(int(ApiKey.API_VERSIONS), (0, 0))[1]
@@ -259,7 +259,7 @@ class ClientConnection:
                 if frame is None:
                     break
                 self._on_response(frame)
-                # A view that is alive keeps the frame's buffer from being used for the next one.
+                # A live view would keep the frame's buffer from being reused for the next frame.
                 del frame
                 if frames.position == frames.end:
                     break
@@ -274,19 +274,19 @@ class ClientConnection:
         if not self._unanswered:
             self.close_reason = "a response came that no request has asked for"
             return
-        asked = self._unanswered[0]
+        pending = self._unanswered[0]
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        if correlation_id != asked.correlation_id:
+        if correlation_id != pending.correlation_id:
             self.close_reason = "a response came to another request than the oldest one"
             return
         self._unanswered.popleft()
         try:
-            response = _decoded(asked, frame)
+            response = _decoded(pending, frame)
         except (MalformedMessage, IndexError, struct_error) as error:
-            asked.fail(PeerUnreachable(f"{self._name}: the response to {asked.spec.name} is malformed: {error}"))
-            self.close_reason = f"a malformed response to {asked.spec.name}"
+            pending.fail(PeerUnreachable(f"{self._name}: the response to {pending.spec.name} is malformed: {error}"))
+            self.close_reason = f"a malformed response to {pending.spec.name}"
             return
-        asked.finish(response)
+        pending.finish(response)
 
 
 class _Negotiation:
@@ -310,14 +310,14 @@ class _Negotiation:
         """The connection ends, and with it the requests that wait for the versions."""
 
 
-def _decoded(asked: Asked, frame: memoryview) -> Any:
-    spec, version, position = asked.spec, asked.api_version, 4
+def _decoded(pending: Asked, frame: memoryview) -> Any:
+    spec, version, position = pending.spec, pending.api_version, 4
     if spec.response_header_version(version):
         position = skip_tags(frame, 5, frame[4], len(frame)) if frame[4] else 5
     elif spec.key is ApiKey.API_VERSIONS and frame[4:6] == _UNSUPPORTED_VERSION:
-        # An end that does not know the version answers in version 0 (KIP-511).
+        # An end that does not support the version answers in version 0 (KIP-511).
         version = 0
-    request = asked.request
+    request = pending.request
     if isinstance(request, PackedRequest) and version == request.PACKED_VERSION:
         read = request.read_response(frame, position)
         if read is not None:

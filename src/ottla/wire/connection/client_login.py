@@ -1,6 +1,6 @@
 """The SASL login of a node at another node (KIP-43, KIP-152): after the versions are known, before the first request.
 
-A login may end after some time (KIP-368). Then the same steps are done again on the open connection; requests that come
+A login may end after some time (KIP-368). Then the same steps are repeated on the open connection; requests that arrive
 meanwhile wait.
 """
 
@@ -38,7 +38,7 @@ class TokenExchange(Protocol):
 
 
 class Login(Protocol):
-    """Who the asking end is."""
+    """The credentials of the asking end."""
 
     @property
     def mechanism(self) -> str: ...
@@ -76,22 +76,22 @@ class ConnectionLogin:
         self.session_ms = 0
 
     def begin(self) -> None:
-        made = self._login.new_exchange(self._host)
-        if made.done:
-            self._on_exchange(made)
+        exchange = self._login.new_exchange(self._host)
+        if exchange.done:
+            self._on_exchange(exchange)
         else:
-            made.when_done(self._on_late_exchange)
+            exchange.when_done(self._on_late_exchange)
 
-    def _on_late_exchange(self, made: Deferred[TokenExchange]) -> None:
+    def _on_late_exchange(self, exchange: Deferred[TokenExchange]) -> None:
         if self._connection.close_reason is None:
-            self._on_exchange(made)
+            self._on_exchange(exchange)
             self._wake()
 
-    def _on_exchange(self, made: Deferred[TokenExchange]) -> None:
-        if made.error is not None:
-            self._fail(str(made.error))
+    def _on_exchange(self, exchange: Deferred[TokenExchange]) -> None:
+        if exchange.error is not None:
+            self._fail(str(exchange.error))
             return
-        self._exchange = made.result()
+        self._exchange = exchange.result()
         request = SaslHandshakeRequest(mechanism=self._login.mechanism)
         self._ask(request, ApiKey.SASL_HANDSHAKE, self._on_handshake, _HANDSHAKE_VERSION)
 

@@ -1,4 +1,4 @@
-"""Cuts a stream of bytes into frames: four bytes of size, then so many bytes.
+"""Cuts a stream of bytes into frames: four bytes of size, then that number of bytes.
 
 A read goes into the scratch buffer that all connections of a loop share, and complete small frames are copied out of
 it. A frame that is not complete gets a buffer of its own, and further reads go straight into that buffer. After a large
@@ -31,10 +31,10 @@ _NOTHING = memoryview(b"")
 # From this size on, receiving in place saves more than the additional system call costs.
 LARGE_FRAME_SIZE = 32 * 1024
 
-# Where the peer is not trusted, the buffer of a frame begins with this much and doubles as its bytes arrive.
+# If the peer is not trusted, the buffer of a frame begins with this size and doubles as its bytes arrive.
 FRAME_ALLOCATION_FIRST = 1024 * 1024
 
-# The same on a connection whose previous frame was small, and where the memory for incomplete frames is used up.
+# The first size after a small frame, and when the memory for incomplete frames is used up.
 FRAME_ALLOCATION_UNPROVEN = UNCOUNTED_BYTES
 
 # The beginning of a TLS connection, read as a frame: a record with a handshake, which would be a frame of 369 MB, and
@@ -85,11 +85,11 @@ class FrameReader:
         # The bound on the memory of incomplete frames, and the connection for which it is counted.
         self._memory = None if holder is None else buffers.memory
         self._holder: Any = holder
-        # True if there is no memory for more of the frame: nothing can be received until `grow_again` has succeeded.
+        # True if there is no memory for more of the frame: no bytes can be received until `grow_again` has succeeded.
         self.waits_for_room = False
         self.size_min = size_min
         self.size_max = size_max
-        # Whether a frame's announced size may be allocated at once: true where this end asked for the bytes.
+        # True if a frame's announced size may be allocated at once, because this end asked for the bytes.
         self._is_trusted = is_trusted
         # The incomplete frame, and how much of its buffer is filled.
         self._frame: memoryview | None = None
@@ -198,14 +198,14 @@ class FrameReader:
         self._grow(self._frame)
 
     def drop(self) -> None:
-        """Forgets the incomplete frame: the connection ends."""
+        """Drops the incomplete frame, because the connection ends."""
         self._frame = self._whole = None
         self.waits_for_room = self.has_begun_frame = False
         if self._memory is not None:
             self._memory.release(self._holder)
 
     def close(self) -> None:
-        """Nothing more is received. Drops the reference to the holder, which refers to this object."""
+        """Ends receiving. Drops the reference to the holder, which refers to this object."""
         self.drop()
         self._memory = self._holder = None
 
@@ -232,7 +232,7 @@ class FrameReader:
         self.has_begun_frame = not filled
 
     def _grow(self, frame: memoryview) -> None:
-        """More room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
+        """Allocates more room for a frame whose beginning has arrived: 1 MiB, then twice as much each time."""
         allocated = min(self._size, max(2 * len(frame), FRAME_ALLOCATION_FIRST))
         memory = self._memory
         if memory is not None and not memory.take(self._holder, allocated):

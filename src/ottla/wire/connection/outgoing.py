@@ -6,6 +6,7 @@ A machine puts answers or requests in; a driver takes bytes off the front as the
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from ottla.model.ports import FileRegion
 from ottla.wire.message import Part
@@ -35,6 +36,18 @@ class Outgoing:
                 self.unsent_bytes += size
             self.parts.append(part)
 
+    def send_joined(self, send: Callable[[bytes | bytearray | memoryview], int]) -> int:
+        """Sends the whole queue, which has no regions of files, with one call. Returns the number of bytes sent."""
+        parts = self.parts
+        data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
+        assert not isinstance(data, FileRegion)
+        sent = send(data)
+        self.unsent_bytes -= sent
+        parts.clear()
+        if sent < len(data):
+            parts.append(memoryview(data)[sent:])
+        return sent
+
     def sent(self, count: int) -> None:
         """Takes `count` bytes off the front of the queue; regions among them must have been replaced by bytes."""
         self.unsent_bytes -= count
@@ -55,7 +68,7 @@ class Outgoing:
         self.unsent_bytes += len(data)
 
     def split_first(self, size: int) -> None:
-        """Divides the region at the front of the queue into one of `size` bytes and the rest."""
+        """Divides the region at the front of the queue into `size` bytes and the remaining bytes."""
         region = self.parts.popleft()
         assert isinstance(region, FileRegion)
         self.parts.appendleft(FileRegion(region.file, region.position + size, region.length - size))

@@ -20,7 +20,7 @@ from typing import Protocol
 
 __all__ = ["CHECK_SECONDS", "PROGRESS_BYTES", "UNCOUNTED_BYTES", "MemoryHolder", "RequestMemory"]
 
-# What every connection may hold without being counted: the first buffer of an incomplete request.
+# The bytes that a connection may hold without being counted: the first buffer of an incomplete request.
 UNCOUNTED_BYTES = 64 * 1024
 
 # While requests wait for memory, a client that holds some has to send this much in each interval.
@@ -63,7 +63,7 @@ class RequestMemory:
         self.limit_bytes = max(limit_bytes, request_bytes_max)
         self._threshold_bytes = self.limit_bytes - request_bytes_max
         self.used_bytes = 0
-        # What each of them had received at the last check; None before the first check.
+        # Holder -> bytes that it had received at the last check; None before the first check.
         self._holders: dict[MemoryHolder, int | None] = {}
         # In the order of their arrival.
         self._waiting: dict[MemoryHolder, None] = {}
@@ -127,7 +127,7 @@ class RequestMemory:
                 self._holders[holder] = holder.received_bytes
 
     def _wake(self) -> None:
-        """Lets waiting requests go on, the one with the smallest remainder first, until there is no room for one."""
+        """Lets waiting requests continue, the smallest remainder first, until there is no room for the next request."""
         for holder in sorted(self._waiting, key=lambda waiting: waiting.request_bytes - waiting.received_bytes):
             self._waiting.pop(holder, None)
             holder.memory_available()

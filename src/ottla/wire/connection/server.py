@@ -1,10 +1,10 @@
 """The serving end of a connection: requests in, answers out in request order.
 
-Starting. Kafka handles one request of a connection at a time. A client may rely on that: what a request sees is never
-older than what an earlier answer on the same connection showed. So a request is started when every earlier request
-of its connection has been answered. Until then it is *blocked*, and nothing behind it is read.
+Starting. Kafka handles one request of a connection at a time. A client may rely on that: a request never sees older
+state than an earlier answer on the same connection showed. So a request is started when every earlier request of its
+connection has been answered. Until then it is *blocked*, and no request after it is read.
 
-The exception are APIs whose requests may overlap without a client being able to tell (`Handler.starts_behind`): a
+The exception are APIs whose requests may overlap without a visible effect for clients (`Handler.starts_behind`): a
 producer's pipeline of Produce requests is appended as it arrives and not one round trip at a time. The relation must be
 an equivalence: then the newest unanswered request alone decides whether the next one may start. A request that takes
 several turns of the loop holds back every later one (`Answer.holds_back`).
@@ -12,14 +12,15 @@ several turns of the loop holds back every later one (`Answer.holds_back`).
 Answering. A handler gives an answer at once, or an `Answer` that becomes ready later. Answers leave in request order.
 
 Back-pressure. Reading pauses at a blocked request, at too many unanswered requests or bytes of them, at too many unsent
-bytes, and while the client is muted for exceeding its quota. It resumes when half of that is gone. So a client that
-does not read its answers costs a bounded amount of memory. Reading also pauses in the middle of a large request while
-such requests of all connections occupy too much memory (`request_memory`).
+bytes, after some requests in a row, and while the client is muted for exceeding its quota. It resumes when half of that
+is gone, and after requests in a row at once. So a client that does not read its answers costs a bounded amount of
+memory. Reading also pauses in the middle of a large request while such requests of all connections occupy too much
+memory (`request_memory`).
 
-Ending. After a protocol error, or an order to close, nothing more is read; what was answered is still sent.
+Ending. After a protocol error, or an order to close, no more bytes are read; finished answers are still sent.
 
 A driver feeds bytes in (`frames.targets`, `received`), calls `collect_answers`, sends what `outgoing` has, and after
-each step looks at `is_paused`, `may_resume` and `is_finished`. `on_answer_ready` tells it that an answer became ready
+each step checks `is_paused`, `may_resume` and `is_finished`. `on_answer_ready` is called when an answer becomes ready
 between two steps.
 """
 
@@ -39,6 +40,7 @@ from ottla.wire.message import Part
 
 __all__ = [
     "HELD_BYTES_MAX",
+    "REQUESTS_IN_A_ROW_MAX",
     "Answer",
     "CloseConnection",
     "ConnectionLimits",
@@ -53,6 +55,10 @@ FRAME_SIZE_MIN = 8
 # Bytes of unanswered requests, and of answers that wait for an earlier one, that a connection may hold.
 HELD_BYTES_MAX = 32 * 1024 * 1024
 
+# Requests that are started in a row before the driver may serve other connections. A read can contain thousands of
+# small requests.
+REQUESTS_IN_A_ROW_MAX = 8
+
 # The beginnings of requests of HTTP, which Kafka's protocol takes for the size of a frame.
 HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI")
 
@@ -63,7 +69,7 @@ class CloseConnection(Exception):
     """Ends the connection that a request came on; the sentence goes to the log.
 
     Raised where the protocol has no answer: an unknown API or version, a malformed frame, and a failed produce request
-    with acks=0, whose client learns of the failure in no other way.
+    with acks=0, whose client can detect the failure in no other way.
     """
 
 
@@ -80,12 +86,12 @@ class Answer(Protocol):
     # None once ready: the request has no answer (acks=0).
     parts: list[Part] | None
     close_reason: str | None
-    # What the connection holds in memory for it.
+    # The bytes that the connection holds in memory for the answer.
     held_bytes: int
     # True if every later request waits until this one is answered, also one of the same API.
     holds_back: bool
 
-    def left(self, now: float) -> None:
+    def on_queued(self, now: float) -> None:
         """The answer was queued for sending, at this time of the monotonic clock."""
 
 
@@ -106,7 +112,7 @@ class Handler(Protocol):
 
 
 class Gate(Protocol):
-    """Stands before the first request of a connection, until the client has proven who it is (SASL)."""
+    """Handles the first requests of a connection, until the client is authenticated (SASL)."""
 
     # True once the gate is open for good. A gate that may close again sees every request of its connection.
     is_removable: bool
@@ -130,7 +136,7 @@ class Gate(Protocol):
 
 
 class ServerConnection:
-    """One connection, without its socket."""
+    """A connection without its socket."""
 
     __slots__ = (
         "_blocked",
@@ -141,6 +147,7 @@ class ServerConnection:
         "_handler",
         "_held_bytes",
         "_is_muted",
+        "_is_row_over",
         "_is_stepping",
         "_is_stopping",
         "_limits",
@@ -179,15 +186,17 @@ class ServerConnection:
         self.outgoing = outgoing if outgoing is not None else Outgoing()
         # Started requests without an answer, and answers that wait for them, in request order. To be read by drivers.
         self.unanswered: deque[Any] = deque()
-        # The API key of the last of them that was started, where there are any; _NO_API if it holds back later ones.
+        # The API key of the last started of these requests; _NO_API if it holds back later requests.
         self._newest_api_key = _NO_API
         # A request that was received but may not be started yet.
         self._blocked: memoryview | None = None
-        # What the frames of unanswered requests and the waiting answers hold in memory.
+        # The bytes that frames of unanswered requests and waiting answers hold in memory.
         self._held_bytes = 0
         # True if nothing more is to be read for now.
         self.is_paused = False
         self._is_muted = False
+        # True if reading paused after requests in a row, and at no limit.
+        self._is_row_over = False
         # True while requests are handled: an answer that becomes ready meanwhile is collected afterwards.
         self._is_stepping = False
         self._is_stopping = False
@@ -205,6 +214,7 @@ class ServerConnection:
         """Starts requests that were received, until one is blocked or a limit is reached."""
         frames, unanswered, limits = self.frames, self.unanswered, self._limits
         frame, self._blocked = self._blocked, None
+        left = REQUESTS_IN_A_ROW_MAX
         self._is_stepping = True
         try:
             while True:
@@ -225,7 +235,7 @@ class ServerConnection:
                     self._hold(answer, len(frame))
                     holds_back = answer.holds_back  # type: ignore[union-attr]
                     self._newest_api_key = _NO_API if holds_back or len(frame) < 2 else frame[0] << 8 | frame[1]
-                # A view that is alive keeps the frame's buffer from being used for the next one.
+                # A live view would keep the frame's buffer from being reused for the next frame.
                 frame = None
                 if (
                     len(unanswered) >= limits.requests_unanswered_max
@@ -234,6 +244,10 @@ class ServerConnection:
                 ):
                     self.is_paused = True
                 if self.is_paused or frames.position == frames.end:
+                    break
+                left -= 1
+                if not left:
+                    self.is_paused = self._is_row_over = True
                     break
         except CloseConnection as order:
             self._end(str(order), keeps_answers=True)
@@ -255,7 +269,7 @@ class ServerConnection:
                     self.outgoing.put(answer.parts)
                 self._end(answer.close_reason)
                 return
-            answer.left(now)
+            answer.on_queued(now)
             if answer.parts is not None:
                 self.outgoing.put(answer.parts)
 
@@ -265,7 +279,7 @@ class ServerConnection:
             self._on_answer_ready()
 
     def _may_start(self, frame: memoryview) -> bool:
-        """True if no client can tell that the request was started before earlier ones were answered."""
+        """True if starting the request before earlier answers has no visible effect for the client."""
         # A frame before the login may be shorter than the key of an API.
         return len(frame) >= 2 and self._newest_api_key in self._handler.starts_behind(frame[0] << 8 | frame[1])
 
@@ -276,7 +290,7 @@ class ServerConnection:
             self._buffers.memory.hold(self)
 
     def _answer_at_gate(self, frame: memoryview, context: Any, waiter: Any) -> list[Part] | Any | None:
-        """Stands for the handler's `dispatch` until the gate is open for good."""
+        """Replaces the handler's `dispatch` until the gate is permanently open."""
         gate = self._gate
         assert gate is not None
         answer = gate.take(frame, context, waiter)
@@ -293,7 +307,7 @@ class ServerConnection:
         return self._gate is not None and not self._gate.is_open
 
     def gate_opened(self) -> None:
-        """The client has logged in. Also called by a gate whose answer had to wait."""
+        """Called when the client has logged in, also by a gate whose answer had to wait."""
         self.frames.size_min, self.frames.size_max = FRAME_SIZE_MIN, self._limits.request_bytes_max
         if self._gate is not None and self._gate.is_removable:
             self._dispatch = self._handler.dispatch
@@ -312,7 +326,9 @@ class ServerConnection:
 
     @property
     def may_resume(self) -> bool:
-        """True if a paused connection may read again: half of what it was paused for is gone."""
+        """True if a paused connection may read again: half of the cause of the pause has been worked off."""
+        if self._is_row_over:
+            return not (self._is_muted or self._is_stopping or self.close_reason is not None)
         limits = self._limits
         return not (
             (self._blocked is not None and self.unanswered and not self._may_start(self._blocked))
@@ -326,11 +342,11 @@ class ServerConnection:
         )
 
     def resume(self) -> None:
-        """Reads again, beginning with what was received before the pause. Only where `may_resume` is true.
+        """Reads again, beginning with the bytes received before the pause. Only if `may_resume` is true.
 
-        To be called on a stack of its own and not where an answer has just become ready: it starts requests.
+        Must be called on a separate stack and not where an answer has just become ready, because it starts requests.
         """
-        self.is_paused = False
+        self.is_paused = self._is_row_over = False
         if self.counted_bytes and self._blocked is not None:
             self._release_memory()
         self.take_frames()
@@ -394,7 +410,7 @@ class ServerConnection:
         return self.close_reason is not None or (self._is_stopping and not self.unanswered)
 
     def drop(self) -> None:
-        """The connection is closed: forgets everything that was received or waits to be sent."""
+        """Drops all received and unsent bytes, because the connection is closed."""
         self.unanswered.clear()
         self._blocked = None
         self.frames.close()
@@ -431,7 +447,7 @@ class ServerConnection:
             self._end(reason, keeps_answers=True)
 
     def invariants(self) -> None:
-        """What must hold between two steps; for tests and the simulator."""
+        """The conditions that hold between two steps; for tests and the simulator."""
         assert not self._is_stepping
         assert self._held_bytes == sum(answer.held_bytes for answer in self.unanswered)
         assert self._blocked is None or self.is_paused
