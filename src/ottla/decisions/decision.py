@@ -1,4 +1,4 @@
-"""What a decision is: records to write, and a response that waits until they are committed.
+"""Decisions: records to write, and a response that waits until they are committed.
 
 A decision is a function that reads the state and returns a `Decision`. It changes nothing that is in the log: the
 records that it returns do that, through the one `replay` that a restart uses too.
@@ -33,7 +33,7 @@ class RecordRun(Protocol):
         """Appends the records to a batch's payload."""
 
     def replay(self, state: Any, producer_id: int) -> None:
-        """Does what replaying the records one by one would do."""
+        """Has the effect of replaying the records one by one."""
 
 
 # Requests that waited in the state for a later decision, and the responses that they get.
@@ -63,8 +63,8 @@ class Decision(Generic[R]):
         self.answers = answers
         # Called once: with None after the commit, or with the error that the submitter gets.
         self.on_settled = on_settled
-        # Decides on the state that the records have made, and is given what the first decision was given. Its response
-        # replaces this one. It is not called when the records are refused, so that nothing has to be undone then.
+        # Decides on the state after these records, with the same arguments as the first decision. Its response replaces
+        # this response. It is not called when the records are refused, so that no state has to be undone then.
         self.following = following
 
     @classmethod
@@ -75,7 +75,7 @@ class Decision(Generic[R]):
         *,
         on_refused: Callable[[KafkaError | None], object] | None = None,
     ) -> Decision[R]:
-        """Writes and replays the records, then decides on the state that they have made."""
+        """Writes and replays the records, then decides on the resulting state."""
         assert records, "without records there is nothing to wait for"
         return cls(records, None, following=following, on_settled=on_refused)  # type: ignore[arg-type]
 

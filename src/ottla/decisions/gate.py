@@ -1,8 +1,8 @@
-"""The commit gate: responses wait here, in the order of the log, until the records they rest on are committed.
+"""The commit gate: responses wait here, in the order of the log, until the records they depend on are committed.
 
-A decision sees everything that was decided before it, committed or not. A response must not: it would tell a client of
-something that may still be lost. So each response waits with the records it was decided with, and the response of a
-decision without records waits with the newest records that are not committed yet.
+A decision sees all earlier decisions, committed or not. A response must not reveal uncommitted state, which may still
+be lost. So each response waits with the records of its decision, and the response of a decision without records waits
+with the newest records that are not committed yet.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Pending:
     __slots__ = ("end_offset", "responses")
 
     def __init__(self) -> None:
-        # There may be thousands (each consumer of a new cluster asks for the same topic), so this is a list and not a
-        # chain of callbacks: the Deferred, its value, and what else follows.
+        # There may be thousands (every consumer of a new cluster asks for the same topic), so this is a list and not a
+        # chain of callbacks: the Deferred, its value, and an optional callback.
         self.responses: list[tuple[Deferred[Any], Any, Callable[[KafkaError | None], object] | None]] = []
         # The offset after the last record; -1 until the records are appended.
         self.end_offset = -1
@@ -39,7 +39,7 @@ class Pending:
         """The decision's response, which this completes."""
         response: Deferred[R] = Deferred()
         self.responses.append((response, decision.response, decision.on_settled))
-        # Behind the response, which may itself be one of the requests that wait: the order of the answers counts.
+        # The answers follow the response, because their order counts, and its request may have waited, too.
         if decision.answers:
             self.responses.extend((waiting, value, None) for waiting, value in decision.answers)
         return response
@@ -65,7 +65,7 @@ P = TypeVar("P", bound=Pending)
 
 
 class CommitGate(deque[P], Generic[P]):
-    """What is appended and not committed yet, oldest first."""
+    """The appended batches that are not committed yet, oldest first."""
 
     def answer(self, decision: Decision[R]) -> Deferred[R]:
         """The response of a decision without records: waits for the newest records, if there are any.
@@ -79,7 +79,7 @@ class CommitGate(deque[P], Generic[P]):
         self.popleft().settle(error)
 
     def fail(self, error: BaseException) -> None:
-        """Nothing of this will be answered any more: leadership is lost, or the log failed."""
+        """Fails all waiting responses: leadership is lost, or the log failed."""
         pending = list(self)
         self.clear()
         for oldest in pending:

@@ -1,7 +1,7 @@
-"""The end of the event loop's turn, with one callback for everything that was collected in it.
+"""The end of the event loop's turn, with one callback for all shards that have work in the turn.
 
-Twenty commits that arrive together may belong to twenty shards. A callback for each shard would cost more than the work
-that it does. Turns are counted, so that a shard can tell whether it has written in the current one.
+Twenty commits that arrive together may belong to twenty shards. A callback for each shard would cost more than its
+work. Turns are counted, so that a shard can check whether it has written in the current turn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["Turn"]
 
 
 class Turn:
-    """One object for all shards of a runtime."""
+    """The turn of the loop, shared by all shards of a runtime."""
 
     __slots__ = ("_actions", "_is_planned", "_scheduler", "number")
 

@@ -69,17 +69,17 @@ def test_the_action_after_a_decision_gets_the_outcome_before_the_response() -> N
 
 def test_requests_that_waited_are_answered_in_the_order_of_the_decision_its_own_among_them() -> None:
     gate: CommitGate[Pending] = CommitGate()
-    told: list[str] = []
+    answered: list[str] = []
     names = ("first", "own", "last")
     waiting: dict[str, Deferred[str]] = {name: Deferred() for name in names}
     for name in ("first", "last"):
-        waiting[name].when_done(lambda done: told.append(done.result()))
+        waiting[name].when_done(lambda done: answered.append(done.result()))
     append(gate, "records before it")
     decision = Decision((), waiting["own"], answers=[(waiting[name], name) for name in names])
-    gate.answer(decision).and_then(lambda own: own).when_done(lambda done: told.append(done.result()))
-    assert told == []
+    gate.answer(decision).and_then(lambda own: own).when_done(lambda done: answered.append(done.result()))
+    assert answered == []
     gate.settle_oldest()
-    assert told == ["first", "own", "last"]
+    assert answered == ["first", "own", "last"]
 
 
 def test_requests_that_waited_fail_with_the_records_they_rest_on() -> None:

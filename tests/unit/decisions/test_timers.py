@@ -16,7 +16,7 @@ def decide(_state: object, _now_ms: int) -> Decision[None]:
 
 
 class Owner:
-    """Counts the decisions that its timers submit, and refuses as many as it is told to."""
+    """Counts the decisions that its timers submit, and refuses a given number of them."""
 
     def __init__(self) -> None:
         self.virtual = VirtualWorld(immediate_workers=True)
