@@ -1,8 +1,8 @@
 """Checks of the tokens of OAUTHBEARER: signed ones (KIP-768), and unsecured ones for tests.
 
 A signed token is a JWT (RFC 7519). Its signature is made with a key of the identity provider, its issuer and one of its
-audiences are the expected ones, and it is valid now. Every check is made with values of the node's own configuration;
-what the header of a token says about keys is used only to choose among the known ones.
+audiences are the expected ones, and it is valid now. Every check uses values of the node's own configuration; the
+header of a token only selects one of the known keys.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["BearerRules", "SignedTokens", "UnsecuredTokens"]
 
 _KNOWN_ALGORITHMS = frozenset(name for names in ALGORITHMS.values() for name in names)
 USER_CHARACTERS_MAX = 1_000
-# A token with more groups is refused: a group that is left out might be one that an ACL denies something.
+# A token with more groups is refused: an ACL might deny access to a group that was left out.
 GROUPS_MAX = 1_000
-# Strangers send tokens, too, and a long one takes long to decode.
+# Unauthenticated clients send tokens, too, and decoding a long token takes long.
 TOKEN_CHARACTERS_MAX = 32_768
 HEADER_CHARACTERS_MAX = 4_096
 
@@ -50,7 +50,7 @@ class SignedTokens:
         self._clock = clock
 
     def validate(self, token: str) -> BearerToken | Deferred[BearerToken]:
-        """Raises TokenRefused. Later if the keys have to be read again first."""
+        """Returns a Deferred if the keys have to be read again first. Raises TokenRefused."""
         from jwt import get_unverified_header
         from jwt.exceptions import PyJWTError
 
@@ -62,12 +62,12 @@ class SignedTokens:
         algorithm, key_id = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in _KNOWN_ALGORITHMS:
             raise TokenRefused("The token is not signed with an algorithm that is allowed.")
-        # Extensions that must be understood (RFC 7515, section 4.1.11): none of them is.
+        # `crit` names extensions that must be understood (RFC 7515, section 4.1.11). None is supported.
         if "crit" in header or not isinstance(key_id, str | None):
             raise TokenRefused("The header of the token is not understood.")
         key = self._keys.find(key_id, algorithm)
         if isinstance(key, Deferred):
-            return key.then(lambda found: self._check(token, algorithm, found))
+            return key.then(lambda public_key: self._check(token, algorithm, public_key))
         return self._check(token, algorithm, key)
 
     def _check(self, token: str, algorithm: str, key: PublicKey | None) -> BearerToken:
@@ -99,7 +99,7 @@ class SignedTokens:
 
 
 class UnsecuredTokens:
-    """Tokens without a signature. Anybody can make them, so a node takes them only if it was told to."""
+    """Tokens without a signature. Any client can make them, so a node accepts them only if it is configured to."""
 
     def __init__(self, rules: BearerRules, clock: Clock, *, required_scopes: tuple[str, ...] = ()) -> None:
         self._rules = rules
@@ -143,13 +143,13 @@ def _checked_claims(
 
 
 def _ensure_unicode(text: str, claim: str) -> None:
-    """JSON can express halves of characters, which no other node and no file could be told of."""
+    """Refuses lone surrogates: JSON can express them, but UTF-8 for files and other nodes cannot."""
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise TokenRefused(f"The claim {claim} of the token is no Unicode text.")
 
 
 def _groups(claims: Mapping[str, Any], claim: str) -> tuple[str, ...]:
-    """The names of groups: a list, or the name of the only one. A user without the claim is in no group."""
+    """The groups in the claim: a list of names, or one name. A user without the claim has no groups."""
     value = claims.get(claim, [])
     names = [value] if isinstance(value, str) else value
     if not isinstance(names, list) or not all(isinstance(name, str) and name.strip() for name in names):

@@ -1,6 +1,6 @@
-"""What a class must have to check the credentials of a mechanism (`sasl.server.callback.handler.class`).
+"""The interfaces of classes that check the credentials of a mechanism (`sasl.server.callback.handler.class`).
 
-The class is called with the options of the login module in `sasl.jaas.config`. Its methods run on worker threads, so
+A class is called with the options of the login module in `sasl.jaas.config`. Its methods run on worker threads, so
 they may block, and several may run at the same time.
 """
 

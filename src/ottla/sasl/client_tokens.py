@@ -37,7 +37,7 @@ _EXTENSION = "extension_"
 
 class ClientToken(NamedTuple):
     value: str
-    # In milliseconds since 1970; None if the token does not say.
+    # In milliseconds since 1970; None if the token has no expiry.
     expires_ms: int | None = None
 
     def __repr__(self) -> str:
@@ -46,14 +46,14 @@ class ClientToken(NamedTuple):
 
     @classmethod
     def received(cls, value: str, *, now_ms: int, lifetime_seconds: float | None = None) -> ClientToken:
-        """The expiry time is that of the claims, or that of the identity provider's answer."""
+        """The expiry comes from the claims, else from the identity provider's answer."""
         expiry = claims_of(value).get("exp")
         if isinstance(expiry, (int, float)) and not isinstance(expiry, bool):
             return cls(value, int(expiry * 1000))
         return cls(value, None if lifetime_seconds is None else now_ms + int(lifetime_seconds * 1000))
 
     def stale_at_ms(self, now_ms: int, window_factor: float) -> float:
-        """When this share of the token's remaining life has passed."""
+        """The time at which this share of the token's remaining life has passed."""
         life_ms = float("inf") if self.expires_ms is None else self.expires_ms - now_ms
         return now_ms + life_ms * window_factor
 
@@ -66,7 +66,7 @@ class ClientCredentials(NamedTuple):
     client_secret: str
     scope: str | None = None
     timeout_seconds: float = 10.0
-    # The pause before the next attempt, which doubles, up to a limit. A refusal is not tried again.
+    # The pause before the next attempt, which doubles up to a limit. A refused request is not repeated.
     retry_seconds: float = 0.1
     retry_seconds_max: float = 10.0
 
@@ -113,14 +113,14 @@ def token_in_answer(body: bytes, url: str, *, now_ms: int) -> ClientToken:
 
 
 def unsecured_token(claims: Mapping[str, object], *, now_seconds: float, lifetime_seconds: int) -> ClientToken:
-    """An unsigned token, which a server accepts only if it was told to. For tests."""
+    """An unsigned token, which a server accepts only if it is configured to. For tests."""
     payload = {"iat": now_seconds, "exp": now_seconds + lifetime_seconds, **claims}
     value = ".".join((_encoded({"alg": "none"}), _encoded(payload), ""))
     return ClientToken.received(value, now_ms=int(now_seconds * 1000))
 
 
 def unsecured_claims(options: Mapping[str, str]) -> dict[str, object]:
-    """The claims of unsecured tokens in the options of a login module. Raises SaslError for a number that is none."""
+    """The claims of unsecured tokens in the options of a login module. Raises SaslError for an invalid number."""
     claims: dict[str, object] = {}
     for name, value in options.items():
         if name.startswith(_STRING_CLAIM):

@@ -25,9 +25,9 @@ class ServerExchange(Protocol):
     has_token: bool
 
     def evaluate(self, token: bytes) -> bytes | Deferred[bytes]:
-        """Takes the client's token and returns the challenge or the last word of the server; raises SaslError.
+        """Takes the client's token and returns the server's challenge or final message; raises SaslError.
 
-        A mechanism that has to ask elsewhere returns a Deferred, which may fail with SaslError.
+        A mechanism that waits for another service returns a Deferred, which may fail with SaslError.
         """
 
 

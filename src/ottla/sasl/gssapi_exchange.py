@@ -1,6 +1,6 @@
 """GSSAPI (RFC 4752): a client proves who it is with a ticket of Kerberos.
 
-    client   tokens of Kerberos, and the server's, until both know each other
+    client   tokens of Kerberos, and the server's, until both ends are authenticated
     server   the security layers that it offers: none
     client   the layer that it chose, and the name that it wants to act in
 
@@ -27,7 +27,7 @@ RunStep = Callable[[Callable[[bytes], bytes], bytes], Deferred[bytes]]
 
 
 class GssapiServer:
-    """`credentials` are those of the service; `short_name` makes a user of a Kerberos principal, or None."""
+    """`credentials` are those of the service; `short_name` maps a Kerberos principal to a user, or to None."""
 
     has_token = False
     groups: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class GssapiServer:
         return self._run(self._step, token)
 
     def _step(self, token: bytes) -> bytes:
-        """Runs on a worker. The gate calls it for one message after the other."""
+        """Runs on a worker. The gate passes one message at a time."""
         import gssapi
 
         try:
@@ -63,7 +63,7 @@ class GssapiServer:
                 return self._offer()
             return self._offer() if not self._is_offered else self._finish(token)
         except gssapi.exceptions.GSSError:
-            # The error's own words may tell names of this host.
+            # The text of the error may contain names of this host.
             raise SaslError("Kerberos refuses the client.") from None
 
     def _offer(self) -> bytes:

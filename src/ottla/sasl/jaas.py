@@ -2,7 +2,7 @@
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";
 
-Only the syntax is Java's. The module's name tells which mechanism the options are for; no class is ever loaded by it.
+Only the syntax is Java's. The module's name selects the mechanism of the options; no class is loaded by that name.
 """
 
 from __future__ import annotations

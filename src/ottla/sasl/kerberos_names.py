@@ -3,7 +3,7 @@
     DEFAULT                                          alice@REALM and kafka/host@REALM of the own realm: alice, kafka
     RULE:[2:$1](kafka.*)s/^kafka/broker/L            the components, a filter, a substitution, and the case of letters
 
-The first rule that fits a principal names it. A principal that no rule fits is refused.
+The first rule that matches a principal gives its short name. A principal without a matching rule is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Rule(NamedTuple):
 
 
 class KerberosNames:
-    """`realm` is the realm of the server, for which DEFAULT holds."""
+    """`realm` is the realm of the server, to which DEFAULT applies."""
 
     def __init__(self, rules: Sequence[str], realm: str) -> None:
         # A rule with a comma has been cut into pieces by the list of the configuration.
@@ -48,13 +48,13 @@ class KerberosNames:
         self._realm = realm
 
     def short(self, principal: str) -> str | None:
-        """None if no rule fits."""
-        found = _PRINCIPAL.fullmatch(principal)
-        if found is None or len(principal) > NAME_CHARACTERS_MAX:
+        """The short name; None if no rule matches."""
+        match = _PRINCIPAL.fullmatch(principal)
+        if match is None or len(principal) > NAME_CHARACTERS_MAX:
             return None
-        parts = [found["realm"], found["service"], *([] if found["host"] is None else [found["host"]])]
+        parts = [match["realm"], match["service"], *([] if match["host"] is None else [match["host"]])]
         for rule in self._rules:
-            name = parts[1] if rule is None and found["realm"] == self._realm else None
+            name = parts[1] if rule is None and match["realm"] == self._realm else None
             if rule is not None:
                 name = _applied(rule, parts)
             if name is not None:
@@ -63,7 +63,7 @@ class KerberosNames:
 
 
 def _applied(rule: _Rule, parts: list[str]) -> str | None:
-    """The name that the rule makes of a principal; None if it does not fit. `parts` begins with the realm."""
+    """The short name by this rule; None if the rule does not match. `parts` begins with the realm."""
     if len(parts) - 1 != rule.parts:
         return None
     base = _PARAMETER.sub(lambda match: parts[int(match[1])] if int(match[1]) < len(parts) else "", rule.format)
@@ -86,24 +86,24 @@ def _joined(rules: Sequence[str]) -> list[str]:
 
 
 def _parsed(text: str) -> _Rule | None:
-    """None is DEFAULT."""
-    found = _RULE.fullmatch(text.strip())
-    if found is None:
+    """The rule; None for DEFAULT."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
         raise RuleError(f"{text!r} is no rule like RULE:[2:$1](kafka.*)s/^kafka/broker/ and not DEFAULT")
-    if found["format"] is None:
+    if match["format"] is None:
         return None
     try:
         rule = _Rule(
-            parts=int(found["parts"] or 0),
-            format=found["format"],
-            filter=None if found["filter"] is None else re.compile(found["filter"]),
-            pattern=None if found["pattern"] is None else re.compile(found["pattern"]),
-            replacement=_GROUP.sub(_python_group, found["replacement"] or ""),
-            is_repeated=found["all"] is not None,
-            case=found["case"],
+            parts=int(match["parts"] or 0),
+            format=match["format"],
+            filter=None if match["filter"] is None else re.compile(match["filter"]),
+            pattern=None if match["pattern"] is None else re.compile(match["pattern"]),
+            replacement=_GROUP.sub(_python_group, match["replacement"] or ""),
+            is_repeated=match["all"] is not None,
+            case=match["case"],
         )
         if rule.pattern is not None:
-            # A group that the pattern does not have would otherwise be found by the first login.
+            # A reference to a missing group fails here, and not at the first login.
             rule.pattern.sub(rule.replacement, "")
         return rule
     except re.error as error:

@@ -1,8 +1,8 @@
 """The public keys of an identity provider (JWKS, RFC 7517), kept and refreshed.
 
 The keys are read when the node starts, which fails without them. Later they are read again on a worker: when they have
-become old, and when a token names a key that is not among them, because providers rotate keys. Strangers can send such
-tokens at will, so the second reason counts only once in `UNKNOWN_KEY_SECONDS`.
+become old, and when a token names an unknown key, because providers rotate keys. Unauthenticated clients can send such
+tokens at will, so unknown keys cause at most one read in `UNKNOWN_KEY_SECONDS`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse_keys(document: bytes) -> list[PublicKey]:
         try:
             key = PyJWK(entry, algorithm=algorithms[0]).key
         except (PyJWTError, ValueError, TypeError, KeyError):
-            # Keys of kinds that the library does not know do not make the others useless.
+            # A key of a kind that the library does not support is skipped; the other keys stay usable.
             continue
         keys.append(PublicKey(entry.get("kid"), algorithms, key))
     if not keys:
@@ -97,13 +97,13 @@ class KeySet:
         self._take(parse_keys(self._fetch()))
 
     def find(self, key_id: str | None, algorithm: str) -> PublicKey | Deferred[PublicKey | None] | None:
-        """The key of a token, or None; later if the keys have to be read again first."""
+        """The key of a token, or None; a Deferred if the keys have to be read again first."""
         now = self._clock.monotonic()
         if now >= self._due_at and self._pending is None:
             self._refresh()
-        found = self._known(key_id, algorithm)
-        if found is not None:
-            return found
+        key = self._known(key_id, algorithm)
+        if key is not None:
+            return key
         pending = self._pending
         if pending is None:
             if now - self._unknown_at < UNKNOWN_KEY_SECONDS:
@@ -119,7 +119,7 @@ class KeySet:
         return next((key for key in fitting if key.key_id == key_id), None)
 
     def _refresh(self) -> Deferred[None]:
-        """Reads the keys on a worker. If that fails, the old ones are kept."""
+        """Reads the keys on a worker. A failed read keeps the old keys."""
         finished: Deferred[None] = Deferred()
         self._pending = finished
 

@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628, KIP-255): a client proves who it is with a token of an identity provider.
 
     client   n,,<01>auth=Bearer <token><01><01>
-    server   (nothing)                          or a JSON object that says what is wrong, after which
+    server   (nothing)                          or a JSON object with the error, after which
     client                                      <01> ends the exchange
 
 Extensions (KIP-342) follow the token as `key=value<01>`. They are parsed and have no effect.
@@ -20,7 +20,7 @@ from ottla.sasl.exchange import SaslError
 __all__ = ["BearerToken", "OAuthBearerClient", "OAuthBearerServer", "TokenRefused"]
 
 _END = b"\x01"
-# Strangers send messages, too, and a long one takes long to parse.
+# Unauthenticated clients send messages, too, and parsing a long message takes long.
 MESSAGE_BYTES_MAX = 65_536
 _FIRST = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)+))?,\x01(?P<pairs>(?:[A-Za-z]+=[^\x00-\x08\x0b\x0c\x0e-\x1f]*\x01)*)\x01"
@@ -29,7 +29,7 @@ _BEARER = re.compile(r"(?i:bearer) +(?P<token>[-._~+/A-Za-z0-9]+=*)")
 
 
 class BearerToken(NamedTuple):
-    """A token that was checked: whom it stands for, and until when."""
+    """A checked token: its user, expiry and groups."""
 
     user: str
     expires_ms: int
@@ -44,7 +44,7 @@ class TokenRefused(Exception):
 
 
 class OAuthBearerServer:
-    """`validate` returns the checked token, at once or later, or raises TokenRefused."""
+    """`validate` returns the checked token, or a Deferred of it, or raises TokenRefused."""
 
     has_token = False
 
@@ -84,7 +84,7 @@ class OAuthBearerServer:
         return b""
 
     def _refuse(self, error: TokenRefused) -> bytes:
-        """The client is told in a challenge, and the exchange fails with the client's next token."""
+        """Sends the refusal as a challenge. The exchange fails with the client's next token."""
         self._refusal = str(error)
         return json.dumps({"status": "invalid_token"}, separators=(",", ":")).encode()
 

@@ -11,7 +11,7 @@ __all__ = ["PlainClient", "PlainServer"]
 
 
 class PlainServer:
-    """`check` tells for a user and a password whether they belong together, at once or later."""
+    """`check` returns whether the user has this password, or a Deferred of it."""
 
     has_token = False
     groups: tuple[str, ...] = ()

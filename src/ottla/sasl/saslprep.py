@@ -41,7 +41,7 @@ def saslprep(text: str) -> str:
 
 
 def _check_direction(text: str) -> None:
-    """A string with characters that are written from right to left has no others, and begins and ends with one."""
+    """Raises ValueError if right-to-left characters are mixed with left-to-right ones, or are not first and last."""
     is_right_to_left = [stringprep.in_table_d1(character) for character in text]
     if not any(is_right_to_left):
         return

@@ -10,7 +10,7 @@ shows the client that the server has these keys.
 
 Three rules that other implementations have broken: the nonce of the last message must be exactly the one that the
 server sent (CVE-2024-56128), proofs are compared in constant time, and an exchange allows one attempt. A server answers
-an unknown user with a salt of its own making, so that the answer does not tell who exists. A client limits the
+an unknown user with an invented salt, so that the answer does not reveal which users exist. A client limits the
 iterations, because a hostile server could keep it busy for hours.
 """
 
@@ -48,7 +48,7 @@ MECHANISMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 ITERATIONS_MIN = 4096
 CLIENT_ITERATIONS_MAX = 250_000
 _NONCE_BYTES = 24
-# Strangers send messages, too, and a long one takes long to parse.
+# Unauthenticated clients send messages, too, and parsing a long message takes long.
 MESSAGE_BYTES_MAX = 8_192
 
 _SASL_NAME = r"(?:[^=,\0]|=2C|=3D)+"
@@ -75,7 +75,7 @@ class ScramKeys(NamedTuple):
 
 
 class InventedKeys(NamedTuple):
-    """What an unknown user is told, so that its answer looks like the one of a user who exists."""
+    """Salt and iterations for an unknown user: the answer looks like that for an existing user."""
 
     salt: bytes
     iterations: int
@@ -106,9 +106,9 @@ class _Step(Enum):
 
 
 class ScramServer:
-    """`find_keys` returns the keys of a user, at once or later; `find_token` returns a delegation token by its id.
+    """`find_keys` returns the keys of a user, and `find_token` a delegation token by its id, or a Deferred of these.
 
-    Both return None for an unknown one. `invent` makes the salt and the iterations of an unknown user.
+    Both return None for an unknown user or id. `invent` makes the salt and the iterations of an unknown user.
     `nonce` is for tests.
     """
 
@@ -161,14 +161,14 @@ class ScramServer:
         if authorization_id is not None and _decoded_name(authorization_id) != user:
             raise SaslError("A client that asks for another authorization id than its user is refused.")
         self.extensions = dict(part.partition("=")[::2] for part in (first["extensions"] or "").split(",") if part)
-        found = self._find(user)
-        if isinstance(found, Deferred):
-            return found.then(lambda keys: self._challenge(first, user, keys))
-        return self._challenge(first, user, found)
+        outcome = self._find(user)
+        if isinstance(outcome, Deferred):
+            return outcome.then(lambda keys: self._challenge(first, user, keys))
+        return self._challenge(first, user, outcome)
 
     def _challenge(self, first: re.Match[str], user: str, keys: ScramKeys | None) -> bytes:
         self._keys, self._step = keys, _Step.FINAL
-        # Computed for known users, too, so that the time of the answer does not tell who exists.
+        # Computed for known users, too, so that the time of the answer does not reveal which users exist.
         invented = self._invent(user)
         salt, iterations = invented if keys is None else (keys.salt, keys.iterations)
         self._gs2_header, self._nonce = first["gs2"], first["nonce"] + self._server_nonce
@@ -271,12 +271,12 @@ class ScramClient:
         self.is_complete = True
 
 
-# A secret of this process: the salts that it invents for unknown users look like stored ones.
+# A secret of this process, from which invented salts are derived: they look like stored salts.
 _INVENTION_KEY = os.urandom(32)
 
 
 def invented_keys(user: str) -> InventedKeys:
-    """What a server without stored credentials of its own answers to an unknown user."""
+    """The answer to an unknown user by a server that has no stored credentials."""
     return InventedKeys(hmac.digest(_INVENTION_KEY, user.encode(), "sha256")[:20], ITERATIONS_MIN)
 
 

@@ -1,4 +1,4 @@
-"""`sasl.jaas.config` as Kafka's files have it."""
+"""`sasl.jaas.config` in the syntax of Kafka's files."""
 
 from __future__ import annotations
 
