@@ -1,7 +1,7 @@
-"""A certificate authority for a cluster of one's own, and the certificates it signs.
+"""A private certificate authority for a cluster, and the certificates it signs.
 
 For tests and for clusters on one machine; a company has its own authority. Keys are on the curve P-256: a handshake
-costs a tenth of one with RSA. Everything is PEM; `KeyPair.store` is a file as `ssl.keystore.type=PEM` reads it.
+costs a tenth of an RSA handshake. Everything is PEM; `KeyPair.store` is a file as `ssl.keystore.type=PEM` reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Authority", "KeyPair", "new_authority"]
 AUTHORITY_DAYS: Final = 3650
 # Kafka's clients accept any time; some systems refuse certificates of more than 825 days.
 CERTIFICATE_DAYS: Final = 820
-# Clocks of other machines may be late.
+# Clocks of other machines may be behind.
 _SKEW: Final = datetime.timedelta(minutes=5)
 
 
@@ -41,7 +41,7 @@ class KeyPair(NamedTuple):
 
     @property
     def store(self) -> str:
-        """Both in one text."""
+        """The key and the certificates in one text."""
         return self.key + self.certificates
 
     def pkcs12(self, password: str, *, name: str = "ottla") -> bytes:
@@ -67,7 +67,7 @@ class Authority:
 
     @property
     def certificate(self) -> str:
-        """What clients and nodes trust."""
+        """The certificate that clients and nodes trust, in PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     @property

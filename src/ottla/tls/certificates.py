@@ -1,7 +1,6 @@
 """Reads the few fields of an X.509 certificate that a node needs: its names, and when it expires.
 
-The certificate has been verified, or is the node's own. A reader of this size is enough for that, and a node need not
-import a library.
+The certificate has been verified, or is the node's own, so this small reader is enough and a node imports no library.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Certificate(NamedTuple):
     subject: tuple[tuple[Attribute, ...], ...]
     # Tag and bytes of each name: 0x82 is a host name, 0x87 an address.
     alternative_names: frozenset[tuple[int, bytes]]
-    # As the certificate has it, in GeneralizedTime: 20261231235959Z.
+    # The expiry as GeneralizedTime: 20261231235959Z.
     not_after: str
 
 
@@ -93,7 +92,7 @@ def _time(item: tuple[int, bytes, bytes]) -> str:
 
 
 def _items(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-    """Tag, content and whole encoding of the values in a row."""
+    """Tag, content and whole encoding of consecutive values."""
     at = 0
     while at < len(data):
         tag, length, start = data[at], data[at + 1], at + 2

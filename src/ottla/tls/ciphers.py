@@ -1,4 +1,4 @@
-"""Cipher suites: Java's names, which Kafka's files have, in OpenSSL's words.
+"""Cipher suites: Java's names, as in Kafka's files, translated to OpenSSL's names.
 
 The suites of TLS 1.3 cannot be chosen with Python's `ssl`. A list without any of them turns TLS 1.3 off, as in Java,
 and a list of them alone turns TLS 1.2 off. A connection that has negotiated a suite outside the list is refused
@@ -19,7 +19,7 @@ _JAVA = re.compile(r"TLS_([A-Z0-9_]+?)_WITH_([A-Z0-9_]+)_(SHA\d*|CCM\d*)")
 
 
 def openssl_ciphers(suites: Sequence[str]) -> str:
-    """The list of OpenSSL for the suites before TLS 1.3; empty if there is none."""
+    """OpenSSL's list of the suites before TLS 1.3; empty if there are none."""
     return ":".join(_openssl_name(suite) for suite in suites if not _TLS_13.fullmatch(suite))
 
 
@@ -29,12 +29,12 @@ def versions_of(suites: Sequence[str], versions: Sequence[str]) -> tuple[str, ..
         return tuple(versions)
     has_13 = any(_TLS_13.fullmatch(suite) for suite in suites)
     has_12 = any(not _TLS_13.fullmatch(suite) for suite in suites)
-    left = tuple(version for version in versions if (has_13 if version == "TLSv1.3" else has_12))
-    if not left:
+    usable = tuple(version for version in versions if (has_13 if version == "TLSv1.3" else has_12))
+    if not usable:
         raise TlsError(
             f"ssl.cipher.suites has no suite for {', '.join(versions)}, the enabled protocols.", key="ssl.cipher.suites"
         )
-    return left
+    return usable
 
 
 def is_allowed(negotiated: str, suites: Sequence[str]) -> bool:
@@ -44,10 +44,10 @@ def is_allowed(negotiated: str, suites: Sequence[str]) -> bool:
 
 def _openssl_name(suite: str) -> str:
     """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`."""
-    found = _JAVA.fullmatch(suite)
-    if found is None:
+    match = _JAVA.fullmatch(suite)
+    if match is None:
         return suite
-    exchange, cipher, digest = found.groups()
+    exchange, cipher, digest = match.groups()
     cipher = re.sub(r"AES_(\d+)", r"AES\1", cipher).replace("_CBC", "")
     if cipher.startswith("CHACHA20"):
         return "-".join([*exchange.split("_"), "CHACHA20", "POLY1305"])

@@ -95,7 +95,7 @@ def _new_context(protocol: int, settings: TlsSettings) -> ssl.SSLContext:
 def _trust(context: ssl.SSLContext, settings: TlsSettings, purpose: ssl.Purpose) -> None:
     trusted = read_trusted(settings)
     if trusted is None:
-        # As in Java, the authorities of the machine.
+        # As in Java, the authorities of the machine are trusted.
         context.load_default_certs(purpose)
         return
     try:

@@ -36,8 +36,13 @@ def subject_name(certificate: Certificate) -> str:
 
 def subject_values(certificate: Certificate, name: str) -> tuple[str, ...]:
     """The values of an attribute such as OU in the subject, in the order of the certificate, without escapes."""
-    found = [_text(each) for part in certificate.subject for each in part if _NAMES.get(each.oid) == name]
-    return tuple(dict.fromkeys(value for value in found if value.strip()))
+    values = [
+        _text(attribute)
+        for attributes in certificate.subject
+        for attribute in attributes
+        if _NAMES.get(attribute.oid) == name
+    ]
+    return tuple(dict.fromkeys(value for value in values if value.strip()))
 
 
 def canonical_name(certificate: Certificate) -> tuple[frozenset[tuple[str, str]], ...]:

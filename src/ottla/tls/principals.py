@@ -54,40 +54,40 @@ def _parse(text: str) -> list[_Rule]:
     rules: list[_Rule] = []
     at, stripped = 0, text.strip()
     while at < len(stripped):
-        found = _RULE.match(stripped, at)
-        if found is None:
+        match = _RULE.match(stripped, at)
+        if match is None:
             raise TlsError(
                 f"{_KEY} has no rule at {stripped[at : at + 40]!r}: a rule looks like RULE:pattern/text/L.", key=_KEY
             )
-        rules.append(_rule(found))
-        rest = re.compile(r"\s*(?:[,\n]\s*|$)").match(stripped, found.end())
-        if rest is None:
+        rules.append(_rule(match))
+        separator = re.compile(r"\s*(?:[,\n]\s*|$)").match(stripped, match.end())
+        if separator is None:
             raise TlsError(
-                f"{_KEY} must separate its rules with commas; see {stripped[found.start() :][:60]!r}.", key=_KEY
+                f"{_KEY} must separate its rules with commas; see {stripped[match.start() :][:60]!r}.", key=_KEY
             )
-        at = rest.end()
+        at = separator.end()
     return rules or [_Rule(None, "", str)]
 
 
-def _rule(found: re.Match[str]) -> _Rule:
-    if found["default"]:
+def _rule(match: re.Match[str]) -> _Rule:
+    if match["default"]:
         return _Rule(None, "", str)
     try:
-        pattern = re.compile(_NAMED_GROUP.sub(r"(?P<\1>", found["pattern"]))
-        replacement = _python_replacement(found["replacement"], pattern.groups)
+        pattern = re.compile(_NAMED_GROUP.sub(r"(?P<\1>", match["pattern"]))
+        replacement = _python_replacement(match["replacement"], pattern.groups)
         pattern.sub(replacement, "")
     except re.error as error:
         raise TlsError(f"{_KEY} has a pattern that cannot be used: {error}.", key=_KEY) from None
-    return _Rule(pattern, replacement, {"L": str.lower, "U": str.upper}.get(found["case"], str))
+    return _Rule(pattern, replacement, {"L": str.lower, "U": str.upper}.get(match["case"], str))
 
 
 def _python_replacement(text: str, groups: int) -> str:
     """Java writes $1 for the first group; a number without a group is text."""
 
-    def group(found: re.Match[str]) -> str:
-        if found["escaped"]:
-            return re.escape(found["escaped"]) if found["escaped"] == "\\" else found["escaped"]
-        number = int(found["number"])
-        return rf"\g<{number}>" if number <= groups else found[0]
+    def group(match: re.Match[str]) -> str:
+        if match["escaped"]:
+            return re.escape(match["escaped"]) if match["escaped"] == "\\" else match["escaped"]
+        number = int(match["number"])
+        return rf"\g<{number}>" if number <= groups else match[0]
 
     return re.sub(r"\\(?P<escaped>.)|\$(?P<number>\d)", group, text)

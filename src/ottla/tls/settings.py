@@ -80,7 +80,7 @@ def tls_settings(properties: Mapping[str, str]) -> TlsSettings:
         client_auth=client_auth,
         checks_host_name=identification == "https",
         key_store=_key_store(properties),
-        key_password=_given(properties, "ssl.key.password"),
+        key_password=_nonblank(properties, "ssl.key.password"),
         trust_store=_trust_store(properties),
     )
 
@@ -104,10 +104,10 @@ def _versions(properties: Mapping[str, str]) -> tuple[str, ...]:
 def _key_store(properties: Mapping[str, str]) -> StoreSettings:
     store = StoreSettings(
         type=_type(properties, "ssl.keystore.type"),
-        location=_given(properties, "ssl.keystore.location"),
-        password=_given(properties, "ssl.keystore.password"),
-        key=_given(properties, "ssl.keystore.key"),
-        certificates=_given(properties, "ssl.keystore.certificate.chain"),
+        location=_nonblank(properties, "ssl.keystore.location"),
+        password=_nonblank(properties, "ssl.keystore.password"),
+        key=_nonblank(properties, "ssl.keystore.key"),
+        certificates=_nonblank(properties, "ssl.keystore.certificate.chain"),
     )
     _check(store, "ssl.keystore", text_key="ssl.keystore.key")
     if (store.key is None) != (store.certificates is None):
@@ -121,10 +121,10 @@ def _key_store(properties: Mapping[str, str]) -> StoreSettings:
 def _trust_store(properties: Mapping[str, str]) -> StoreSettings:
     store = StoreSettings(
         type=_type(properties, "ssl.truststore.type"),
-        location=_given(properties, "ssl.truststore.location"),
-        password=_given(properties, "ssl.truststore.password"),
+        location=_nonblank(properties, "ssl.truststore.location"),
+        password=_nonblank(properties, "ssl.truststore.password"),
         key=None,
-        certificates=_given(properties, "ssl.truststore.certificates"),
+        certificates=_nonblank(properties, "ssl.truststore.certificates"),
     )
     _check(store, "ssl.truststore", text_key="ssl.truststore.certificates")
     return store
@@ -148,7 +148,7 @@ def _type(properties: Mapping[str, str], key: str) -> str:
     return text
 
 
-def _given(properties: Mapping[str, str], key: str) -> str | None:
+def _nonblank(properties: Mapping[str, str], key: str) -> str | None:
     text = properties.get(key)
     return None if text is None or not text.strip() else text
 

@@ -1,6 +1,6 @@
-"""Reads key stores and trust stores: PEM, and PKCS12. JKS is Java's own format and is refused with a way out.
+"""Reads key stores and trust stores: PEM, and PKCS12. JKS, Java's own format, is refused with a command to convert it.
 
-Java opens a PKCS12 file although the type says JKS, which is Kafka's default. So the first bytes decide between them.
+Java opens a PKCS12 file even if the type is JKS, which is Kafka's default. So the first bytes decide between the two.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["KeyMaterial", "certificates_in_pem", "read_key", "read_trusted"]
 
 _JKS_MAGIC: Final = b"\xfe\xed\xfe\xed"
 _PEM_BLOCK: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL)
-# The most bytes of a store. A bundle of all public authorities has a quarter of a megabyte.
+# The largest size of a store. A bundle of all public authorities has a quarter of a megabyte.
 _STORE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
@@ -54,7 +54,9 @@ def read_key(settings: TlsSettings) -> KeyMaterial | None:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     chain = _in_order([bundle.cert.certificate, *(entry.certificate for entry in bundle.additional_certs)])
-    return KeyMaterial(key, b"".join(each.public_bytes(serialization.Encoding.PEM) for each in chain), None)
+    return KeyMaterial(
+        key, b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in chain), None
+    )
 
 
 def read_trusted(settings: TlsSettings) -> bytes | None:
@@ -76,11 +78,11 @@ def read_trusted(settings: TlsSettings) -> bytes | None:
 
 
 def certificates_in_pem(data: bytes) -> list[bytes]:
-    return [found[0] for found in _PEM_BLOCK.finditer(data) if found[1].endswith(b"CERTIFICATE")]
+    return [block[0] for block in _PEM_BLOCK.finditer(data) if block[1].endswith(b"CERTIFICATE")]
 
 
 def _from_pem(key_data: bytes, chain_data: bytes, password: str | None, source: str) -> KeyMaterial:
-    keys = [found[0] for found in _PEM_BLOCK.finditer(key_data) if found[1].endswith(b"PRIVATE KEY")]
+    keys = [block[0] for block in _PEM_BLOCK.finditer(key_data) if block[1].endswith(b"PRIVATE KEY")]
     chain = certificates_in_pem(chain_data)
     if len(keys) != 1:
         raise TlsError(
@@ -92,14 +94,14 @@ def _from_pem(key_data: bytes, chain_data: bytes, password: str | None, source: 
 
 
 def _pem(text: str) -> bytes:
-    """The text of a setting. A properties file may have spaces in the place of line breaks."""
+    """The PEM bytes of a setting. A properties file may have spaces in place of line breaks."""
     data = text.strip().encode()
     if b"\n" in data:
         return data
     return re.sub(
         rb"-----BEGIN ([A-Z0-9 ]+)-----\s*(.*?)\s*-----END \1-----",
-        lambda found: (
-            b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (found[1], found[2].replace(b" ", b"\n"), found[1])
+        lambda block: (
+            b"-----BEGIN %s-----\n%s\n-----END %s-----\n" % (block[1], block[2].replace(b" ", b"\n"), block[1])
         ),
         data,
         flags=re.DOTALL,
@@ -150,11 +152,14 @@ def _trusted_of_pkcs12(store: StoreSettings, data: bytes) -> bytes:
 
 
 def _in_order(certificates: Iterable[Any]) -> list[Any]:
-    """The chain from the first certificate to its authority; certificates that are not part of it are left out."""
-    leaf, *rest = certificates
+    """The chain from the first certificate to its authority, without certificates that are not part of it."""
+    leaf, *candidates = certificates
     chain = [leaf]
     while chain[-1].issuer != chain[-1].subject:
-        issuer = next((other for other in rest if other.subject == chain[-1].issuer and other not in chain), None)
+        issuer = next(
+            (candidate for candidate in candidates if candidate.subject == chain[-1].issuer and candidate not in chain),
+            None,
+        )
         if issuer is None:
             break
         chain.append(issuer)

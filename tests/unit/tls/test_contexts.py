@@ -1,4 +1,4 @@
-"""Key stores, and what is said about those that cannot be used."""
+"""Key stores, and the errors for unusable key stores."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def encrypted_key(pair: KeyPair, password: str) -> str:
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:
-    given = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.certificate}
-    return client_context(tls_settings(given))
+    properties = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority.certificate}
+    return client_context(tls_settings(properties))
 
 
 def test_texts_in_pem(authority: Authority, pair: KeyPair) -> None:
@@ -59,34 +59,34 @@ def test_texts_in_pem(authority: Authority, pair: KeyPair) -> None:
         # As one line of a properties file.
         (pair.key.replace("\n", " "), pair.certificates.replace("\n", " ")),
     ):
-        given = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
-        shake_hands(server_context(tls_settings(given)), trusting(authority))
+        properties = {"ssl.keystore.type": "PEM", "ssl.keystore.key": key, "ssl.keystore.certificate.chain": chain}
+        shake_hands(server_context(tls_settings(properties)), trusting(authority))
 
 
 def test_an_encrypted_key(authority: Authority, pair: KeyPair, tmp_path: Path) -> None:
     path = tmp_path / "node.pem"
     path.write_text(encrypted_key(pair, "a secret") + pair.certificates)
-    given = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
-    shake_hands(server_context(tls_settings({**given, "ssl.key.password": "a secret"})), trusting(authority))
+    properties = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(path)}
+    shake_hands(server_context(tls_settings({**properties, "ssl.key.password": "a secret"})), trusting(authority))
     with pytest.raises(TlsError, match=r"is encrypted: set ssl\.key\.password"):
-        server_context(tls_settings(given))
+        server_context(tls_settings(properties))
     with pytest.raises(TlsError, match="cannot be decrypted") as raised:
-        server_context(tls_settings({**given, "ssl.key.password": "another"}))
+        server_context(tls_settings({**properties, "ssl.key.password": "another"}))
     assert "another" not in raised.value.message
 
 
 def test_pkcs12(authority: Authority, pair: KeyPair, tmp_path: Path) -> None:
     path = tmp_path / "node.p12"
     path.write_bytes(pair.pkcs12("changeit"))
-    given = {"ssl.keystore.location": str(path), "ssl.keystore.password": "changeit"}
+    properties = {"ssl.keystore.location": str(path), "ssl.keystore.password": "changeit"}
     # Java opens a PKCS12 store although the type is JKS, which is the default.
     for kind in ("PKCS12", "JKS"):
-        shake_hands(server_context(tls_settings({**given, "ssl.keystore.type": kind})), trusting(authority))
+        shake_hands(server_context(tls_settings({**properties, "ssl.keystore.type": kind})), trusting(authority))
     trusted = {"ssl.truststore.location": str(path), "ssl.truststore.password": "changeit"}
     client = client_context(tls_settings(trusted))
-    shake_hands(server_context(tls_settings(given)), client)
+    shake_hands(server_context(tls_settings(properties)), client)
     with pytest.raises(TlsError, match=r"ssl\.keystore\.password is wrong"):
-        server_context(tls_settings({**given, "ssl.keystore.password": "wrong"}))
+        server_context(tls_settings({**properties, "ssl.keystore.password": "wrong"}))
     with pytest.raises(TlsError, match=r"ssl\.keystore\.password must be set"):
         server_context(tls_settings({"ssl.keystore.location": str(path)}))
 
@@ -130,13 +130,13 @@ def test_settings_that_cannot_be_used(given: dict[str, str], words: str) -> None
 
 def test_a_key_of_another_certificate(authority: Authority, pair: KeyPair) -> None:
     other = authority.for_node("localhost")
-    given = {
+    properties = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": other.key,
         "ssl.keystore.certificate.chain": pair.certificates,
     }
     with pytest.raises(TlsError, match="does not belong to its first certificate"):
-        server_context(tls_settings(given))
+        server_context(tls_settings(properties))
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_a_key_of_another_certificate(authority: Authority, pair: KeyPair) -> No
 def test_versions_and_cipher_suites(
     authority: Authority, pair: KeyPair, protocols: str | None, suites: str, version: str, cipher: str | None
 ) -> None:
-    given = {
+    properties = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": pair.key,
         "ssl.keystore.certificate.chain": pair.certificates,
         "ssl.cipher.suites": suites,
         **({"ssl.protocol": "TLSv1.2"} if protocols is None else {"ssl.enabled.protocols": protocols}),
     }
-    client = shake_hands(server_context(tls_settings(given)), trusting(authority))
+    client = shake_hands(server_context(tls_settings(properties)), trusting(authority))
     assert client.version() == version
     if cipher is not None:
         negotiated = client.cipher()
@@ -179,31 +179,31 @@ def test_suites_of_java_in_the_words_of_openssl() -> None:
 def test_an_intermediate_authority_can_be_trusted_alone(authority: Authority, pair: KeyPair) -> None:
     """As in Java: the certificate of the node itself in the trust store is enough."""
     leaf = pair.certificates[: pair.certificates.index("-----END CERTIFICATE-----") + 26]
-    given = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": leaf}
+    properties = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": leaf}
     server = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": pair.key,
         "ssl.keystore.certificate.chain": pair.certificates,
     }
-    shake_hands(server_context(tls_settings(server)), client_context(tls_settings(given)))
+    shake_hands(server_context(tls_settings(server)), client_context(tls_settings(properties)))
 
 
 def test_a_node_must_trust_its_own_kind(authority: Authority, pair: KeyPair) -> None:
-    given = {
+    properties = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.key": pair.key,
         "ssl.keystore.certificate.chain": pair.certificates,
         "ssl.truststore.type": "PEM",
         "ssl.client.auth": "required",
     }
-    check_own_trust(tls_settings({**given, "ssl.truststore.certificates": authority.certificate}))
+    check_own_trust(tls_settings({**properties, "ssl.truststore.certificates": authority.certificate}))
     with pytest.raises(TlsError, match="Other nodes would refuse the certificate"):
-        check_own_trust(tls_settings({**given, "ssl.truststore.certificates": new_authority().certificate}))
+        check_own_trust(tls_settings({**properties, "ssl.truststore.certificates": new_authority().certificate}))
 
 
 def test_secrets_are_not_printed(pair: KeyPair) -> None:
-    given = {"ssl.keystore.type": "PEM", "ssl.keystore.key": pair.key, "ssl.keystore.certificate.chain": "c"}
-    settings = tls_settings({**given, "ssl.key.password": "a secret"})
+    properties = {"ssl.keystore.type": "PEM", "ssl.keystore.key": pair.key, "ssl.keystore.certificate.chain": "c"}
+    settings = tls_settings({**properties, "ssl.key.password": "a secret"})
     for value in (settings, settings.key_store, pair):
         assert "a secret" not in repr(value)
         assert "PRIVATE" not in repr(value)

@@ -1,4 +1,4 @@
-"""Distinguished names as Java prints them, and the rules that make principals of them."""
+"""Distinguished names as Java prints them, and the rules that map them to principals."""
 
 from __future__ import annotations
 
