@@ -1,7 +1,7 @@
 """Serializers and deserializers of keys and values.
 
-The same objects serve producers and consumers, Connect, Spark and the command line. This package knows no broker and no
-client: bytes in, values out. Avro, Protobuf and JSON Schema need the extra `registry`; nothing of it is imported here.
+The same objects serve producers and consumers, Connect, Spark and the command line. This package imports no broker and
+no client: bytes in, values out. Avro, Protobuf and JSON Schema need the extra `registry`, which is not imported here.
 """
 
 from __future__ import annotations

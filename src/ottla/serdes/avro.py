@@ -1,6 +1,6 @@
 """Avro with a registry: dictionaries, dataclasses and plain values.
 
-A writer's schema comes with the record; a reader's schema, if given, decides what the application sees (schema
+A record names its writer's schema; a reader's schema, if set, decides which fields the application gets (schema
 evolution). Without a schema, a serializer derives one from the dataclass or plain type of the value.
 """
 
@@ -15,6 +15,7 @@ from typing import Any
 
 from ottla.serdes.avro_classes import avro_of_class, avro_of_value, to_class
 from ottla.serdes.avro_fields import avro_walk
+from ottla.serdes.avro_recursion import DepthLimit, depth_limit, endless_record
 from ottla.serdes.registry_client import RegistryClient, SchemaText
 from ottla.serdes.rules.contracts import FieldWalk
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
@@ -36,7 +37,7 @@ class AvroSerializer(SchemaSerializer[Any]):
         config: Mapping[str, Any] | None = None,
         to_dict: Callable[[Any], Any] | None = None,
     ) -> None:
-        self._given = _schema_text(schema)
+        self._schema = _schema_text(schema)
         self._to_dict = to_dict
         self._derived: dict[type, SchemaText] = {}
         self._parsed: dict[SchemaText, Any] = {}
@@ -44,14 +45,14 @@ class AvroSerializer(SchemaSerializer[Any]):
         super().__init__(client, config)
 
     def _schema_of(self, value: Any, topic: str) -> SchemaText:
-        if self._given is not None:
-            return self._given
+        if self._schema is not None:
+            return self._schema
         kind = type(value)
-        found = self._derived.get(kind)
-        if found is None:
+        schema = self._derived.get(kind)
+        if schema is None:
             avro = avro_of_class(kind) if dataclasses.is_dataclass(kind) else avro_of_value(value)
-            found = self._derived[kind] = SchemaText(json.dumps(avro))
-        return found
+            schema = self._derived[kind] = SchemaText(json.dumps(avro))
+        return schema
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
         return _record_name(schema)
@@ -64,10 +65,10 @@ class AvroSerializer(SchemaSerializer[Any]):
         return value
 
     def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
-        found = self._walks.get(schema)
-        if found is None:
-            found = self._walks[schema] = avro_walk(self._parse(schema))
-        return found
+        walk = self._walks.get(schema)
+        if walk is None:
+            walk = self._walks[schema] = avro_walk(self._parse(schema))
+        return walk
 
     def _parse(self, schema: SchemaText) -> Any:
         parsed = self._parsed.get(schema)
@@ -103,6 +104,7 @@ class AvroDeserializer(SchemaDeserializer[Any]):
             self._reader = SchemaText(json.dumps(avro_of_class(to)))
         self._to = to
         self._parsed: dict[SchemaText, Any] = {}
+        self._limits: dict[SchemaText, DepthLimit | None] = {}
         self._walks: dict[SchemaText, FieldWalk] = {}
         super().__init__(client, config)
 
@@ -113,10 +115,10 @@ class AvroDeserializer(SchemaDeserializer[Any]):
         return _record_name(writer)
 
     def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
-        found = self._walks.get(schema)
-        if found is None:
-            found = self._walks[schema] = avro_walk(self._parse(schema))
-        return found
+        walk = self._walks.get(schema)
+        if walk is None:
+            walk = self._walks[schema] = avro_walk(self._parse(schema))
+        return walk
 
     def _decode(
         self, payload: memoryview, tag: SchemaTag, writer: SchemaText, reader: SchemaText | None, topic: str
@@ -127,10 +129,15 @@ class AvroDeserializer(SchemaDeserializer[Any]):
         buffer = io.BytesIO(payload)
         try:
             parsed = self._parse(writer)
+            limit = self._limits.get(writer)
+            if limit is not None:
+                limit.check(payload)
             value = fastavro.schemaless_reader(buffer, parsed, None if reader is None else self._parse(reader))
         except SchemaResolutionError as error:
-            which = tag.id or tag.guid
-            raise self._error(topic, f"the reader's schema cannot read values of schema {which}: {error}.") from error
+            writer_id = tag.id or tag.guid
+            raise self._error(
+                topic, f"the reader's schema cannot read values of schema {writer_id}: {error}."
+            ) from error
         except _DAMAGED as error:
             raise self._error(topic, f"the bytes are not Avro of schema {tag.id or tag.guid}: {error}.") from error
         if buffer.tell() != len(payload):
@@ -145,7 +152,9 @@ class AvroDeserializer(SchemaDeserializer[Any]):
     def _parse(self, schema: SchemaText) -> Any:
         parsed = self._parsed.get(schema)
         if parsed is None:
-            parsed = self._parsed[schema] = parse_avro(self.client if schema.references else None, schema)
+            parsed = parse_avro(self.client if schema.references else None, schema)
+            self._limits[schema] = depth_limit(parsed)
+            self._parsed[schema] = parsed
         return parsed
 
 
@@ -158,9 +167,13 @@ def parse_avro(client: RegistryClient | None, schema: SchemaText) -> Any:
         if client is not None and schema.references:
             for text in referenced_texts(client, schema).values():
                 fastavro.parse_schema(json.loads(text.text), named_schemas=named)
-        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+        parsed = fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
     except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType) as error:
         raise ValueError(f"its Avro schema is not valid: {error}") from error
+    endless = endless_record(parsed)
+    if endless is not None:
+        raise ValueError(f"its Avro schema is not valid: every {endless} contains another {endless}, without an end")
+    return parsed
 
 
 def _record_name(schema: SchemaText) -> str | None:
@@ -174,14 +187,14 @@ def _record_name(schema: SchemaText) -> str | None:
     return f"{namespace}.{avro['name']}" if namespace and "." not in avro["name"] else str(avro["name"])
 
 
-def _schema_text(given: str | Mapping[str, Any] | SchemaText | None) -> SchemaText | None:
-    if given is None or isinstance(given, SchemaText):
-        return given
-    return SchemaText(given if isinstance(given, str) else json.dumps(given))
+def _schema_text(schema: str | Mapping[str, Any] | SchemaText | None) -> SchemaText | None:
+    if schema is None or isinstance(schema, SchemaText):
+        return schema
+    return SchemaText(schema if isinstance(schema, str) else json.dumps(schema))
 
 
 def _misfit(value: Any, parsed: Any) -> tuple[str | None, str | None]:
-    """The field that does not fit, and why."""
+    """The field that does not fit, and the reason."""
     from fastavro.validation import ValidationError, validate
 
     try:
@@ -197,4 +210,4 @@ def _misfit(value: Any, parsed: Any) -> tuple[str | None, str | None]:
 def _named(schema: Any) -> str:
     if isinstance(schema, dict):
         return str(schema.get("name") or schema.get("type"))
-    return " or ".join(_named(each) for each in schema) if isinstance(schema, list) else str(schema)
+    return " or ".join(_named(branch) for branch in schema) if isinstance(schema, list) else str(schema)

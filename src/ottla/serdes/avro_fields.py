@@ -10,7 +10,7 @@ from typing import Any
 
 from ottla.serdes.rules.contracts import Field, FieldKind, FieldTransform, FieldWalk
 
-__all__ = ["avro_walk"]
+__all__ = ["avro_walk", "named_types"]
 
 _KINDS = {
     "string": FieldKind.STRING,
@@ -43,8 +43,7 @@ _VALUES: dict[str, tuple[type, ...]] = {
 
 def avro_walk(parsed: Any) -> FieldWalk:
     """The walk for a schema that fastavro has parsed: its names are full names."""
-    named: dict[str, Any] = {}
-    _collect(parsed, named)
+    named = named_types(parsed)
 
     def walk(value: Any, transform: FieldTransform) -> Any:
         return _Walk(named, transform).visit(parsed, value, None)
@@ -65,9 +64,9 @@ class _Walk:
         if isinstance(kind, dict | list):
             return self.visit(kind, value, field)
         if kind == "array" and isinstance(value, list | tuple):
-            return [self.visit(schema["items"], each, field) for each in value]
+            return [self.visit(schema["items"], element, field) for element in value]
         if kind == "map" and isinstance(value, dict):
-            return {key: self.visit(schema["values"], each, field) for key, each in value.items()}
+            return {key: self.visit(schema["values"], element, field) for key, element in value.items()}
         if kind in ("record", "error"):
             return self._record(schema, value) if isinstance(value, dict) else value
         if field is None or kind not in _KINDS:
@@ -76,16 +75,16 @@ class _Walk:
 
     def _record(self, schema: Mapping[str, Any], value: dict[str, Any]) -> dict[str, Any]:
         result = dict(value)
-        for each in schema["fields"]:
-            name = each["name"]
+        for definition in schema["fields"]:
+            name = definition["name"]
             if name in value:
-                tags = frozenset(each.get("confluent:tags") or ())
-                place = Field(f"{schema['name']}.{name}", name, FieldKind.NULL, tags, value)
-                result[name] = self.visit(each["type"], value[name], place)
+                tags = frozenset(definition.get("confluent:tags") or ())
+                field = Field(f"{schema['name']}.{name}", name, FieldKind.NULL, tags, value)
+                result[name] = self.visit(definition["type"], value[name], field)
         return result
 
     def _union(self, branches: list[Any], value: Any, field: Field | None) -> Any:
-        """Within the branch that the value fits; a pair of name and value names its branch."""
+        """Visits the value with the branch that it fits; a pair of name and value names its branch."""
         if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
             for branch in branches:
                 if self._name(branch) in (value[0], value[0].rpartition(".")[2]):
@@ -106,8 +105,8 @@ class _Walk:
         schema = self._named.get(schema, schema) if isinstance(schema, str) else schema
         return schema if isinstance(schema, str) else str(schema.get("name") or schema["type"])
 
-    def _fits(self, given: Any, value: Any) -> bool:
-        schema: Any = self._named.get(given, given) if isinstance(given, str) else given
+    def _fits(self, branch: Any, value: Any) -> bool:
+        schema: Any = self._named.get(branch, branch) if isinstance(branch, str) else branch
         kind = schema if isinstance(schema, str) else schema["type"]
         if value is None or kind == "null":
             return value is None and kind == "null"
@@ -121,25 +120,31 @@ class _Walk:
         if kind == "record":
             if "-type" in content:
                 return content["-type"] in (schema["name"], schema["name"].rpartition(".")[2])
-            names = {each["name"] for each in schema["fields"]}
-            needed = {each["name"] for each in schema["fields"] if "default" not in each}
+            names = {field["name"] for field in schema["fields"]}
+            needed = {field["name"] for field in schema["fields"] if "default" not in field}
             return needed <= content.keys() <= names
         return True
 
 
+def named_types(parsed: Any) -> dict[str, Any]:
+    """The named types of a schema that fastavro has parsed, by their full names."""
+    named: dict[str, Any] = {}
+    _collect(parsed, named)
+    return named
+
+
 def _collect(schema: Any, named: dict[str, Any]) -> None:
-    """Every named type of a schema by its full name."""
     if isinstance(schema, list):
-        for each in schema:
-            _collect(each, named)
+        for branch in schema:
+            _collect(branch, named)
     elif isinstance(schema, dict):
-        for known in (schema.get("__named_schemas") or {}).values():
-            if isinstance(known, dict) and known.get("name") and known["name"] not in named:
-                _collect(known, named)
+        for definition in (schema.get("__named_schemas") or {}).values():
+            if isinstance(definition, dict) and definition.get("name") and definition["name"] not in named:
+                _collect(definition, named)
         if schema.get("name") and schema["name"] not in named:
             named[schema["name"]] = schema
-            for each in schema.get("fields") or ():
-                _collect(each["type"], named)
+            for field in schema.get("fields") or ():
+                _collect(field["type"], named)
         for part in ("items", "values"):
             _collect(schema.get(part), named)
         if isinstance(schema.get("type"), dict | list):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from ottla.serdes.formats.json_schema import anchored, with_identity
 from ottla.serdes.rules.contracts import Field, FieldKind, FieldTransform, FieldWalk
 
 __all__ = ["json_walk"]
@@ -19,22 +20,23 @@ _KINDS = {
 _STEPS_MAX = 100
 # A schema with the document that its references begin in.
 Placed = tuple[Any, Any]
+# Takes a schema, the document that its references begin in, and a value. Returns whether the value fits the schema.
+IsValid = Callable[[Any, Any, Any], bool]
 
 
-def json_walk(root: Any, others: Mapping[str, Any], is_valid: Callable[[Any, Any], bool]) -> FieldWalk:
-    """`others` are documents that the schema refers to; `is_valid` says whether a value fits a schema."""
+def json_walk(root: Any, others: Mapping[str, Any], is_valid: IsValid) -> FieldWalk:
+    """`others` are documents that the schema refers to, by address."""
+    references = _References(others)
 
     def walk(value: Any, transform: FieldTransform) -> Any:
-        return _Walk(others, is_valid, transform).visit((root, root), value, "$", None)
+        return _Walk(references, is_valid, transform).visit((root, root), value, "$", None)
 
     return walk
 
 
 class _Walk:
-    def __init__(
-        self, others: Mapping[str, Any], is_valid: Callable[[Any, Any], bool], transform: FieldTransform
-    ) -> None:
-        self._others = others
+    def __init__(self, references: _References, is_valid: IsValid, transform: FieldTransform) -> None:
+        self._resolved = references.resolved
         self._is_valid = is_valid
         self._transform = transform
 
@@ -44,7 +46,7 @@ class _Walk:
             return value
         for word in ("allOf", "anyOf", "oneOf"):
             for branch in schema.get(word) or ():
-                if word == "allOf" or self._is_valid(self._resolved((branch, document))[0], value):
+                if word == "allOf" or self._is_valid(*self._resolved((branch, document)), value):
                     value = self.visit((branch, document), value, path, field)
                     if word == "oneOf":
                         break
@@ -52,7 +54,7 @@ class _Walk:
             return self._object(schema, document, value, path)
         if isinstance(value, list):
             items = schema.get("items")
-            return [self.visit((items, document), each, path, field) for each in value] if items else value
+            return [self.visit((items, document), element, path, field) for element in value] if items else value
         kind = _kind(schema, value)
         if field is None or kind is None:
             return value
@@ -63,25 +65,57 @@ class _Walk:
         for name, inner in (schema.get("properties") or {}).items():
             if name in value and isinstance(inner, dict):
                 tags = frozenset(inner.get("confluent:tags") or ())
-                place = Field(f"{path}.{name}", name, FieldKind.NULL, tags, value)
-                result[name] = self.visit((inner, document), value[name], f"{path}.{name}", place)
+                field = Field(f"{path}.{name}", name, FieldKind.NULL, tags, value)
+                result[name] = self.visit((inner, document), value[name], f"{path}.{name}", field)
         return result
 
-    def _resolved(self, placed: Placed) -> Placed:
+
+class _References:
+    def __init__(self, others: Mapping[str, Any]) -> None:
+        self._others = others
+        # By the identities of the schema with the reference and of its document, which live as long as the walk.
+        self._targets: dict[tuple[int, int], Placed] = {}
+
+    def resolved(self, placed: Placed) -> Placed:
+        """The schema that a schema refers to, or the schema itself."""
+        schema, document = placed
+        if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+            return placed
+        cache_key = (id(schema), id(document))
+        target = self._targets.get(cache_key)
+        if target is None:
+            target = self._targets[cache_key] = self._followed(placed)
+        return target
+
+    def _followed(self, placed: Placed) -> Placed:
         schema, document = placed
         for _ in range(_STEPS_MAX):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema, document
-            address, _, pointer = schema["$ref"].partition("#")
+            address, _, fragment = schema["$ref"].partition("#")
             if address:
-                document = next(
-                    (each for name, each in self._others.items() if address == name or address.endswith(f"/{name}")), {}
-                )
-            schema = document
-            for step in unquote(pointer).strip("/").split("/") if pointer.strip("/") else ():
-                key = step.replace("~1", "/").replace("~0", "~")
-                schema = schema.get(key, {}) if isinstance(schema, dict) else {}
+                document = self._document(address, document)
+            schema = _part(document, unquote(fragment))
         return {}, document
+
+    def _document(self, address: str, document: Any) -> Any:
+        """The document with an address: another one, or a part of this document with an `$id` of its own."""
+        for name, other in self._others.items():
+            if address == name or address.endswith(f"/{name}"):
+                return other
+        return with_identity(document, address) or {}
+
+
+def _part(document: Any, fragment: str) -> Any:
+    """The part of a document that a fragment names: an anchor or a path. An empty schema if there is none."""
+    part = anchored(document, fragment) if fragment and not fragment.startswith("/") else None
+    if part is not None:
+        return part
+    part = document
+    for step in fragment.strip("/").split("/") if fragment.strip("/") else ():
+        key = step.replace("~1", "/").replace("~0", "~")
+        part = part.get(key, {}) if isinstance(part, dict) else {}
+    return part
 
 
 def _kind(schema: Mapping[str, Any], value: Any) -> FieldKind | None:
@@ -90,7 +124,7 @@ def _kind(schema: Mapping[str, Any], value: Any) -> FieldKind | None:
     types = schema.get("type")
     if not isinstance(types, list):
         return _KINDS.get(str(types))
-    # Of several types the one of the value.
+    # Of several types, the first that the value has.
     for kind, classes in (("boolean", bool), ("string", str), ("integer", int), ("number", (int, float))):
         if kind in types and isinstance(value, classes):
             return _KINDS[kind]

@@ -1,7 +1,7 @@
 """Lists in the format of Kafka's `ListSerializer`.
 
-One byte says how entries are stored. Entries of a fixed size (0) stand without their lengths, and a list of indexes
-says which entries are null. Other entries (1) have their length before them, and -1 is the length of null.
+The first byte is the encoding of the entries. Entries of a fixed size (0) have no lengths, and a list holds the indexes
+of null entries. Other entries (1) have their length before them, and -1 is the length of null.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ListDeserializer(Deserializer[list[T | None]]):
             raise ValueError(f"the first byte is {strategy}")
         (size,) = _INT.unpack_from(data, position)
         position += 4
-        # An entry takes at least a bit of the null list or its length: a larger number is damaged.
+        # Every entry takes at least a byte, for its content, length or null index, so a larger number is damaged.
         if not 0 <= size <= len(data):
             raise ValueError(f"it says {size} entries in {len(data)} bytes")
         entries: list[bytes | None] = []

@@ -1,6 +1,6 @@
 """Lets an event loop call serializers that may ask a registry: a call that needs the network is repeated in a thread.
 
-Answers of a registry are cached, so almost all calls need no network and run on the loop at once. Inside of
+Answers of a registry are cached, so almost all calls need no network and run on the loop at once. Inside
 `without_network`, a client of a registry raises `NetworkNeeded` before it opens a connection.
 """
 
@@ -16,7 +16,7 @@ _is_forbidden: ContextVar[bool] = ContextVar("network is forbidden", default=Fal
 
 
 class NetworkNeeded(BaseException):
-    """Not an `Exception`, because it is no failure of the call: no serializer or rule may handle it."""
+    """Not an `Exception`: the call has not failed, and no serializer or rule may handle it."""
 
 
 @contextmanager

@@ -99,7 +99,7 @@ class StringDeserializer(Deserializer[str]):
 
 
 class FixedSerializer(Serializer[T]):
-    """Values of a fixed number of bytes. `convert` returns the bytes, or raises one of Python's own errors."""
+    """Values of a fixed number of bytes. `convert` returns the bytes, or raises a built-in error."""
 
     def __init__(self, name: str, size: int, convert: Callable[[T], bytes]) -> None:
         self.name = name
@@ -161,7 +161,7 @@ class JsonSerializer(Serializer[Any]):
             return None
         try:
             return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise self._error(topic, f"it cannot be written as JSON: {error}.") from error
 
 
@@ -172,7 +172,7 @@ class JsonDeserializer(Deserializer[Any]):
             return None
         try:
             return json.loads(bytes(data))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._error(topic, f"the bytes are not JSON: {error}.") from error
 
 
@@ -246,7 +246,7 @@ _MAKERS: dict[str, Callable[[], Serde[Any]]] = {
 
 
 def plain_serde(name: str) -> Serde[Any]:
-    """A new serde by its name. Raises ValueError with the names that there are."""
+    """A new serde by its name. Raises ValueError with the list of names."""
     try:
         return _MAKERS[name]()
     except KeyError:

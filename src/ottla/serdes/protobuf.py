@@ -15,7 +15,7 @@ from ottla.serdes.wire_format import SchemaTag
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
 
-# Registries have these files themselves.
+# Registries have these files without a registration.
 _PROVIDED = ("google/protobuf/", "google/type/", "confluent/")
 
 
@@ -32,20 +32,20 @@ class ProtobufSerializer(SchemaSerializer[Any]):
 
     def _schema_of(self, value: Any, topic: str) -> SchemaText:
         file = value.DESCRIPTOR.file
-        found = self._schemas.get(file)
-        if found is None:
-            found = self._schemas[file] = SchemaText(_compiled(file), "PROTOBUF", self._references(file))
-        return found
+        schema = self._schemas.get(file)
+        if schema is None:
+            schema = self._schemas[file] = SchemaText(_compiled(file), "PROTOBUF", self._references(file))
+        return schema
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
         return str(value.DESCRIPTOR.full_name)
 
     def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
-        """Along the message of the same name in the registry's schema, else the one that the value has."""
-        place = (schema, value.DESCRIPTOR.full_name)
-        if place not in self._ruled:
-            self._ruled[place] = same_message(self.client, schema, value.DESCRIPTOR)
-        return protobuf_walk(self._ruled[place])
+        """The walk along the registry's message with the name of the value's message, else along its first message."""
+        cache_key = (schema, value.DESCRIPTOR.full_name)
+        if cache_key not in self._ruled:
+            self._ruled[cache_key] = same_message(self.client, schema, value.DESCRIPTOR)
+        return protobuf_walk(self._ruled[cache_key])
 
     def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
         from google.protobuf.message import EncodeError
@@ -57,7 +57,7 @@ class ProtobufSerializer(SchemaSerializer[Any]):
             raise self._error(topic, f"{error}.", field=missing[0] if missing else None) from error
 
     def _references(self, file: Any) -> tuple[tuple[str, str, int], ...]:
-        found = []
+        references = []
         for dependency in file.dependencies:
             if dependency.name.startswith(_PROVIDED):
                 continue
@@ -66,12 +66,12 @@ class ProtobufSerializer(SchemaSerializer[Any]):
             if self._settings.auto_register:
                 version = self.client.register(dependency.name, schema, normalize=self._settings.normalize).version
             version = version or self.client.lookup(dependency.name, schema).version
-            found.append((dependency.name, dependency.name, version))
-        return tuple(found)
+            references.append((dependency.name, dependency.name, version))
+        return tuple(references)
 
 
 class ProtobufDeserializer(SchemaDeserializer[Any]):
-    """With a class, messages of this class; without one, messages of the class that wrote them."""
+    """Returns messages of the given class, or without a class, messages built from the writer's schema."""
 
     has_indexes = True
     schema_form = "serialized"
@@ -85,6 +85,8 @@ class ProtobufDeserializer(SchemaDeserializer[Any]):
     ) -> None:
         self._message_class = message_class
         self._classes: dict[tuple[SchemaText, tuple[int, ...]], type] = {}
+        # Messages of the registry's schemas by schema and name. Building one parses the schema.
+        self._same: dict[tuple[SchemaText, str], Any] = {}
         super().__init__(client, config)
 
     def _decode(
@@ -92,9 +94,9 @@ class ProtobufDeserializer(SchemaDeserializer[Any]):
     ) -> Any:
         from google.protobuf.message import DecodeError
 
-        made = self._message_class or self._class(writer, tag.indexes)
+        target_class = self._message_class or self._class(writer, tag.indexes)
         try:
-            return made.FromString(bytes(payload))  # type: ignore[attr-defined]
+            return target_class.FromString(bytes(payload))  # type: ignore[attr-defined]
         except DecodeError as error:
             raise self._error(topic, f"the bytes are not a message of schema {tag.id or tag.guid}: {error}.") from error
 
@@ -111,32 +113,38 @@ class ProtobufDeserializer(SchemaDeserializer[Any]):
 
         fields = json_format.MessageToDict(value, preserving_proto_field_name=True)
         fields = super()._migrated(fields, call, steps, reader, tag)
-        made = self._message_class
-        if made is None:
+        target_class = self._message_class
+        if target_class is None:
             from google.protobuf import message_factory
 
-            made = message_factory.GetMessageClass(same_message(self.client, reader, value.DESCRIPTOR))
+            target_class = message_factory.GetMessageClass(self._same_message(reader, value.DESCRIPTOR))
         try:
-            return json_format.ParseDict(fields, made())
+            return json_format.ParseDict(fields, target_class())
         except json_format.ParseError as error:
             raise ValueError(f"after its migration it is not a message: {error}") from error
 
     def _writer(self, tag: SchemaTag, topic: str) -> SchemaText:
-        # A given class needs no schema of the writer, but without a registry there are no rules either.
+        # With a given class the writer's schema is not needed. Without a registry, rules are not applied.
         return SchemaText("", "PROTOBUF") if self._client is None else super()._writer(tag, topic)
 
     def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
-        made: Any = self._message_class or self._class(writer, tag.indexes)
-        return str(made.DESCRIPTOR.full_name)
+        target_class: Any = self._message_class or self._class(writer, tag.indexes)
+        return str(target_class.DESCRIPTOR.full_name)
 
     def _walk(self, schema: SchemaText, value: Any, tag: SchemaTag) -> FieldWalk:
-        return protobuf_walk(same_message(self.client, schema, value.DESCRIPTOR))
+        return protobuf_walk(self._same_message(schema, value.DESCRIPTOR))
+
+    def _same_message(self, schema: SchemaText, descriptor: Any) -> Any:
+        cache_key = (schema, descriptor.full_name)
+        if cache_key not in self._same:
+            self._same[cache_key] = same_message(self.client, schema, descriptor)
+        return self._same[cache_key]
 
     def _class(self, schema: SchemaText, indexes: tuple[int, ...]) -> type:
-        found = self._classes.get((schema, indexes))
-        if found is None:
-            found = self._classes[schema, indexes] = message_class(self.client, schema, indexes)
-        return found
+        target_class = self._classes.get((schema, indexes))
+        if target_class is None:
+            target_class = self._classes[schema, indexes] = message_class(self.client, schema, indexes)
+        return target_class
 
 
 def message_class(client: RegistryClient, schema: SchemaText, indexes: Sequence[int]) -> type:
@@ -165,17 +173,17 @@ def message_class(client: RegistryClient, schema: SchemaText, indexes: Sequence[
     try:
         add(own)
         descriptors = pool.FindFileByName(own).message_types_by_name.values()
-        found: Any = list(descriptors)[indexes[0]]
+        descriptor: Any = list(descriptors)[indexes[0]]
         for index in indexes[1:]:
-            found = found.nested_types[index]
+            descriptor = descriptor.nested_types[index]
     except (TypeError, IndexError, KeyError) as error:
         raise ValueError(f"the message {list(indexes)} of its schema cannot be built: {error}") from error
-    made: type = message_factory.GetMessageClass(found)
-    return made
+    target_class: type = message_factory.GetMessageClass(descriptor)
+    return target_class
 
 
 def same_message(client: RegistryClient, schema: SchemaText, descriptor: Any) -> Any:
-    """The message of the schema that has the name of the given one, else the first one of the schema."""
+    """The message of the schema with the name of the given message, else the first message of the schema."""
     first: Any = message_class(client, schema, [0])
     try:
         return first.DESCRIPTOR.file.pool.FindMessageTypeByName(descriptor.full_name)
@@ -184,7 +192,7 @@ def same_message(client: RegistryClient, schema: SchemaText, descriptor: Any) ->
 
 
 def message_path(descriptor: Any) -> list[int]:
-    """The indexes that lead from the file to the message."""
+    """The path of indexes from the file to the message."""
     path: list[int] = []
     while descriptor.containing_type is not None:
         siblings = list(descriptor.containing_type.nested_types)

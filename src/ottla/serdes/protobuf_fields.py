@@ -7,7 +7,7 @@ different versions, so fields are matched by their numbers.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ottla.serdes.rules.contracts import Field, FieldKind, FieldTransform, FieldWalk, RuleFailed
@@ -43,8 +43,8 @@ def protobuf_walk(descriptor: Any) -> FieldWalk:
 
 
 def plain_message(message: Any) -> dict[str, Any]:
-    """The fields that are set, and those that have no presence, under their names."""
-    found: dict[str, Any] = {}
+    """The fields that are set, and the fields without presence, by name."""
+    fields: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         if field.has_presence and not message.HasField(field.name):
             continue
@@ -52,9 +52,9 @@ def plain_message(message: Any) -> dict[str, Any]:
         if _is_map(field):
             content = {str(key): _plain(content[key]) for key in content}
         elif field.is_repeated:
-            content = [_plain(each) for each in content]
-        found[field.name] = _plain(content)
-    return found
+            content = [_plain(element) for element in content]
+        fields[field.name] = _plain(content)
+    return fields
 
 
 def message_of(message_class: Any, fields: Any) -> Any:
@@ -69,36 +69,36 @@ def message_of(message_class: Any, fields: Any) -> Any:
 
 def _visit(descriptor: Any, message: Any, transform: FieldTransform) -> None:
     for field in message.DESCRIPTOR.fields:
-        known = descriptor.fields_by_number.get(field.number)
-        if known is None or (field.has_presence and not message.HasField(field.name)):
+        schema_field = descriptor.fields_by_number.get(field.number)
+        if schema_field is None or (field.has_presence and not message.HasField(field.name)):
             continue
-        _visit_field(known, field, message, transform)
+        _visit_field(schema_field, field, message, transform)
 
 
-def _visit_field(known: Any, field: Any, message: Any, transform: FieldTransform) -> None:
+def _visit_field(schema_field: Any, field: Any, message: Any, transform: FieldTransform) -> None:
     content = getattr(message, field.name)
     if _is_map(field):
         inner = field.message_type.fields_by_name["value"]
         if inner.type in _MESSAGE:
             for key in content:
-                _visit(known.message_type.fields_by_name["value"].message_type, content[key], transform)
+                _visit(schema_field.message_type.fields_by_name["value"].message_type, content[key], transform)
             return
-        place = _field(known, inner, message)
-        changed = {key: transform(place, content[key]) for key in content}
+        leaf = _field(schema_field, inner, message)
+        changed = {key: transform(leaf, content[key]) for key in content}
         message.ClearField(field.name)
         getattr(message, field.name).update(changed)
     elif field.type in _MESSAGE:
-        for each in content if field.is_repeated else [content]:
-            _visit(known.message_type, each, transform)
+        for element in content if field.is_repeated else [content]:
+            _visit(schema_field.message_type, element, transform)
     elif field.is_repeated:
-        place = _field(known, field, message)
-        content[:] = [transform(place, each) for each in content]
+        leaf = _field(schema_field, field, message)
+        content[:] = [transform(leaf, element) for element in content]
     else:
-        setattr(message, field.name, transform(_field(known, field, message), content))
+        setattr(message, field.name, transform(_field(schema_field, field, message), content))
 
 
-def _field(known: Any, field: Any, message: Any) -> Field:
-    return Field(known.full_name, known.name, _KINDS[field.type], _tags(known), message)
+def _field(schema_field: Any, field: Any, message: Any) -> Field:
+    return Field(schema_field.full_name, schema_field.name, _KINDS[field.type], _tags(schema_field), message)
 
 
 def _is_map(field: Any) -> bool:
@@ -109,7 +109,8 @@ def _plain(content: Any) -> Any:
     return plain_message(content) if hasattr(content, "DESCRIPTOR") else content
 
 
-@cache
+# A cached descriptor keeps the pool of its schema, so the number of fields is limited.
+@lru_cache(maxsize=10_000)
 def _tags(field: Any) -> frozenset[str]:
     options = _options_class().FromString(field.GetOptions().SerializeToString())
     return frozenset(options.meta.tags)
@@ -117,7 +118,7 @@ def _tags(field: Any) -> frozenset[str]:
 
 @cache
 def _options_class() -> Any:
-    """A view of field options that knows the one extension, so that confluent/meta.proto is not needed."""
+    """A view of field options with the extension for tags, so that confluent/meta.proto is not needed."""
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     proto = descriptor_pb2.FieldDescriptorProto

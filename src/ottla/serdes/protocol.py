@@ -45,28 +45,28 @@ class SerializationError(Exception):
         return self
 
     def __str__(self) -> str:
-        place = "key" if self.is_key else "value"
+        location = "key" if self.is_key else "value"
         if self.field:
-            place = f"field {self.field} of the {place}"
+            location = f"field {self.field} of the {location}"
         if self.topic is not None:
-            place += f" of {self.topic}"
-            place += "" if self.partition is None else f"-{self.partition}"
-            place += "" if self.offset is None else f" at offset {self.offset}"
-        return f"The {place}: {self.reason}"
+            location += f" of {self.topic}"
+            location += "" if self.partition is None else f"-{self.partition}"
+            location += "" if self.offset is None else f" at offset {self.offset}"
+        return f"The {location}: {self.reason}"
 
 
 class Configurable:
-    """`configure` may be called once, `close` any number of times."""
+    """`configure` may be called once, `close` repeatedly."""
 
     is_key = False
-    # True if a call may ask another service: event loops call it in a way that does not block them.
+    # True if a call may send a request to another service. Event loops run such a call without blocking (`network`).
     uses_network = False
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         self.is_key = is_key
 
     def close(self) -> None:
-        """Releases connections; implementations without any do nothing."""
+        """Releases connections; implementations without connections do nothing."""
 
     def __enter__(self) -> Self:
         return self

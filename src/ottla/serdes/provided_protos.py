@@ -45,9 +45,9 @@ def _file(name: str, package: str) -> Any:
 
 def _plain(name: str, message: str, fields: list[tuple[str, int]]) -> Any:
     file = _file(name, "confluent.type")
-    made = file.message_type.add(name=message)
+    descriptor = file.message_type.add(name=message)
     for number, (field, kind) in enumerate(fields, start=1):
-        made.field.add(name=field, number=number, type=kind, label=_OPTIONAL)
+        descriptor.field.add(name=field, number=number, type=kind, label=_OPTIONAL)
     return file
 
 

@@ -1,6 +1,6 @@
 """A client of a Schema Registry: blocking, with a cache, usable by several threads.
 
-Schemas by id never change, so they are asked for once. `latest` versions are asked for again after a time.
+Schemas by id never change, so they are requested once. `latest` versions are requested again after a time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,21 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from ottla.serdes.network import check_network
 
-__all__ = ["RegisteredSchema", "RegistryClient", "RegistryClientError", "SchemaText", "quoted", "registry_client"]
+__all__ = [
+    "RegisteredSchema",
+    "RegistryClient",
+    "RegistryClientError",
+    "SchemaText",
+    "is_registry_failure",
+    "quoted",
+    "registry_client",
+]
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_SECONDS = 30.0
 _LATEST_SECONDS = 60.0
 _REDIRECTION = 300
-# Answers after which another registry of the list is asked.
+# Statuses after which the request goes to the next registry of the list.
 _RETRIED = (502, 503, 504)
 
 
@@ -37,9 +45,22 @@ class RegistryClientError(Exception):
         self.code = code
 
 
+def is_registry_failure(error: BaseException) -> bool:
+    """True if an error follows from a request that the registry did not answer with a result.
+
+    The record may be good then. With status 404 the record names a schema or a key that does not exist.
+    """
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, RegistryClientError):
+            return cause.status != 404
+        cause = cause.__cause__
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema with what it refers to: (name, subject, version) for each reference."""
+    """A schema with its references, as (name, subject, version)."""
 
     text: str
     schema_type: str = "AVRO"
@@ -48,15 +69,15 @@ class SchemaText:
     rule_set: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def body(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"schema": self.text, "schemaType": self.schema_type}
+        body: dict[str, Any] = {"schema": self.text, "schemaType": self.schema_type}
         if self.references:
             names = ("name", "subject", "version")
-            found["references"] = [dict(zip(names, each, strict=True)) for each in self.references]
+            body["references"] = [dict(zip(names, reference, strict=True)) for reference in self.references]
         if self.metadata is not None:
-            found["metadata"] = self.metadata
+            body["metadata"] = self.metadata
         if self.rule_set is not None:
-            found["ruleSet"] = self.rule_set
-        return found
+            body["ruleSet"] = self.rule_set
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,7 @@ class RegistryClient:
             raise ValueError("The address of the registry is missing, for example http://localhost:8081.")
         for url in self._urls:
             if urlsplit(url).scheme not in ("http", "https"):
-                raise ValueError(f"{_shown(url)!r} is not an address like http://localhost:8081.")
+                raise ValueError(f"{_redacted(url)!r} is not an address like http://localhost:8081.")
         self._headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
         first = urlsplit(self._urls[0])
         if user is None and first.username is not None:
@@ -95,12 +116,13 @@ class RegistryClient:
             self._headers["Authorization"] = f"Bearer {token}"
         self._tls = tls
         self._local = threading.local()
-        self._ids: dict[tuple[str, SchemaText, bool], RegisteredSchema] = {}
+        # Registrations and lookups have separate entries: an older registry answers a registration without a version.
+        self._ids: dict[tuple[str, SchemaText, bool, str], RegisteredSchema] = {}
         self._schemas: dict[tuple[str, str, str], SchemaText] = {}
         self._versions: dict[tuple[int, str], list[int]] = {}
         self._latest: dict[tuple[Any, ...], tuple[float, RegisteredSchema]] = {}
 
-    # Cached questions of serializers.
+    # Cached requests of serializers.
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool = False) -> RegisteredSchema:
         return self._identified(subject, schema, normalize=normalize, path="/versions")
@@ -115,16 +137,16 @@ class RegistryClient:
         return self._schema(f"/schemas/guids/{guid}", "", form)
 
     def versions_of_id(self, schema_id: int, subject: str) -> list[int]:
-        """The numbers that a schema has within a subject; deleted ones are found."""
-        found = self._versions.get((schema_id, subject))
-        if found is None:
+        """The version numbers of a schema within a subject, including deleted versions."""
+        versions = self._versions.get((schema_id, subject))
+        if versions is None:
             path = f"/schemas/ids/{schema_id}/versions?deleted=true&{urlencode([('subject', subject)])}"
-            found = [int(each["version"]) for each in self.call("GET", path) if each["subject"] == subject]
-            self._versions[schema_id, subject] = found
-        return found
+            versions = [int(pair["version"]) for pair in self.call("GET", path) if pair["subject"] == subject]
+            self._versions[schema_id, subject] = versions
+        return versions
 
     def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
-        """A version; deleted ones are found, because schemas refer to them."""
+        """A version, which may be deleted: schemas refer to deleted versions, too."""
         return self._schema(f"/subjects/{quoted(subject)}/versions/{version}?deleted=true", "", form)
 
     def latest(
@@ -137,9 +159,9 @@ class RegistryClient:
     ) -> RegisteredSchema:
         """The latest version, or the latest with these metadata properties, at most `seconds` old."""
         key = (subject, form, tuple(sorted((metadata or {}).items())))
-        found = self._latest.get(key)
+        cached = self._latest.get(key)
         now = time.monotonic()
-        if found is None or (seconds >= 0 and now - found[0] > seconds):
+        if cached is None or (seconds >= 0 and now - cached[0] > seconds):
             query = [("format", form)] if form else []
             path = f"/subjects/{quoted(subject)}"
             if metadata is None:
@@ -148,13 +170,13 @@ class RegistryClient:
                 path += "/metadata"
                 query += [pair for name, value in metadata.items() for pair in (("key", name), ("value", value))]
             answer = self.call("GET", f"{path}?{urlencode(query)}" if query else path)
-            found = self._latest[key] = (now, _registered(answer))
-        return found[1]
+            cached = self._latest[key] = (now, _registered(answer))
+        return cached[1]
 
-    # Any question.
+    # Any request.
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer as JSON. Raises RegistryClientError. Asks the next registry of the list if one cannot answer."""
+        """The answer as JSON. Tries the next registry of the list if one cannot answer. Raises RegistryClientError."""
         check_network()
         data = None if body is None else json.dumps(body).encode()
         failure: RegistryClientError | None = None
@@ -162,7 +184,7 @@ class RegistryClient:
             try:
                 status, answer = self._exchange(url, method, path, data)
             except (OSError, http.client.HTTPException) as error:
-                reason = f"The registry {_shown(url)} cannot be reached: {error or type(error)}"
+                reason = f"The registry {_redacted(url)} cannot be reached: {error or type(error)}"
                 failure = RegistryClientError(0, 0, reason)
                 continue
             if status < _REDIRECTION:
@@ -182,11 +204,11 @@ class RegistryClient:
     def _connections(self) -> dict[str, http.client.HTTPConnection]:
         if not hasattr(self._local, "connections"):
             self._local.connections = {}
-        found: dict[str, http.client.HTTPConnection] = self._local.connections
-        return found
+        connections: dict[str, http.client.HTTPConnection] = self._local.connections
+        return connections
 
     def _exchange(self, url: str, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        """One request; a connection that the server has closed meanwhile is opened again."""
+        """Sends a request. A kept connection that the server has closed meanwhile is opened again."""
         parts = urlsplit(url)
         for attempt in range(2):
             connection = self._connections().get(url)
@@ -211,31 +233,34 @@ class RegistryClient:
         return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
 
     def _identified(self, subject: str, schema: SchemaText, *, normalize: bool, path: str) -> RegisteredSchema:
-        key = (subject, schema, normalize)
-        found = self._ids.get(key)
-        if found is None:
+        key = (subject, schema, normalize, path)
+        identified = self._ids.get(key)
+        if identified is None:
             query = "?normalize=true" if normalize else ""
             answer = self.call("POST", f"/subjects/{quoted(subject)}{path}{query}", schema.body())
             if "guid" not in answer:
                 # Older registries answer a registration with the id alone.
                 answer |= {"guid": ""}
-            given = {"subject": subject, "version": answer.get("version", 0), "schema": schema.text}
-            registered = _registered({**answer, **given})
+            own_fields = {"subject": subject, "version": answer.get("version", 0), "schema": schema.text}
+            registered = _registered({**answer, **own_fields})
             # Metadata and rules may come from the last version or the configuration of the subject.
             contract = registered.schema
-            ruled = replace(schema, metadata=contract.metadata, rule_set=contract.rule_set)
-            found = RegisteredSchema(subject, registered.version, registered.id, registered.guid, ruled)
-            self._ids[key] = found
-        return found
+            # An answer without them must not switch off the rules of the schema itself.
+            ruled = replace(
+                schema, metadata=contract.metadata or schema.metadata, rule_set=contract.rule_set or schema.rule_set
+            )
+            identified = RegisteredSchema(subject, registered.version, registered.id, registered.guid, ruled)
+            self._ids[key] = identified
+        return identified
 
     def _schema(self, path: str, subject: str, form: str) -> SchemaText:
         key = (path, subject, form)
-        found = self._schemas.get(key)
-        if found is None:
+        schema = self._schemas.get(key)
+        if schema is None:
             query = urlencode([(name, value) for name, value in (("subject", subject), ("format", form)) if value])
             separator = "&" if "?" in path else "?"
-            found = self._schemas[key] = _text(self.call("GET", f"{path}{separator}{query}" if query else path))
-        return found
+            schema = self._schemas[key] = _text(self.call("GET", f"{path}{separator}{query}" if query else path))
+        return schema
 
 
 def quoted(text: str) -> str:
@@ -248,7 +273,7 @@ def registry_client(config: Mapping[str, Any]) -> RegistryClient:
     url = config.get("schema.registry.url")
     if not url:
         raise ValueError("schema.registry.url is missing, for example http://localhost:8081.")
-    # Java's serializers know both names.
+    # Java's serializers accept both names.
     login = config.get("basic.auth.user.info") or config.get("schema.registry.basic.auth.user.info")
     user, separator, password = str(login or "").partition(":")
     tls = None
@@ -272,25 +297,28 @@ def _failure(url: str, status: int, answer: bytes) -> RegistryClientError:
         body = json.loads(answer)
         return RegistryClientError(status, int(body["error_code"]), str(body["message"]))
     except (ValueError, KeyError, TypeError):
-        return RegistryClientError(status, status, f"The registry {_shown(url)} answered with {status}.")
+        return RegistryClientError(status, status, f"The registry {_redacted(url)} answered with {status}.")
 
 
 def _decoded(url: str, status: int, answer: bytes) -> Any:
     try:
         return json.loads(answer)
     except ValueError:
-        raise RegistryClientError(status, status, f"The answer of the registry {_shown(url)} is not JSON.") from None
+        raise RegistryClientError(status, status, f"The answer of the registry {_redacted(url)} is not JSON.") from None
 
 
-def _shown(url: str) -> str:
-    """The address without user and password: errors end in logs, headers and columns."""
+def _redacted(url: str) -> str:
+    """The address without user and password, for errors, which go to logs, headers and columns."""
     before, separator, after = url.rpartition("@")
     scheme, slashes, _ = before.partition("://")
     return (f"{scheme}{slashes}{after}" if slashes else after) if separator else url
 
 
 def _text(answer: Mapping[str, Any]) -> SchemaText:
-    references = tuple((str(each["name"]), str(each["subject"]), int(each["version"])) for each in _references(answer))
+    references = tuple(
+        (str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+        for reference in _references(answer)
+    )
     return SchemaText(
         text=answer["schema"],
         schema_type=answer.get("schemaType") or "AVRO",

@@ -1,4 +1,4 @@
-"""What serializers with a registry share: which schema of which subject, and where its id is written.
+"""The common part of serializers with a registry: the choice of subject and schema, and the place of the schema id.
 
 Settings have the names of Confluent's serializers. A serializer registers its schema (`auto.register.schemas`), looks
 it up, or takes the latest version of the subject (`use.latest.version`) or one with certain metadata. Rules of the
@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 _TRUE = ("true", "1", "yes")
 _COMPARED_MAX = 1_000
-# The key of the record whose value is converted next, for dead letters: producers convert the key first. Of a key with
-# an encrypted part, its bytes.
+# The key of the record whose value is converted next, for dead letters: producers convert the key first. A key with an
+# encrypted part is kept as its encrypted bytes.
 _last_key: ContextVar[Any] = ContextVar("last_key", default=None)
-# Settings of Confluent's serializers that have no effect here, and what to do instead.
+# Settings of Confluent's serializers that are not supported, with the alternative.
 _REFUSED = {
     "context.name.strategy": "a context is part of the subject, so a function as subject.name.strategy can add it",
     "reference.subject.name.strategy": "references are registered under the names of their files",
@@ -47,7 +47,7 @@ _REFUSED = {
 
 
 class _Settings:
-    """The settings of both directions."""
+    """The settings of serializers and deserializers."""
 
     def __init__(self) -> None:
         self.strategy: SubjectStrategy = topic_name
@@ -74,8 +74,8 @@ class _Settings:
         self.is_strict = _flag(config, "latest.compatibility.strict", default=False)
         schema_id = config.get("use.schema.id")
         self.schema_id = None if schema_id in (None, "", -1, "-1") else int(str(schema_id))
-        where = str(config.get(f"{side}.schema.id.serializer") or config.get("schema.id.serializer") or "prefix")
-        self.in_header = where.rpartition(".")[2].lower().startswith("header")
+        location = str(config.get(f"{side}.schema.id.serializer") or config.get("schema.id.serializer") or "prefix")
+        self.in_header = location.rpartition(".")[2].lower().startswith("header")
         guid = config.get("use.schema.guid")
         self.schema_guid = None if not guid else str(uuid.UUID(str(guid)))
         self._refuse(config)
@@ -96,7 +96,7 @@ class _Settings:
 
 
 class _RegistryUser(Configurable):
-    """What serializers and deserializers share: settings, and the client of the registry."""
+    """The base of serializers and deserializers: settings, and the client of the registry."""
 
     uses_network = True
 
@@ -113,11 +113,11 @@ class _RegistryUser(Configurable):
             self._client = registry_client(config)
         self._settings.read(config, is_key=is_key)
         if self._settings.strategy is associated_name:
-            self._settings.strategy = AssociatedNames(self._asked, config)
+            self._settings.strategy = AssociatedNames(self._answer, config)
         self._rules = RuleEngine(config)
 
-    def _asked(self, path: str) -> Any:
-        """The registry's answer to a path; None if it has none."""
+    def _answer(self, path: str) -> Any:
+        """The registry's answer to a path; None for 404."""
         try:
             return self.client.call("GET", path)
         except RegistryClientError as error:
@@ -152,35 +152,35 @@ class _RegistryUser(Configurable):
 
 
 class SchemaSerializer(_RegistryUser, Serializer[T]):
-    """`_schema_of`, `_plain`, `_encode`, `_record_name` and `_walk` are the language's part."""
+    """A schema language implements `_schema_of`, `_plain`, `_encode`, `_record_name` and `_walk`."""
 
     schema_type = ""
-    # The form in which the language wants its schemas from the registry.
+    # The form in which the language takes its schemas from the registry.
     schema_form = ""
 
     def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
-        # Why a schema of values is not compatible with a version, if it is not.
+        # By schema and id of the latest version: why they are not compatible; None if they are.
         self._compared: dict[tuple[SchemaText, int], str | None] = {}
         super().__init__(client, config)
 
     def serialize(self, topic: str, value: T | None, headers: list[Header] | None = None) -> bytes | None:
-        shown: Any = value
+        visible_key: Any = value
         try:
             if value is None:
                 return None
             data, schema = self._serialize(topic, value, headers)
             if self.is_key and self._rules.encrypts(schema):
-                shown = data
+                visible_key = data
             return data
         except RegistryClientError as error:
-            what = "the registry refused its schema" if error.status else "its schema could not be looked up"
-            raise self._error(topic, f"{what}: {error}") from error
+            failure = "the registry refused its schema" if error.status else "its schema could not be looked up"
+            raise self._error(topic, f"{failure}: {error}") from error
         except ModuleNotFoundError as error:
             raise self._error(topic, _missing(error)) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._error(topic, f"{error}.") from error
         finally:
-            _last_key.set(shown if self.is_key else None)
+            _last_key.set(visible_key if self.is_key else None)
 
     def _serialize(self, topic: str, value: T, headers: list[Header] | None) -> tuple[bytes, SchemaText]:
         schema = self._schema_of(value, topic)
@@ -207,11 +207,11 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
     def _registered(self, subject: str, schema: SchemaText) -> RegisteredSchema:
         settings = self._settings
         if settings.schema_id is not None:
-            found = self.client.schema_by_id(settings.schema_id, subject, form=self.schema_form)
-            return RegisteredSchema(subject, 0, settings.schema_id, "", found)
+            pinned = self.client.schema_by_id(settings.schema_id, subject, form=self.schema_form)
+            return RegisteredSchema(subject, 0, settings.schema_id, "", pinned)
         if settings.schema_guid is not None:
-            found = self.client.schema_by_guid(settings.schema_guid, form=self.schema_form)
-            return RegisteredSchema(subject, 0, 0, settings.schema_guid, found)
+            pinned = self.client.schema_by_guid(settings.schema_guid, form=self.schema_form)
+            return RegisteredSchema(subject, 0, 0, settings.schema_guid, pinned)
         if settings.latest_metadata is not None or settings.uses_latest:
             latest = self.client.latest(
                 subject, form=self.schema_form, seconds=settings.latest_seconds, metadata=settings.latest_metadata
@@ -224,17 +224,17 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
         return self.client.lookup(subject, schema, normalize=settings.normalize)
 
     def _check_latest(self, schema: SchemaText, latest: RegisteredSchema) -> None:
-        """Raises ValueError, once for each pair of schemas and then from memory."""
-        place = (schema, latest.id)
-        if place not in self._compared:
+        """Raises ValueError if the schema is not compatible with the latest version. The outcome is cached."""
+        cache_key = (schema, latest.id)
+        if cache_key not in self._compared:
             if len(self._compared) >= _COMPARED_MAX:
                 self._compared.clear()
             try:
                 check_latest(self.client, schema, latest, self.schema_form)
-                self._compared[place] = None
+                self._compared[cache_key] = None
             except ValueError as error:
-                self._compared[place] = str(error)
-        problem = self._compared[place]
+                self._compared[cache_key] = str(error)
+        problem = self._compared[cache_key]
         if problem is not None:
             raise ValueError(problem)
 
@@ -245,11 +245,11 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
         raise NotImplementedError
 
     def _plain(self, value: T) -> Any:
-        """The value as rules see it, for example a dictionary of a dataclass."""
+        """The value as rules take it, for example a dictionary for a dataclass."""
         return value
 
     def _walk(self, schema: SchemaText, value: Any) -> FieldWalk:
-        """The way to the fields of such values."""
+        """The walk over the fields of the value."""
         raise NotImplementedError
 
     def _encode(self, value: Any, schema: SchemaText, topic: str) -> tuple[bytes, Sequence[int] | None]:
@@ -258,10 +258,10 @@ class SchemaSerializer(_RegistryUser, Serializer[T]):
 
 
 class SchemaDeserializer(_RegistryUser, Deserializer[T]):
-    """`_decode`, `_finished`, `_writer_name` and `_walk` are the language's part."""
+    """A schema language implements `_decode`, `_finished`, `_writer_name` and `_walk`."""
 
     has_indexes = False
-    # The form in which the language wants its schemas from the registry.
+    # The form in which the language takes its schemas from the registry.
     schema_form = ""
 
     def deserialize(
@@ -275,7 +275,7 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
             raise self._error(topic, f"the registry did not give its schema: {error}") from error
         except ModuleNotFoundError as error:
             raise self._error(topic, _missing(error)) from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._error(topic, f"{error}.") from error
         finally:
             _last_key.set(data if self.is_key else None)
@@ -336,7 +336,7 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
         )
 
     def _own_reader(self) -> SchemaText | None:
-        """The schema that the application reads with, if it gave one."""
+        """The reader's schema of the application; None if it has set none."""
         return None
 
     def _writer_name(self, writer: SchemaText, tag: SchemaTag) -> str | None:
@@ -353,28 +353,28 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
         raise NotImplementedError
 
     def _finished(self, value: Any, schema: SchemaText, topic: str) -> T:
-        """The value as the application wants it, after all rules."""
+        """The value for the application, after all rules."""
         result: T = value
         return result
 
 
 def referenced_texts(client: RegistryClient, schema: SchemaText, form: str = "") -> dict[str, SchemaText]:
-    """Everything that a schema refers to, by name; a referenced schema before the one that refers to it."""
-    found: dict[str, SchemaText] = {}
+    """All direct and indirect references of a schema, by name. A referenced schema comes before its referrer."""
+    texts: dict[str, SchemaText] = {}
 
-    def collect(each: SchemaText) -> None:
-        for name, subject, version in each.references:
-            if name not in found:
+    def collect(referrer: SchemaText) -> None:
+        for name, subject, version in referrer.references:
+            if name not in texts:
                 inner = client.version(subject, version, form=form)
                 collect(inner)
-                found[name] = inner
+                texts[name] = inner
 
     collect(schema)
-    return found
+    return texts
 
 
 def _missing(error: ModuleNotFoundError) -> str:
-    """Libraries of schema languages are imported with the first value."""
+    """The error for a missing library. Libraries of schema languages are imported with the first value."""
     return f"schemas need {error.name}, which is not installed: pip install 'ottla[registry]'."
 
 

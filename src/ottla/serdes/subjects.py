@@ -1,4 +1,4 @@
-"""Under which subject the schema of a key or value is registered."""
+"""Subject name strategies: the subject of the schema of a key or value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
     "topic_record_name",
 ]
 
-# Of the topic, whether it is a key, and the full name of the record, which some schemas do not have.
+# Takes the topic, `is_key`, and the full name of the record, which some schemas lack. Returns the subject.
 SubjectStrategy = Callable[[str, bool, str | None], str]
 
 
@@ -27,7 +27,7 @@ def topic_name(topic: str, is_key: bool, record: str | None) -> str:
 
 
 def record_name(topic: str, is_key: bool, record: str | None) -> str:
-    """`com.shop.Order`: a record has one schema in all topics."""
+    """`com.shop.Order`: a record has the same schema in all topics."""
     del topic, is_key
     return _named(record)
 
@@ -44,9 +44,9 @@ def associated_name(topic: str, is_key: bool, record: str | None) -> str:
 
 
 class AssociatedNames:
-    """`associated_name` with a registry. An association is asked for once; without one, the fallback names the subject.
+    """`associated_name` with a registry. Associations are requested once; without one, the fallback is used.
 
-    `ask` gives the answer of the registry to a path, and None for 404.
+    `ask` returns the registry's answer to a path, and None for 404.
     """
 
     def __init__(self, ask: Callable[[str], Any], config: Mapping[str, Any]) -> None:
@@ -57,20 +57,20 @@ class AssociatedNames:
             names = ", ".join(_FALLBACKS)
             raise ValueError(f"subject.name.strategy.fallback.type={fallback} is not one of {names}.")
         self._fallback = _FALLBACKS[fallback]
-        self._known: dict[tuple[str, bool], str | None] = {}
+        self._subjects: dict[tuple[str, bool], str | None] = {}
 
     def __call__(self, topic: str, is_key: bool, record: str | None) -> str:
-        place = (topic, is_key)
-        if place not in self._known:
+        cache_key = (topic, is_key)
+        if cache_key not in self._subjects:
             path = f"/associations/resources/{quote(self._namespace, safe='')}/{quote(topic, safe='')}"
             kind = "key" if is_key else "value"
-            found = self._ask(f"{path}?resourceType=topic&associationType={kind}") or []
-            if len(found) > 1:
+            associations = self._ask(f"{path}?resourceType=topic&associationType={kind}") or []
+            if len(associations) > 1:
                 raise ValueError(f"several subjects are associated with the {kind} of {topic}")
-            self._known[place] = str(found[0]["subject"]) if found else None
-        known = self._known[place]
-        if known is not None:
-            return known
+            self._subjects[cache_key] = str(associations[0]["subject"]) if associations else None
+        subject = self._subjects[cache_key]
+        if subject is not None:
+            return subject
         if self._fallback is None:
             raise ValueError(f"no subject is associated with {topic}, and subject.name.strategy.fallback.type is NONE")
         return self._fallback(topic, is_key, record)
@@ -92,18 +92,18 @@ _STRATEGIES: dict[str, SubjectStrategy] = {
 }
 
 
-def subject_strategy(given: str | SubjectStrategy | None) -> SubjectStrategy:
+def subject_strategy(name_or_strategy: str | SubjectStrategy | None) -> SubjectStrategy:
     """A strategy by the name of its Java class, with or without the package, or a function. Raises ValueError."""
-    if given is None:
+    if name_or_strategy is None:
         return topic_name
-    if callable(given):
-        return given
-    short = given.rpartition(".")[2].lower().replace("_", "")
-    found = _STRATEGIES.get(short if short.endswith("strategy") else f"{short}strategy")
-    if found is None:
+    if callable(name_or_strategy):
+        return name_or_strategy
+    short = name_or_strategy.rpartition(".")[2].lower().replace("_", "")
+    strategy = _STRATEGIES.get(short if short.endswith("strategy") else f"{short}strategy")
+    if strategy is None:
         names = "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy, AssociatedNameStrategy"
-        raise ValueError(f"The subject name strategy {given!r} is not one of {names}.")
-    return found
+        raise ValueError(f"The subject name strategy {name_or_strategy!r} is not one of {names}.")
+    return strategy
 
 
 def _named(record: str | None) -> str:

@@ -1,7 +1,7 @@
-"""How a record names its schema: by a prefix of the value, or by a header.
+"""The schema id of a record: a prefix of the value, or a header.
 
 The prefix is a zero byte and the id of the schema. The header `__key_schema_id` or `__value_schema_id` has a byte 1 and
-the GUID, or the same bytes as a prefix. Protobuf adds the path of the message within its file.
+the GUID, or the same bytes as the prefix. Protobuf adds the path of the message within its file.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def header_name(*, is_key: bool) -> str:
 
 
 def tagged_value(schema_id: int, payload: bytes, indexes: Sequence[int] | None = None) -> bytes:
-    """The payload behind its prefix; `indexes` for Protobuf alone."""
+    """The prefix and the payload; `indexes` are for Protobuf alone."""
     path = b"" if indexes is None else packed_indexes(indexes)
     return _ID.pack(_ID_MAGIC, schema_id) + path + payload
 
@@ -82,11 +82,11 @@ def _read_indexes(data: memoryview, position: int) -> tuple[tuple[int, ...], int
         return (0,), position
     if not 0 < count <= _INDEXES_MAX:
         raise ValueError(f"the path of its message has {count} steps")
-    found = []
+    indexes = []
     for _ in range(count):
         number, position = _read_varint(data, position)
-        found.append(number)
-    return tuple(found), position
+        indexes.append(number)
+    return tuple(indexes), position
 
 
 def _varint(number: int) -> bytes:

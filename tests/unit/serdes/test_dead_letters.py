@@ -1,4 +1,4 @@
-"""A dead letter shows nothing that its schema wants encrypted, whichever rule stopped the record."""
+"""A dead letter contains no plaintext of encrypted fields, whichever rule failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain serializers write the bytes of Kafka's own, and their errors tell where."""
+"""Plain serializers write the same bytes as Kafka's serializers, and their errors name the topic and the part."""
 
 from __future__ import annotations
 

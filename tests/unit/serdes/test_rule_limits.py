@@ -1,4 +1,4 @@
-"""What the rule of a stranger can cost a consumer."""
+"""Bounds on the cost of untrusted rules for a consumer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NESTED = "[message.l]" + ".map(x, [x, x, x, x, x, x, x, x])" * 12
         "message.l.map(x, message.l.map(y, message.l + message.l))",
         "message.l.map(x, message.l.map(y, string(message.b)))",
         "message.l.map(x, message.l.map(y, list(message.l)))",
-        # The same few lists within lists, of which a comparison, a text or a message of an error would be huge.
+        # Nested lists with shared elements: a comparison, a text or an error message would be huge.
         f"{NESTED} == {NESTED}",
         f"size(string({NESTED})) > 0",
         f"{NESTED}.unknown",
@@ -131,7 +131,9 @@ def test_threads_do_not_get_the_records_of_each_other() -> None:
     wrong: list[Any] = []
 
     def work(number: int) -> None:
-        wrong.extend(found for _ in range(20) if (found := apply(expression, NO_CALL, {"n": number})) != {"n": number})
+        wrong.extend(
+            outcome for _ in range(20) if (outcome := apply(expression, NO_CALL, {"n": number})) != {"n": number}
+        )
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:

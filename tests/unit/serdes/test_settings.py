@@ -23,8 +23,8 @@ class Registry(RegistryClient):
         self._guid = guid
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        found = {"schema": self._schema_text.text, "ruleSet": self._schema_text.rule_set}
-        return found | {"id": 5, "version": 1, "subject": "t-value", "guid": self._guid}
+        schema = {"schema": self._schema_text.text, "ruleSet": self._schema_text.rule_set}
+        return schema | {"id": 5, "version": 1, "subject": "t-value", "guid": self._guid}
 
     def latest(self, *_: Any, **__: Any) -> RegisteredSchema:
         return RegisteredSchema("t-value", 1, 5, self._guid, self._schema_text)

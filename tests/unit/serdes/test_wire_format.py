@@ -1,4 +1,4 @@
-"""The prefix and the headers that tell a record's schema."""
+"""The prefix and the headers that identify a record's schema."""
 
 from __future__ import annotations
 

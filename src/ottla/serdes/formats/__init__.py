@@ -30,7 +30,7 @@ __all__ = [
     "parse",
 ]
 
-# In the order in which registries name them.
+# In the order in which registries list them.
 TYPES = (JSON, PROTOBUF, AVRO)
 
 

@@ -62,7 +62,7 @@ def parse_avro(source: SchemaSource) -> AvroSchema:
             raise InvalidSchema(f"The reference {name}: {error}") from error
     referenced = set(named)
     root = build(_json(source.text), named)
-    own = {name: each for name, each in named.items() if name not in referenced}
+    own = {name: avro_type for name, avro_type in named.items() if name not in referenced}
     return AvroSchema(root, own, referenced)
 
 

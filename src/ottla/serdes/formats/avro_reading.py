@@ -30,9 +30,10 @@ def reading_problems(reader: AvroType, writer: AvroType) -> list[str]:
 
 class _Comparison:
     def __init__(self) -> None:
-        # Pairs that are being compared, or were: recursive types are compatible unless something else is wrong.
+        # Problems by pair of types. A pair has none during its comparison, so recursive types are compatible unless
+        # another part differs.
         self._seen: dict[tuple[int, int], list[str]] = {}
-        # Unions with thousands of branches and records with thousands of fields are looked up, not searched.
+        # Indexes of branches and fields: unions and records may have thousands of them.
         self._branches: dict[int, dict[tuple[str, str], list[AvroType]]] = {}
         self._fields: dict[int, dict[str, AvroField]] = {}
 
@@ -73,9 +74,9 @@ class _Comparison:
     def _writer_union(self, reader: AvroType, writer: AvroType, path: str) -> list[str]:
         problems: list[str] = []
         for index, branch in enumerate(writer.branches):
-            found = self.compare(reader, branch, f"{path}/{index}")
-            if found and reader.kind == "union":
-                found = [
+            branch_problems = self.compare(reader, branch, f"{path}/{index}")
+            if branch_problems and reader.kind == "union":
+                branch_problems = [
                     _problem(
                         "MISSING_UNION_BRANCH",
                         f"The new schema is missing a type inside a union field at path '{path}/{index}' in the old "
@@ -83,7 +84,7 @@ class _Comparison:
                         f"reader union lacking writer type: {branch.kind.upper()}",
                     )
                 ]
-            problems += found
+            problems += branch_problems
         return problems
 
     def _candidates(self, union: AvroType, writer: AvroType) -> list[AvroType]:
@@ -100,7 +101,7 @@ class _Comparison:
         return [branch for branch in union.branches if not branch.name]
 
     def _written(self, field: AvroField, writer: AvroType) -> AvroField | None:
-        """The writer's field of this name, or of the first alias that it has."""
+        """The writer's field with the name of the field, or with its first alias that the writer has."""
         known = self._fields.get(id(writer))
         if known is None:
             known = self._fields[id(writer)] = {written.name: written for written in writer.fields}
@@ -158,45 +159,45 @@ class _Comparison:
         return problems
 
 
-def default_problem(given: AvroType, value: Any) -> str | None:
-    """Why a default does not fit its type, or None. The default of a union is one of its first branch."""
-    kind = given.kind
+def default_problem(avro_type: AvroType, value: Any) -> str | None:
+    """Why a default does not fit its type, or None. The default of a union belongs to its first branch."""
+    kind = avro_type.kind
     if kind == "union":
-        return default_problem(given.branches[0], value) if given.branches else "the union is empty"
+        return default_problem(avro_type.branches[0], value) if avro_type.branches else "the union is empty"
     if kind in _RANGES:
         limit = _RANGES[kind]
         fits = isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
     elif kind in ("float", "double"):
         fits = isinstance(value, int | float) and not isinstance(value, bool)
     elif kind == "array":
-        return _inner_problem(given, value if isinstance(value, list) else None)
+        return _inner_problem(avro_type, value if isinstance(value, list) else None)
     elif kind == "map":
-        return _inner_problem(given, list(value.values()) if isinstance(value, dict) else None)
+        return _inner_problem(avro_type, list(value.values()) if isinstance(value, dict) else None)
     elif kind in ("record", "error"):
-        return _record_problem(given, value)
+        return _record_problem(avro_type, value)
     elif kind == "enum":
-        fits = value in given.symbols
+        fits = value in avro_type.symbols
     elif kind == "fixed":
-        fits = isinstance(value, str) and len(value) == given.size
+        fits = isinstance(value, str) and len(value) == avro_type.size
     else:
         fits = {"null": value is None, "boolean": isinstance(value, bool)}.get(kind, isinstance(value, str))
-    return None if fits else f"{value!r} is not of type {given.label}"
+    return None if fits else f"{value!r} is not of type {avro_type.label}"
 
 
-def _inner_problem(given: AvroType, values: list[Any] | None) -> str | None:
-    assert given.inner is not None
+def _inner_problem(avro_type: AvroType, values: list[Any] | None) -> str | None:
+    assert avro_type.inner is not None
     if values is None:
-        return f"it is not of type {given.kind}"
-    return next((problem for value in values if (problem := default_problem(given.inner, value)) is not None), None)
+        return f"it is not of type {avro_type.kind}"
+    return next((problem for value in values if (problem := default_problem(avro_type.inner, value)) is not None), None)
 
 
-def _record_problem(given: AvroType, value: Any) -> str | None:
+def _record_problem(avro_type: AvroType, value: Any) -> str | None:
     if not isinstance(value, dict):
-        return f"{value!r} is not of type {given.name}"
-    for field in given.fields:
+        return f"{value!r} is not of type {avro_type.name}"
+    for field in avro_type.fields:
         if field.name not in value:
             if not field.has_default:
-                return f"the field {field.name} of {given.name} is missing"
+                return f"the field {field.name} of {avro_type.name} is missing"
         elif (problem := default_problem(field.type, value[field.name])) is not None:
             return problem
     return None

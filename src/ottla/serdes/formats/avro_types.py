@@ -74,7 +74,7 @@ class AvroType:
 
 
 def build(avro: Any, named: dict[str, AvroType], namespace: str = "", depth: int = 0) -> AvroType:
-    """The graph of a parsed JSON text. `named` has the referenced types, and gets those of the schema."""
+    """The graph of a parsed JSON text. `named` has the referenced types; the types of the schema are added to it."""
     if depth > _DEPTH_MAX:
         raise InvalidSchema(f"The schema is nested more than {_DEPTH_MAX} levels deep.")
     if isinstance(avro, str):
@@ -102,9 +102,9 @@ def build(avro: Any, named: dict[str, AvroType], namespace: str = "", depth: int
     return _named_type(kind, named, namespace)
 
 
-def printed(given: AvroType, known: set[str] | None = None) -> str:
+def printed(avro_type: AvroType, known: set[str] | None = None) -> str:
     """The text of a schema. Types in `known` are defined elsewhere, and are printed as their names."""
-    value = _printable(given, set() if known is None else set(known), "")
+    value = _printable(avro_type, set() if known is None else set(known), "")
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -112,10 +112,10 @@ def _named_type(name: str, named: Mapping[str, AvroType], namespace: str) -> Avr
     if name in PRIMITIVES:
         return AvroType(name)
     full = f"{namespace}.{name}" if namespace and "." not in name else name
-    found = named.get(full) or named.get(name)
-    if found is None:
+    avro_type = named.get(full) or named.get(name)
+    if avro_type is None:
         raise InvalidSchema(f"The type {full} is not defined.")
-    return found
+    return avro_type
 
 
 def _union(avro: list[Any], named: dict[str, AvroType], namespace: str, depth: int) -> AvroType:
@@ -123,9 +123,9 @@ def _union(avro: list[Any], named: dict[str, AvroType], namespace: str, depth: i
     labels = [branch.label for branch in branches]
     if "union" in labels:
         raise InvalidSchema("A union may not contain a union.")
-    twice = {label for label, count in Counter(labels).items() if count > 1}
-    if twice:
-        raise InvalidSchema(f"The union has {', '.join(sorted(twice))} twice.")
+    duplicates = {label for label, count in Counter(labels).items() if count > 1}
+    if duplicates:
+        raise InvalidSchema(f"The union has {', '.join(sorted(duplicates))} twice.")
     return AvroType("union", branches=branches)
 
 
@@ -150,8 +150,8 @@ def _definition(kind: str, avro: dict[str, Any], named: dict[str, AvroType], nam
         if not isinstance(fields, list):
             raise InvalidSchema(f"The record {name} has no fields.")
         names: set[str] = set()
-        for each in fields:
-            _add_field(result, each, named, inside, depth)
+        for definition in fields:
+            _add_field(result, definition, named, inside, depth)
             field_name = result.fields[-1].name
             if field_name in names:
                 raise InvalidSchema(f"The record {name} has the field {field_name} twice.")
@@ -199,11 +199,11 @@ def _full_name(avro: dict[str, Any], namespace: str, kind: str) -> str:
     name = avro.get("name")
     if not isinstance(name, str) or not name:
         raise InvalidSchema(f"A {kind} has no name.")
-    given = avro.get("namespace")
+    own_namespace = avro.get("namespace")
     if "." in name:
         full = name
     else:
-        space = namespace if given is None else str(given)
+        space = namespace if own_namespace is None else str(own_namespace)
         full = f"{space}.{name}" if space else name
     if not all(_NAME.match(part) for part in full.split(".")) or full in PRIMITIVES:
         raise InvalidSchema(f"{full!r} is not a valid name of a {kind}.")
@@ -212,53 +212,53 @@ def _full_name(avro: dict[str, Any], namespace: str, kind: str) -> str:
 
 def _texts(avro: dict[str, Any], key: str) -> list[str]:
     value = avro.get(key, [])
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise InvalidSchema(f"{key} is not a list of names.")
     return value
 
 
-def _printable(given: AvroType, known: set[str], namespace: str) -> Any:
-    if given.kind == "union":
-        return [_printable(branch, known, namespace) for branch in given.branches]
-    if given.kind in PRIMITIVES:
-        return {"type": given.kind, **given.properties} if given.properties else given.kind
-    if given.kind in ("array", "map"):
-        assert given.inner is not None
-        inside = "items" if given.kind == "array" else "values"
-        return {"type": given.kind, inside: _printable(given.inner, known, namespace), **given.properties}
-    if given.name in known:
-        return given.short_name if given.namespace in ("", namespace) else given.name
-    known.add(given.name)
-    result: dict[str, Any] = {"type": given.kind, "name": given.short_name}
-    if given.namespace != namespace:
-        result["namespace"] = given.namespace
-    if given.doc is not None:
-        result["doc"] = given.doc
-    if given.kind == "enum":
-        result["symbols"] = list(given.symbols)
-        if given.default_symbol is not None:
-            result["default"] = given.default_symbol
-    elif given.kind == "fixed":
-        result["size"] = given.size
+def _printable(avro_type: AvroType, known: set[str], namespace: str) -> Any:
+    if avro_type.kind == "union":
+        return [_printable(branch, known, namespace) for branch in avro_type.branches]
+    if avro_type.kind in PRIMITIVES:
+        return {"type": avro_type.kind, **avro_type.properties} if avro_type.properties else avro_type.kind
+    if avro_type.kind in ("array", "map"):
+        assert avro_type.inner is not None
+        inside = "items" if avro_type.kind == "array" else "values"
+        return {"type": avro_type.kind, inside: _printable(avro_type.inner, known, namespace), **avro_type.properties}
+    if avro_type.name in known:
+        return avro_type.short_name if avro_type.namespace in ("", namespace) else avro_type.name
+    known.add(avro_type.name)
+    result: dict[str, Any] = {"type": avro_type.kind, "name": avro_type.short_name}
+    if avro_type.namespace != namespace:
+        result["namespace"] = avro_type.namespace
+    if avro_type.doc is not None:
+        result["doc"] = avro_type.doc
+    if avro_type.kind == "enum":
+        result["symbols"] = list(avro_type.symbols)
+        if avro_type.default_symbol is not None:
+            result["default"] = avro_type.default_symbol
+    elif avro_type.kind == "fixed":
+        result["size"] = avro_type.size
     else:
-        result["fields"] = [_printable_field(each, known, given.namespace) for each in given.fields]
-    result.update(given.properties)
-    if given.aliases:
-        result["aliases"] = [_relative(alias, given.namespace) for alias in given.aliases]
+        result["fields"] = [_printable_field(avro_field, known, avro_type.namespace) for avro_field in avro_type.fields]
+    result.update(avro_type.properties)
+    if avro_type.aliases:
+        result["aliases"] = [_relative(alias, avro_type.namespace) for alias in avro_type.aliases]
     return result
 
 
-def _printable_field(given: AvroField, known: set[str], namespace: str) -> dict[str, Any]:
-    result: dict[str, Any] = {"name": given.name, "type": _printable(given.type, known, namespace)}
-    if given.doc is not None:
-        result["doc"] = given.doc
-    if given.has_default:
-        result["default"] = given.default
-    if given.order != "ascending":
-        result["order"] = given.order
-    if given.aliases:
-        result["aliases"] = list(given.aliases)
-    result.update(given.properties)
+def _printable_field(avro_field: AvroField, known: set[str], namespace: str) -> dict[str, Any]:
+    result: dict[str, Any] = {"name": avro_field.name, "type": _printable(avro_field.type, known, namespace)}
+    if avro_field.doc is not None:
+        result["doc"] = avro_field.doc
+    if avro_field.has_default:
+        result["default"] = avro_field.default
+    if avro_field.order != "ascending":
+        result["order"] = avro_field.order
+    if avro_field.aliases:
+        result["aliases"] = list(avro_field.aliases)
+    result.update(avro_field.properties)
     return result
 
 

@@ -1,7 +1,7 @@
-"""What the registry asks of a schema language: canonical text, and whether readers of one schema can read another.
+"""The interface of a schema language for the registry: canonical text, compatibility and tags.
 
-A `ParsedSchema` is made by `formats.parse`. Everything here is a function of its arguments: schemas that a schema
-refers to are passed in as texts.
+A `ParsedSchema` is made by `formats.parse`. All results depend on the arguments alone: schemas that a schema refers to
+are passed in as texts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
-# The kinds of what can have tags.
+# The kinds of entities that can have tags.
 RECORD, FIELD = "SR_RECORD", "SR_FIELD"
 
 
@@ -39,12 +39,12 @@ Tags = Mapping[Entity, tuple[str, ...]]
 
 
 class InvalidSchema(Exception):
-    """The text is not a schema of its language. The message tells why."""
+    """The text is not a schema of its language. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaSource:
-    """A schema as it was sent or stored, with the texts of everything that it refers to, directly or not."""
+    """A schema as it was sent or stored, with the texts of all its direct and indirect references."""
 
     schema_type: str
     text: str
@@ -91,9 +91,5 @@ class ParsedSchema:
         raise NotImplementedError
 
     def names(self) -> Sequence[str]:
-        """The names of its types, the first being that of the record."""
+        """The names of the types of the schema; the first is the name of the record."""
         return ()
-
-
-def without_nulls(value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in value.items() if each is not None}

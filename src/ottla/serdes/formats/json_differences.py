@@ -1,4 +1,4 @@
-"""How a JSON Schema tightens another: data that the old schema allows and the new one refuses.
+"""The incompatible changes of a JSON Schema: data that the old schema allows and the new one refuses.
 
 The kinds of difference have the names that Confluent's registry uses. Only loosening changes are compatible. Whether a
 property may be added or removed depends on the *content model* of the object: open (`additionalProperties` is true or
@@ -41,8 +41,8 @@ _COMBINATIONS = ("allOf", "anyOf", "oneOf")
 _CONDITION = ("if", "then", "else")
 _ALL_TYPES = frozenset({"null", "boolean", "object", "array", "number", "integer", "string"})
 _DEPTH_MAX = 100
-# Every branch of a combination is compared with every other, and the branches of their branches with each other: small
-# schemas can ask for any number of comparisons. So many take a few seconds.
+# Every old branch of a combination is compared with every new branch, recursively: small schemas can need any number of
+# comparisons. This number takes a few seconds.
 _COMPARISONS_MAX = 100_000
 
 
@@ -50,7 +50,7 @@ def differences(*, old: JsonSchema, new: JsonSchema, is_lenient: bool) -> list[s
     """Every incompatible difference, as a sentence with its path. Raises InvalidSchema for too many combinations."""
     comparison = _Comparison(old, new, is_lenient)
     comparison.compare(_Place(old.root, old.root), _Place(new.root, new.root), "#/")
-    return comparison.found
+    return comparison.problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Comparison:
         self._new = new
         self._is_lenient = is_lenient
         self._seen: set[tuple[int, int]] = set()
-        self.found: list[str] = []
+        self.problems: list[str] = []
 
     def compare(self, old: _Place, new: _Place, path: str, depth: int = 0) -> None:
         old, new = _followed(self._old, old), _followed(self._new, new)
@@ -101,10 +101,10 @@ class _Comparison:
         inner = _Comparison(self._old, self._new, self._is_lenient, self._steps)
         inner._seen = set(self._seen)
         inner.compare(old, new, "", depth + 1)
-        return not inner.found
+        return not inner.problems
 
     def _add(self, kind: str, path: str) -> None:
-        self.found.append(
+        self.problems.append(
             f'{{errorType:"{kind}", description:"The new schema differs from the old schema at path \'{path}\' in '
             'a way that refuses data which the old schema allows"}'
         )
@@ -119,7 +119,7 @@ class _Comparison:
         if allowed is None:
             return
         values = [before["const"]] if "const" in before else before.get("enum")
-        if values is None or any(not any(_is_same(value, each) for each in allowed) for value in values):
+        if values is None or any(not any(_is_same(value, candidate) for candidate in allowed) for value in values):
             self._add("CONST_CHANGED" if "const" in after else "ENUM_ARRAY_NARROWED", path)
 
     def _bounds(self, before: dict[str, Any], after: dict[str, Any], path: str) -> None:
@@ -207,13 +207,13 @@ class _Comparison:
     def _names(
         self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
     ) -> None:
-        """Schemas of names, and of properties by patterns of their names."""
+        """Compares `propertyNames` and `patternProperties`."""
         names = _Place(after.get("propertyNames", True), new.document)
         if not self.is_compatible(_Place(before.get("propertyNames", True), old.document), names, depth):
             self._add("PROPERTY_NAMES_CHANGED", path + "propertyNames")
         was, now = before.get("patternProperties") or {}, after.get("patternProperties") or {}
         for pattern in sorted(now):
-            # A pattern that is new applies to properties that were additional ones.
+            # A new pattern applies to properties that were additional properties before.
             earlier = _Place(was.get(pattern, _additional(before)), old.document)
             if not self.is_compatible(earlier, _Place(now[pattern], new.document), depth):
                 kind = "PATTERN_PROPERTY_CHANGED" if pattern in was else "PATTERN_PROPERTY_ADDED"
@@ -272,7 +272,7 @@ class _Comparison:
     ) -> None:
         """`if`, `then` and `else`: with the same condition both branches may be loosened.
 
-        With another condition, each branch has to accept everything that the old schema allows.
+        If the condition has changed, both branches have to accept all data that the old schema allows.
         """
         is_same = before.get("if") == after["if"]
         everything = _Place({key: value for key, value in before.items() if key not in _CONDITION}, old.document)
@@ -285,7 +285,7 @@ class _Comparison:
     def _combinations(
         self, before: dict[str, Any], after: dict[str, Any], old: _Place, new: _Place, path: str, depth: int
     ) -> None:
-        """A schema outside a combination counts as a combination of one."""
+        """Compares `allOf`, `anyOf` and `oneOf`. A schema without a combination counts as a combination of itself."""
         base_before, base_after = _without_combinations(before), _without_combinations(after)
         word_before, old_parts = _parts(before, old)
         word_after, new_parts = _parts(after, new)
@@ -302,7 +302,7 @@ class _Comparison:
             if pairs_new(pairs) < len(new_parts) and not (is_product_before and not old_parts):
                 self._add("PRODUCT_TYPE_EXTENDED" if is_product_before else "COMBINED_TYPE_CHANGED", path + "allOf")
         elif is_product_before:
-            # One of the old parts is enough: data satisfies all of them.
+            # One matching old part is enough, because the data satisfies all old parts.
             if not pairs:
                 self._add("COMBINED_TYPE_CHANGED", path + "allOf")
         elif pairs_old(pairs) < len(old_parts):
@@ -313,24 +313,24 @@ class _Comparison:
         """The largest set of pairs in which no part occurs twice, by augmenting paths."""
         edges = [[index for index, part in enumerate(new) if self.is_compatible(was, part, depth)] for was in old]
         if len(new) == 1 and len(old) > 1:
-            # One new schema may accept several old branches.
-            return [(index, 0) for index, found in enumerate(edges) if found]
+            # A single new schema may accept several old branches.
+            return [(index, 0) for index, accepting in enumerate(edges) if accepting]
         if len(old) == 1 and len(new) > 1:
             return [(0, index) for index in edges[0]]
         owner: dict[int, int] = {}
 
         def augment(index: int, visited: set[int]) -> bool:
-            for other in edges[index]:
-                if other not in visited:
-                    visited.add(other)
-                    if other not in owner or augment(owner[other], visited):
-                        owner[other] = index
+            for new_index in edges[index]:
+                if new_index not in visited:
+                    visited.add(new_index)
+                    if new_index not in owner or augment(owner[new_index], visited):
+                        owner[new_index] = index
                         return True
             return False
 
         for index in range(len(old)):
             augment(index, set())
-        return [(index, other) for other, index in owner.items()]
+        return [(index, new_index) for new_index, index in owner.items()]
 
 
 def pairs_old(pairs: list[tuple[int, int]]) -> int:
@@ -338,30 +338,30 @@ def pairs_old(pairs: list[tuple[int, int]]) -> int:
 
 
 def pairs_new(pairs: list[tuple[int, int]]) -> int:
-    return len({other for _, other in pairs})
+    return len({new_index for _, new_index in pairs})
 
 
 def _followed(schemas: JsonSchema, place: _Place) -> _Place:
-    """The place that `$ref` leads to; a circle or a reference to nowhere allows everything."""
+    """The target of `$ref`. A circular or broken reference counts as a schema that allows everything."""
     for _ in range(_DEPTH_MAX):
         if not isinstance(place.schema, dict) or not isinstance(place.schema.get("$ref"), str):
             return place
-        found, document = schemas.resolve(place.schema["$ref"], place.document)
+        schema, document = schemas.resolve(place.schema["$ref"], place.document)
         if document is None:
             return _Place(True, place.document)
-        place = _Place(found, document)
+        place = _Place(schema, document)
     return _Place(True, place.document)
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(left: Any, right: Any) -> bool:
     """As `==`, but `true` is not 1, and `false` is not 0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if one != other:
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if left != right:
         return False
-    if isinstance(one, dict):
-        return all(_is_same(value, other[key]) for key, value in one.items())
-    return not isinstance(one, list) or all(map(_is_same, one, other))
+    if isinstance(left, dict):
+        return all(_is_same(value, right[key]) for key, value in left.items())
+    return not isinstance(left, list) or all(map(_is_same, left, right))
 
 
 def _allows_everything(schema: Any) -> bool:
@@ -370,10 +370,10 @@ def _allows_everything(schema: Any) -> bool:
 
 
 def _types_of(schema: dict[str, Any]) -> frozenset[str]:
-    given = schema.get("type")
-    if given is None:
+    declared = schema.get("type")
+    if declared is None:
         return _ALL_TYPES
-    types = frozenset(given if isinstance(given, list) else [given])
+    types = frozenset(declared if isinstance(declared, list) else [declared])
     return types | {"integer"} if "number" in types else types
 
 
@@ -386,8 +386,8 @@ def _number(value: Any) -> float | None:
 
 
 def _properties(schema: dict[str, Any]) -> dict[str, Any]:
-    found = schema.get("properties")
-    return found if isinstance(found, dict) else {}
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
 
 
 def _has_default(schema: Any) -> bool:
@@ -395,25 +395,25 @@ def _has_default(schema: Any) -> bool:
 
 
 def _pattern_schema(schema: dict[str, Any], name: str) -> Any:
-    """The schema of a name by a pattern. The library bounds the time of a pattern, which Python's own does not."""
+    """The schema of the first pattern that matches a name. The library, unlike `re`, bounds the time of a match."""
     import jsonschema_rs
 
-    for pattern, found in (schema.get("patternProperties") or {}).items():
+    for pattern, subschema in (schema.get("patternProperties") or {}).items():
         try:
             if jsonschema_rs.is_valid({"pattern": pattern}, name):
-                return found
+                return subschema
         except (ValueError, jsonschema_rs.ValidationError):
             continue
     return None
 
 
 def _additional(schema: dict[str, Any]) -> Any:
-    """The schema of properties without one of their own. Without combinations, unevaluated ones are additional ones."""
+    """The schema of additional properties. Without combinations, unevaluated properties are additional properties."""
     return schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
 
 
 def _items(schema: dict[str, Any]) -> tuple[list[Any], Any]:
-    """The schemas of the first items, and that of all further ones."""
+    """The schemas of the first items, and the schema of all further items."""
     unevaluated = schema.get("unevaluatedItems", True)
     if isinstance(schema.get("prefixItems"), list):
         return schema["prefixItems"], schema.get("items", unevaluated)

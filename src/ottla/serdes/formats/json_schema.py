@@ -10,7 +10,7 @@ from ottla.serdes.formats.base import JSON, Entity, InvalidSchema, ParsedSchema,
 from ottla.serdes.formats.json_differences import differences
 from ottla.serdes.formats.tags import json_entities, tag_entities, tagged_entities
 
-__all__ = ["JsonSchema", "parse_json_schema"]
+__all__ = ["JsonSchema", "anchored", "parse_json_schema", "with_identity"]
 
 _REFERENCES_MAX = 1_000
 _DEPTH_MAX = 500
@@ -38,15 +38,15 @@ class JsonSchema(ParsedSchema):
         return self._problems(writer, is_lenient=True)
 
     def _problems(self, writer: JsonSchema, *, is_lenient: bool) -> list[str]:
-        """Raises InvalidSchema if one of the two breaks the rules of JSON Schema where they are compared."""
+        """Raises InvalidSchema if a compared part of one of the schemas breaks the rules of JSON Schema."""
         try:
             return differences(old=writer, new=self, is_lenient=is_lenient)
         except OverflowError as error:
             raise InvalidSchema("It cannot be compared: a number is too large.") from error
         except (AttributeError, LookupError, TypeError):
-            # Most schemas were checked when they were new, so the rules are looked up only now.
-            for each in (self, writer):
-                each.check_new()
+            # Most schemas were checked when they were registered, so the rules are checked only after an error.
+            for schema in (self, writer):
+                schema.check_new()
             raise
 
     def check_new(self) -> None:
@@ -55,9 +55,9 @@ class JsonSchema(ParsedSchema):
         try:
             jsonschema_rs.meta.validate(self.root)
         except jsonschema_rs.ValidationError as error:
-            place = "/".join(map(str, error.instance_path))
+            path = "/".join(map(str, error.instance_path))
             raise InvalidSchema(
-                f"It does not follow the rules of JSON Schema at '/{place}': {error.message}."
+                f"It does not follow the rules of JSON Schema at '/{path}': {error.message}."
             ) from error
         except (ValueError, jsonschema_rs.ReferencingError) as error:
             raise InvalidSchema(f"It is not a JSON Schema: {error}.") from error
@@ -85,17 +85,17 @@ class JsonSchema(ParsedSchema):
             if document is None:
                 return None, None
         if fragment and not fragment.startswith("/"):
-            return _anchored(document, fragment), document
-        found = document
+            return anchored(document, fragment), document
+        node = document
         for step in fragment.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~").replace("%25", "%").replace("%20", " ")
-            if isinstance(found, list) and key.isdecimal() and int(key) < len(found):
-                found = found[int(key)]
-            elif isinstance(found, dict) and key in found:
-                found = found[key]
+            if isinstance(node, list) and key.isdecimal() and int(key) < len(node):
+                node = node[int(key)]
+            elif isinstance(node, dict) and key in node:
+                node = node[key]
             else:
                 return None, None
-        return found, document
+        return node, document
 
     def _document(self, address: str) -> Any:
         for name, document in self.references.items():
@@ -103,7 +103,7 @@ class JsonSchema(ParsedSchema):
             if address in (name, identity) or name.endswith("/" + address) or str(identity).endswith("/" + address):
                 return document
         root_id = self.root.get("$id", self.root.get("id")) if isinstance(self.root, dict) else None
-        return self.root if address == root_id else _with_identity(self.root, address)
+        return self.root if address == root_id else with_identity(self.root, address)
 
 
 def parse_json_schema(source: SchemaSource) -> JsonSchema:
@@ -125,10 +125,10 @@ def _schema(text: str) -> Any:
 
 
 def _check_depth(root: Any) -> None:
-    """Raises InvalidSchema, whatever the depth is that the interpreter allows."""
+    """Raises InvalidSchema for a deep schema. The limit does not depend on that of the interpreter."""
     level: list[Any] = [root]
     for _ in range(_DEPTH_MAX):
-        level = [inner for each in level if isinstance(each, dict | list) for inner in _inner(each)]
+        level = [inner for node in level if isinstance(node, dict | list) for inner in _inner(node)]
         if not level:
             return
     raise InvalidSchema(f"The schema is nested more than {_DEPTH_MAX} levels deep.")
@@ -141,30 +141,33 @@ def _inner(value: Any) -> Iterable[Any]:
 def _pointers(schema: Any) -> list[str]:
     """Every `$ref` within the document itself."""
     if isinstance(schema, list):
-        return [found for each in schema for found in _pointers(each)]
+        return [pointer for child in schema for pointer in _pointers(child)]
     if not isinstance(schema, dict):
         return []
     own = schema.get("$ref")
-    found = [own] if isinstance(own, str) and own.startswith("#/") else []
-    return found + [inner for key, each in schema.items() if key not in ("enum", "const") for inner in _pointers(each)]
+    pointers = [own] if isinstance(own, str) and own.startswith("#/") else []
+    return pointers + [
+        inner for key, child in schema.items() if key not in ("enum", "const") for inner in _pointers(child)
+    ]
 
 
-def _anchored(schema: Any, anchor: str) -> Any:
+def anchored(schema: Any, anchor: str) -> Any:
+    """The part of the document with this anchor; None if there is none."""
     if isinstance(schema, list):
-        return next((found for each in schema if (found := _anchored(each, anchor)) is not None), None)
+        return next((match for child in schema if (match := anchored(child, anchor)) is not None), None)
     if not isinstance(schema, dict):
         return None
     if anchor in (schema.get("$anchor"), schema.get("$dynamicAnchor")) or schema.get("$id") == f"#{anchor}":
         return schema
-    return next((found for each in schema.values() if (found := _anchored(each, anchor)) is not None), None)
+    return next((match for child in schema.values() if (match := anchored(child, anchor)) is not None), None)
 
 
-def _with_identity(schema: Any, address: str) -> Any:
-    """A part of the document that has an address of its own."""
+def with_identity(schema: Any, address: str) -> Any:
+    """The part of the document with this address as its `$id`; None if there is none."""
     if isinstance(schema, list):
-        return next((found for each in schema if (found := _with_identity(each, address)) is not None), None)
+        return next((match for child in schema if (match := with_identity(child, address)) is not None), None)
     if not isinstance(schema, dict):
         return None
     if schema.get("$id") == address:
         return schema
-    return next((found for each in schema.values() if (found := _with_identity(each, address)) is not None), None)
+    return next((match for child in schema.values() if (match := with_identity(child, address)) is not None), None)

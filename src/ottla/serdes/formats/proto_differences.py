@@ -1,6 +1,6 @@
-"""Changes of a Protobuf schema that readers of the new schema cannot bear, named as in Confluent's registry.
+"""Incompatible changes of a Protobuf schema for readers of the new schema, named as in Confluent's registry.
 
-Names of fields do not matter, their numbers do. Kinds of scalars that share an encoding may replace each other.
+Fields are compared by number, not by name. Scalar types with the same encoding may replace each other.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _LENGTH_DELIMITED = (Kind.TYPE_STRING, Kind.TYPE_BYTES, Kind.TYPE_MESSAGE)
 
 
 def proto_differences(*, old: pb.FileDescriptorProto, new: pb.FileDescriptorProto) -> list[str]:
-    """Both files are linked."""
+    """The incompatible changes between two linked files."""
     comparison = _Comparison()
     if old.package != new.package:
         comparison.add("PACKAGE_CHANGED", "#/")
     comparison.messages(old.message_type, new.message_type, "#/", f".{old.package}", f".{new.package}")
-    return comparison.found
+    return comparison.problems
 
 
 class _Comparison:
     def __init__(self) -> None:
-        self.found: list[str] = []
+        self.problems: list[str] = []
 
     def add(self, kind: str, path: str) -> None:
-        self.found.append(
+        self.problems.append(
             f'{{errorType:"{kind}", description:"The new schema differs from the old schema at path \'{path}\' in '
             'a way that its readers cannot bear"}'
         )
@@ -56,11 +56,11 @@ class _Comparison:
         for message in old:
             if message.options.map_entry:
                 continue
-            place = f"{path}{message.name}"
+            message_path = f"{path}{message.name}"
             if message.name not in now:
-                self.add("MESSAGE_REMOVED", place)
+                self.add("MESSAGE_REMOVED", message_path)
                 continue
-            self.message(message, now[message.name], place, old_scope, new_scope)
+            self.message(message, now[message.name], message_path, old_scope, new_scope)
 
     def message(
         self, old: pb.DescriptorProto, new: pb.DescriptorProto, path: str, old_scope: str, new_scope: str
@@ -68,13 +68,13 @@ class _Comparison:
         was = {field.number: field for field in old.field}
         now = {field.number: field for field in new.field}
         for number, field in was.items():
-            place = f"{path}/{number}"
+            field_path = f"{path}/{number}"
             if number in now:
-                self.field(field, now[number], place, old_scope, new_scope, (old, new))
+                self.field(field, now[number], field_path, old_scope, new_scope, (old, new))
             elif _oneof(field, old) is not None and _oneof_stays(field, old, new):
-                self.add("ONEOF_FIELD_REMOVED", place)
+                self.add("ONEOF_FIELD_REMOVED", field_path)
             elif field.label == Kind.LABEL_REQUIRED:
-                self.add("REQUIRED_FIELD_REMOVED", place)
+                self.add("REQUIRED_FIELD_REMOVED", field_path)
         for number, field in now.items():
             if number not in was and field.label == Kind.LABEL_REQUIRED:
                 self.add("REQUIRED_FIELD_ADDED", f"{path}/{number}")
@@ -99,10 +99,10 @@ class _Comparison:
             for index in (0, 1):
                 self._types(old_entry.field[index], new_entry.field[index], f"{path}/{index}", old_scope, new_scope)
             return
-        before = len(self.found)
+        before = len(self.problems)
         self._types(old, new, path, old_scope, new_scope)
         was_repeated, is_repeated = old.label == Kind.LABEL_REPEATED, new.label == Kind.LABEL_REPEATED
-        if before == len(self.found) and was_repeated != is_repeated and new.type not in _LENGTH_DELIMITED:
+        if before == len(self.problems) and was_repeated != is_repeated and new.type not in _LENGTH_DELIMITED:
             self.add("FIELD_NUMERIC_LABEL_CHANGED", path)
         if (old.label == Kind.LABEL_REQUIRED) != (new.label == Kind.LABEL_REQUIRED):
             is_required = new.label == Kind.LABEL_REQUIRED
@@ -116,7 +116,7 @@ class _Comparison:
         if old_is_message != new_is_message:
             self.add("FIELD_KIND_CHANGED", path)
         elif old_is_message:
-            # Names are compared without the package, whose change is a difference of its own.
+            # Names are compared without the package. A change of the package is a separate difference.
             if old.type_name.removeprefix(old_scope) != new.type_name.removeprefix(new_scope):
                 self.add("FIELD_NAMED_TYPE_CHANGED", path)
         elif _GROUP_OF[old.type] != _GROUP_OF[new.type]:
@@ -137,11 +137,11 @@ def _map_entry(field: pb.FieldDescriptorProto, owner: pb.DescriptorProto) -> pb.
     if field.type != Kind.TYPE_MESSAGE or field.label != Kind.LABEL_REPEATED:
         return None
     name = field.type_name.rpartition(".")[2]
-    return next((each for each in owner.nested_type if each.name == name and each.options.map_entry), None)
+    return next((nested for nested in owner.nested_type if nested.name == name and nested.options.map_entry), None)
 
 
 def _oneof(field: pb.FieldDescriptorProto, owner: pb.DescriptorProto) -> str | None:
-    """The oneof of a field; fields with presence have one of their own that does not count."""
+    """The oneof of a field. The synthetic oneof of a field with presence does not count."""
     if not field.HasField("oneof_index") or field.proto3_optional:
         return None
     return owner.oneof_decl[field.oneof_index].name
@@ -152,9 +152,9 @@ def _oneof_stays(field: pb.FieldDescriptorProto, old: pb.DescriptorProto, new: p
 
 
 def _members(message: pb.DescriptorProto) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+    members: dict[str, list[int]] = {}
     for field in message.field:
         name = _oneof(field, message)
         if name is not None:
-            found.setdefault(name, []).append(field.number)
-    return found
+            members.setdefault(name, []).append(field.number)
+    return members

@@ -1,7 +1,7 @@
-"""Resolves what a .proto text leaves open: the full names of types, and the options that have a meaning.
+"""Resolves the full names of types in a .proto text, and the options that the language defines.
 
 Files of `google/protobuf/` come with the library, those of `confluent/` with the serializers. Files of `google/type/`
-are known to all registries without being registered; ours does not have their contents, so their names are believed.
+are known to all registries without being registered; this package lacks their contents, so their names are not checked.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ottla.serdes.provided_protos import provided_file
 __all__ = ["all_imports", "check_links", "is_provided", "known_file", "linked"]
 
 Kind = pb.FieldDescriptorProto
-_BELIEVED = ("google/type/",)
-_BELIEVED_PACKAGES = (".google.type.",)
+_UNCHECKED = ("google/type/",)
+_UNCHECKED_PACKAGES = (".google.type.",)
 
 
 def is_provided(name: str) -> bool:
     """True for imports that need no reference."""
-    return name.startswith(_BELIEVED) or known_file(name) is not None
+    return name.startswith(_UNCHECKED) or known_file(name) is not None
 
 
 def known_file(name: str) -> pb.FileDescriptorProto | None:
@@ -50,8 +50,8 @@ def linked(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorP
     if missing:
         raise InvalidSchema(f"The import {missing[0]} is not among the references of the schema.")
     types: dict[str, int] = {}
-    for each in (result, *_imported(result, others)):
-        _collect(each, types)
+    for proto in (result, *_imported(result, others)):
+        _collect(proto, types)
     scope = f".{result.package}" if result.package else ""
     linker = _Linker(types)
     linker.options(result)
@@ -74,36 +74,36 @@ def linked(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorP
 def all_imports(
     file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]
 ) -> list[pb.FileDescriptorProto]:
-    """Every file that a file needs, each behind those that it imports itself."""
-    found: dict[str, pb.FileDescriptorProto] = {}
+    """All files that a file needs. Every file comes after its own imports."""
+    ordered: dict[str, pb.FileDescriptorProto] = {}
 
-    def collect(each: pb.FileDescriptorProto) -> None:
-        for name in each.dependency:
+    def collect(proto: pb.FileDescriptorProto) -> None:
+        for name in proto.dependency:
             imported = others.get(name) or known_file(name)
-            if imported is not None and name not in found:
+            if imported is not None and name not in ordered:
                 collect(imported)
-                found[name] = imported
+                ordered[name] = imported
 
     collect(file)
-    return list(found.values())
+    return list(ordered.values())
 
 
 def check_links(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]) -> None:
     """Lets the Protobuf library check numbers, names and types. Raises InvalidSchema."""
-    if any(name.startswith(_BELIEVED) for name in file.dependency):
+    if any(name.startswith(_UNCHECKED) for name in file.dependency):
         return
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
 
-    def add(each: pb.FileDescriptorProto) -> None:
-        if each.name in added:
+    def add(proto: pb.FileDescriptorProto) -> None:
+        if proto.name in added:
             return
-        added.add(each.name)
-        for name in each.dependency:
-            found = others.get(name) or known_file(name)
-            if found is not None:
-                add(found)
-        pool.AddSerializedFile(each.SerializeToString())
+        added.add(proto.name)
+        for name in proto.dependency:
+            imported = others.get(name) or known_file(name)
+            if imported is not None:
+                add(imported)
+        pool.AddSerializedFile(proto.SerializeToString())
 
     try:
         add(file)
@@ -114,23 +114,23 @@ def check_links(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescri
 def _imported(
     file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]
 ) -> Iterable[pb.FileDescriptorProto]:
-    """The files whose types can be used: imports, and what those import publicly."""
+    """The files whose types can be used: imports, and the public imports of those."""
     waiting, seen = list(file.dependency), set()
     while waiting:
         name = waiting.pop()
-        found = others.get(name) or known_file(name)
-        if found is None or name in seen:
+        imported = others.get(name) or known_file(name)
+        if imported is None or name in seen:
             continue
         seen.add(name)
-        yield found
-        waiting += [found.dependency[index] for index in found.public_dependency]
+        yield imported
+        waiting += [imported.dependency[index] for index in imported.public_dependency]
 
 
 def _collect(file: pb.FileDescriptorProto, types: dict[str, int]) -> None:
     scope = f".{file.package}" if file.package else ""
 
-    def messages(found: Iterable[pb.DescriptorProto], scope: str) -> None:
-        for message in found:
+    def messages(descriptors: Iterable[pb.DescriptorProto], scope: str) -> None:
+        for message in descriptors:
             name = f"{scope}.{message.name}"
             types[name] = Kind.TYPE_MESSAGE
             for enum in message.enum_type:
@@ -182,7 +182,7 @@ class _Linker:
             self.options(value)
 
     def options(self, owner: Any) -> None:
-        """Sets the options that the language defines; others stay uninterpreted, because their types are unknown."""
+        """Sets the options that the language defines. Other options stay uninterpreted: their types are unknown."""
         if not owner.HasField("options"):
             return
         kept = []
@@ -205,7 +205,7 @@ class _Linker:
             if candidate in self._types:
                 return candidate, self._types[candidate]
         absolute = name if name.startswith(".") else f".{name}"
-        if absolute.startswith(_BELIEVED_PACKAGES):
+        if absolute.startswith(_UNCHECKED_PACKAGES):
             return absolute, Kind.TYPE_MESSAGE
         raise InvalidSchema(f"The type {name}, used in {scope.lstrip('.') or 'the file'}, is not defined.")
 

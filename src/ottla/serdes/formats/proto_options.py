@@ -1,7 +1,7 @@
 """Custom options: extensions of the options of files, messages, fields and enums, such as `(confluent.field_meta)`.
 
-A text has them by name, a compiled descriptor by number. Translating needs the files that define them. Options that no
-known file defines stay as they are.
+A text has these options by name, a compiled descriptor by number. A translation needs the files that define them.
+Options that no known file defines stay as they are.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ def options_as_text(file: pb.FileDescriptorProto, imported: Iterable[pb.FileDesc
         known = _class(pool, options).FromString(options.SerializeToString())
         extensions = [(field, value) for field, value in known.ListFields() if field.is_extension]
         for field, value in extensions:
-            for each in value if field.is_repeated else [value]:
+            for element in value if field.is_repeated else [value]:
                 option = options.uninterpreted_option.add()
                 option.name.add(name_part=field.full_name, is_extension=True)
-                _set_value(option, field, each)
-        # A process that has imported generated code knows extensions itself.
+                _set_value(option, field, element)
+        # If the process has imported generated code, the extensions are known fields and not unknown ones.
         for field in [field for field, _ in options.ListFields() if field.is_extension]:
             options.ClearExtension(field)
         options.DiscardUnknownFields()
@@ -62,8 +62,8 @@ def _all_options(message: Any) -> Iterator[Any]:
         if field.name == "options":
             yield value
         elif field.name != "uninterpreted_option":
-            for each in value if field.is_repeated else [value]:
-                yield from _all_options(each)
+            for element in value if field.is_repeated else [value]:
+                yield from _all_options(element)
 
 
 def _has_unknown(options: Any) -> bool:
@@ -84,9 +84,9 @@ def _pool(file: pb.FileDescriptorProto, imported: Iterable[pb.FileDescriptorProt
         if is_map_entry:
             options.map_entry = True
     try:
-        for each in (*imported, bare):
-            if each.name != pb.DESCRIPTOR.name:
-                pool.AddSerializedFile(each.SerializeToString())
+        for proto in (*imported, bare):
+            if proto.name != pb.DESCRIPTOR.name:
+                pool.AddSerializedFile(proto.SerializeToString())
     except TypeError:
         return None
     return pool
@@ -97,7 +97,7 @@ def _class(pool: Any, options: Any) -> Any:
 
 
 def _compiled(pool: Any, options: Any, option: pb.UninterpretedOption, package: str) -> bytes | None:
-    """The bytes of one option, or None if it is not known or does not have such a value."""
+    """The bytes of an option, or None if the option is unknown or the value does not have its type."""
     first, *path = option.name
     extension = _extension(pool, first.name_part, package) if first.is_extension else None
     if extension is None or extension.containing_type.full_name != options.DESCRIPTOR.full_name:
@@ -107,12 +107,12 @@ def _compiled(pool: Any, options: Any, option: pb.UninterpretedOption, package: 
         text = f"{part.name_part} {{ {text} }}" if option.HasField("aggregate_value") else f"{part.name_part}: {text}"
     name = f"[{extension.full_name}]"
     is_message = bool(path) or option.HasField("aggregate_value")
-    made = _class(pool, options)()
+    parsed = _class(pool, options)()
     try:
-        text_format.Parse(f"{name} {{ {text} }}" if is_message else f"{name}: {text}", made, descriptor_pool=pool)
+        text_format.Parse(f"{name} {{ {text} }}" if is_message else f"{name}: {text}", parsed, descriptor_pool=pool)
     except text_format.ParseError:
         return None
-    data: bytes = made.SerializeToString()
+    data: bytes = parsed.SerializeToString()
     return data
 
 
@@ -159,10 +159,12 @@ def message_literal(message: Any) -> str:
     for field, value in message.ListFields():
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             entries = [{"key": key, "value": value[key]} for key in sorted(value)]
-            pairs = [", ".join(f"{name}: {_scalar(None, each)}" for name, each in entry.items()) for entry in entries]
+            pairs = [
+                ", ".join(f"{name}: {_scalar(None, content)}" for name, content in entry.items()) for entry in entries
+            ]
             parts.append(f"{field.name}: [" + ", ".join("{" + pair + "}" for pair in pairs) + "]")
         elif field.is_repeated:
-            parts.append(f"{field.name}: [" + ", ".join(_scalar(field, each) for each in value) + "]")
+            parts.append(f"{field.name}: [" + ", ".join(_scalar(field, element) for element in value) + "]")
         else:
             parts.append(f"{field.name}: {_scalar(field, value)}")
     return ", ".join(parts)

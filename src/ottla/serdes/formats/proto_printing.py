@@ -1,6 +1,6 @@
 """A FileDescriptorProto as text, laid out as Confluent's registry does.
 
-Sections have a fixed order with an empty line before each. `is_sorted` gives the normalized text: imports, options,
+Sections have a fixed order, separated by empty lines. `is_sorted` gives the normalized text: imports, options,
 fields and enum values in an order that does not depend on the author.
 """
 
@@ -63,7 +63,7 @@ class _Printer:
     def _message(self, message: pb.DescriptorProto) -> list[str]:
         entries = {nested.name: nested for nested in message.nested_type if nested.options.map_entry}
         groups = {field.type_name.rpartition(".")[2] for field in message.field if field.type == Kind.TYPE_GROUP}
-        nested = [each for each in message.nested_type if each.name not in entries and each.name not in groups]
+        nested = [inner for inner in message.nested_type if inner.name not in entries and inner.name not in groups]
         hidden = {field.oneof_index for field in message.field if field.proto3_optional}
         members: dict[int, list[pb.FieldDescriptorProto]] = {}
         plain = []
@@ -75,16 +75,21 @@ class _Printer:
         fields = [line for field in plain for line in self._field(field, entries, message)]
         oneofs = list(enumerate(message.oneof_decl))
         if self._is_sorted:
-            oneofs.sort(key=lambda each: min((field.number for field in members.get(each[0], ())), default=0))
+            oneofs.sort(key=lambda pair: min((field.number for field in members.get(pair[0], ())), default=0))
         sections = [
             self._reserved(message),
             [f"option {option};" for option in self._options(message.options) if not option.startswith("map_entry")],
             fields,
-            [line for index, each in oneofs if index in members for line in self._oneof(each, members[index], message)],
+            [
+                line
+                for index, oneof in oneofs
+                if index in members
+                for line in self._oneof(oneof, members[index], message)
+            ],
             self._extension_ranges(message) if self._with_extensions else [],
             self._extensions(message.extension) if self._with_extensions else [],
             [
-                *(line for each in nested for line in self._message(each)),
+                *(line for inner in nested for line in self._message(inner)),
                 *(line for enum in message.enum_type for line in self._enum(enum)),
             ],
         ]
@@ -108,7 +113,7 @@ class _Printer:
             start = f"map<{_type(key)}, {_type(value)}> {field.name} = {field.number}"
         elif field.type == Kind.TYPE_GROUP:
             name = field.type_name.rpartition(".")[2]
-            group = next((each for each in owner.nested_type if each.name == name), pb.DescriptorProto(name=name))
+            group = next((nested for nested in owner.nested_type if nested.name == name), pb.DescriptorProto(name=name))
             body = self._message(group)
             return [f"{label}group {name} = {field.number} " + "{", *body[1:]]
         else:
@@ -123,9 +128,9 @@ class _Printer:
         return [f"oneof {oneof.name} " + "{", *_indented(options), *_indented(lines), "}"]
 
     def _enum(self, enum: pb.EnumDescriptorProto) -> list[str]:
-        values = sorted(enum.value, key=lambda each: (each.number, each.name)) if self._is_sorted else enum.value
+        values = sorted(enum.value, key=lambda value: (value.number, value.name)) if self._is_sorted else enum.value
         lines = [f"option {option};" for option in self._options(enum.options)]
-        reserved = [_range(each.start, each.end, 2**31 - 1) for each in enum.reserved_range]
+        reserved = [_range(span.start, span.end, 2**31 - 1) for span in enum.reserved_range]
         lines += [f"reserved {', '.join(reserved)};"] if reserved else []
         lines += [f"reserved {', '.join(_quoted(name) for name in enum.reserved_name)};"] if enum.reserved_name else []
         for value in values:
@@ -141,20 +146,20 @@ class _Printer:
             options = [f"option {option};" for option in self._options(method.options)]
             methods += [line + " {", *_indented(options), "};"] if options else [line + ";"]
         return _block(
-            f"service {service.name}", [[f"option {each};" for each in self._options(service.options)], methods]
+            f"service {service.name}", [[f"option {option};" for option in self._options(service.options)], methods]
         )
 
     def _reserved(self, message: pb.DescriptorProto) -> list[str]:
-        ranges = [_range(each.start, each.end - 1, _NUMBER_MAX) for each in message.reserved_range]
+        ranges = [_range(span.start, span.end - 1, _NUMBER_MAX) for span in message.reserved_range]
         names = [_quoted(name) for name in message.reserved_name]
         if self._is_sorted:
-            ordered = sorted(message.reserved_range, key=lambda each: each.start)
-            ranges = [_range(each.start, each.end - 1, _NUMBER_MAX) for each in ordered]
-            return [f"reserved {each};" for each in (*ranges, *sorted(names))]
-        return [f"reserved {', '.join(each)};" for each in (ranges, names) if each]
+            ordered = sorted(message.reserved_range, key=lambda span: span.start)
+            ranges = [_range(span.start, span.end - 1, _NUMBER_MAX) for span in ordered]
+            return [f"reserved {part};" for part in (*ranges, *sorted(names))]
+        return [f"reserved {', '.join(group)};" for group in (ranges, names) if group]
 
     def _extension_ranges(self, message: pb.DescriptorProto) -> list[str]:
-        return [f"extensions {_range(each.start, each.end - 1, _NUMBER_MAX)};" for each in message.extension_range]
+        return [f"extensions {_range(span.start, span.end - 1, _NUMBER_MAX)};" for span in message.extension_range]
 
     def _extensions(self, extensions: Iterable[pb.FieldDescriptorProto]) -> list[str]:
         by_extendee: dict[str, list[pb.FieldDescriptorProto]] = {}
@@ -166,7 +171,7 @@ class _Printer:
             for extendee, fields in by_extendee.items()
             for line in (
                 f"extend {extendee} " + "{",
-                *_indented(each for field in fields for each in self._field(field, {}, empty)),
+                *_indented(field_line for field in fields for field_line in self._field(field, {}, empty)),
                 "}",
             )
         ]
@@ -178,26 +183,26 @@ class _Printer:
             options.append(f"default = {_quoted(field.default_value) if is_text else field.default_value}")
         if field.HasField("json_name") and field.json_name != _json_name(field.name):
             options.append(f"json_name = {_quoted(field.json_name)}")
-        found = options + self._options(field.options)
-        return sorted(found) if self._is_sorted else found
+        all_options = options + self._options(field.options)
+        return sorted(all_options) if self._is_sorted else all_options
 
     def _options(self, options: Any) -> list[str]:
         """`name = value` for each option, in the order of the author or of the language."""
-        found = []
+        texts = []
         for field, value in options.ListFields():
             if field.name == "uninterpreted_option":
-                found += [f"{_option_name(each)} = {_option_value(each)}" for each in value]
+                texts += [f"{_option_name(option)} = {_option_value(option)}" for option in value]
             elif field.is_extension or field.message_type is not None or field.is_repeated:
                 continue
             elif field.enum_type is not None:
-                found.append(f"{field.name} = {field.enum_type.values_by_number[value].name}")
+                texts.append(f"{field.name} = {field.enum_type.values_by_number[value].name}")
             elif field.type == field.TYPE_BOOL:
-                found.append(f"{field.name} = {'true' if value else 'false'}")
+                texts.append(f"{field.name} = {'true' if value else 'false'}")
             else:
-                found.append(f"{field.name} = {_quoted(value) if isinstance(value, str) else value}")
+                texts.append(f"{field.name} = {_quoted(value) if isinstance(value, str) else value}")
         if not self._with_extensions:
-            found = [option for option in found if not option.startswith("(")]
-        return sorted(found) if self._is_sorted else found
+            texts = [option for option in texts if not option.startswith("(")]
+        return sorted(texts) if self._is_sorted else texts
 
     def _ordered(self, names: Iterable[str]) -> list[str]:
         return sorted(set(names)) if self._is_sorted else list(names)

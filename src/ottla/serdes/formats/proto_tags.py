@@ -26,8 +26,8 @@ _OPTIONS = {RECORD: "confluent.message_meta", FIELD: "confluent.field_meta"}
 
 def proto_tagged(file: pb.FileDescriptorProto) -> dict[Entity, tuple[str, ...]]:
     """The messages and fields that have tags. The file's options are text."""
-    found = {entity: tuple(_meta(options, entity.kind).tags) for entity, options in _entities(file.message_type, "")}
-    return {entity: tags for entity, tags in found.items() if tags}
+    own_tags = {entity: tuple(_meta(options, entity.kind).tags) for entity, options in _entities(file.message_type, "")}
+    return {entity: tags for entity, tags in own_tags.items() if tags}
 
 
 def tag_proto(file: pb.FileDescriptorProto, *, add: Tags, remove: Tags) -> None:

@@ -1,6 +1,6 @@
 """The text of a .proto file as a FileDescriptorProto.
 
-The result is as written: names of types are not resolved, and all options are kept as uninterpreted options in their
+The result keeps the text as written: names of types are not resolved, and all options stay uninterpreted, in their
 order. `proto_linking.linked` resolves both. Printing needs the first form, compilers and comparisons need the second.
 """
 
@@ -68,7 +68,7 @@ def parse_proto(text: str, name: str) -> pb.FileDescriptorProto:
 
 
 class _Listener(ErrorListener):
-    """The library's own parser prints syntax errors and continues."""
+    """Raises InvalidSchema for a syntax error. The default listener of the library prints errors and continues."""
 
     def syntaxError(self, _recognizer: Any, _symbol: Any, line: int, column: int, message: str, _error: Any) -> None:  # noqa: N802
         raise InvalidSchema(f"Line {line}, column {column + 1}: {message.partition(' expecting ')[0]}.")
@@ -143,7 +143,7 @@ def _fill_message(message: pb.DescriptorProto, name: str, elements: Iterable[Any
                 for start, end in _ranges(element.ranges, _NUMBER_MAX):
                     message.reserved_range.add(start=start, end=end + 1)
     for field in optional:
-        # A field with presence is the only member of a oneof that compilers hide; these follow the others.
+        # A field with presence is the only member of a hidden (synthetic) oneof. These oneofs follow the declared ones.
         field.oneof_index = len(message.oneof_decl)
         message.oneof_decl.add(name=f"_{field.name}")
 
@@ -260,8 +260,8 @@ def _literal(value: Any) -> str:
     """A message literal on one line."""
     match value:
         case ast.MessageLiteral():
-            fields = [each for each in value.elements if isinstance(each, ast.MessageLiteralField)]
-            return ", ".join(f"{each.name}: {_nested_literal(each.value)}" for each in fields)
+            fields = [element for element in value.elements if isinstance(element, ast.MessageLiteralField)]
+            return ", ".join(f"{field.name}: {_nested_literal(field.value)}" for field in fields)
         case _:
             return _nested_literal(value)
 
@@ -271,7 +271,7 @@ def _nested_literal(value: Any) -> str:
         case ast.MessageLiteral():
             return "{" + _literal(value) + "}"
         case list():
-            return "[" + ", ".join(_nested_literal(each) for each in value) + "]"
+            return "[" + ", ".join(_nested_literal(element) for element in value) + "]"
         case bool():
             return "true" if value else "false"
         case str():

@@ -94,7 +94,7 @@ def _file(text: str, name: str, others: Mapping[str, pb.FileDescriptorProto]) ->
 
 
 def _from_base64(text: str) -> pb.FileDescriptorProto | None:
-    """A serialized descriptor, or None for text: no .proto file consists of letters of base64 alone."""
+    """A serialized descriptor, or None for text: no .proto file consists of base64 characters alone."""
     try:
         data = base64.b64decode(text.strip(), validate=True)
         return pb.FileDescriptorProto.FromString(data) if data else None

@@ -22,16 +22,16 @@ Entities = Iterator[tuple[Entity, dict[str, Any]]]
 
 
 def tagged_entities(entities: Entities) -> dict[Entity, tuple[str, ...]]:
-    """Those that have tags."""
-    found = {entity: _own(node) for entity, node in entities}
-    return {entity: tags for entity, tags in found.items() if tags}
+    """The entities that have tags, with their tags."""
+    own_tags = {entity: _own(node) for entity, node in entities}
+    return {entity: tags for entity, tags in own_tags.items() if tags}
 
 
 def tag_entities(entities: Entities, *, add: Tags, remove: Tags) -> None:
     """Changes the nodes. Raises InvalidSchema for a path that does not exist."""
     known = list(entities)
     for entity in dict.fromkeys((*add, *remove)):
-        node = next((node for each, node in known if _means(entity, each)), None)
+        node = next((node for known_entity, node in known if _matches(entity, known_entity)), None)
         if node is None:
             raise no_such_entity(entity)
         tags = changed_tags(_own(node), add.get(entity, ()), remove.get(entity, ()))
@@ -67,7 +67,7 @@ def avro_entities(schema: Any, namespace: str = "") -> Entities:
 
 
 def json_entities(schema: Any, scope: str = "", *, is_property: bool = False) -> Entities:
-    """The objects of a JSON Schema and their properties. A property's tags are its own, also if it is an object."""
+    """The objects of a JSON Schema and their properties. A property has only its own tags, even if it is an object."""
     if not isinstance(schema, dict):
         return
     for name in _COMBINED:
@@ -93,9 +93,9 @@ def json_entities(schema: Any, scope: str = "", *, is_property: bool = False) ->
 
 
 def _members(schema: dict[str, Any], name: str) -> Iterable[tuple[str, Any]]:
-    """Of a schema that may be wrong: tags are looked for before it is checked."""
-    found = schema.get(name)
-    return found.items() if isinstance(found, dict) else ()
+    """The members of an object. The schema may be invalid, because its tags are read before it is checked."""
+    members = schema.get(name)
+    return members.items() if isinstance(members, dict) else ()
 
 
 def _own(node: Mapping[str, Any]) -> tuple[str, ...]:
@@ -103,10 +103,10 @@ def _own(node: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(map(str, tags)) if isinstance(tags, list) else ()
 
 
-def _means(asked: Entity, known: Entity) -> bool:
-    """The namespace of an Avro record may be left out, and a path may begin with a dot."""
-    if asked.kind != known.kind:
+def _matches(requested: Entity, known: Entity) -> bool:
+    """True if the paths match. The requested path may omit the namespace of an Avro record and begin with a dot."""
+    if requested.kind != known.kind:
         return False
-    path = asked.path.removeprefix(".")
-    parts = 1 if asked.kind == RECORD else 2
+    path = requested.path.removeprefix(".")
+    parts = 1 if requested.kind == RECORD else 2
     return path == known.path or (path.count(".") == parts - 1 and known.path.split(".")[-parts:] == path.split("."))

@@ -1,8 +1,8 @@
 """CEL evaluated within a budget: an expression cannot take all time or memory of its process.
 
-Every evaluation of an inner expression is a step: a macro such as `map` makes one for each element. Every text, list or
-map that the expression makes counts with its whole size, as if its elements were copied: a list that holds the same
-list many times needs little memory, but its text form and its comparison do not.
+Every evaluation of an inner expression is a step: a macro such as `map` makes a step for each element. Every text, list
+or map that the expression makes counts with its whole size, as if its elements were copied: a list that holds the same
+list many times needs little memory, but its text form and its comparison need much.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def evaluate_bounded(program: celpy.Runner, known: dict[str, Any], budget: Budge
     activation = program.new_activation()
 
     def add(left: Any, right: Any) -> Any:
-        """Doubling a text again and again would fill the memory: its length counts before it exists."""
+        """Counts the result before it exists: repeated doubling of a text would fill the memory."""
         if isinstance(left, str | bytes) and isinstance(right, str | bytes):
             budget.on_made(len(left) + len(right))
         elif isinstance(left, list) and isinstance(right, list):
@@ -60,27 +60,27 @@ class _BoundedEvaluator(Evaluator):
         return super().visit(tree)
 
     def primary(self, tree: Any) -> Any:
-        made = super().primary(tree)
+        created = super().primary(tree)
         if tree.children[0].data in _MAKING_PRIMARIES:
-            _count(made, self._budget)
-        return made
+            _count(created, self._budget)
+        return created
 
     def member_dot_arg(self, tree: Any) -> Any:
-        made = super().member_dot_arg(tree)
-        _count(made, self._budget)
-        return made
+        created = super().member_dot_arg(tree)
+        _count(created, self._budget)
+        return created
 
     def member_object(self, tree: Any) -> Any:
-        made = super().member_object(tree)
-        _count(made, self._budget)
-        return made
+        created = super().member_object(tree)
+        _count(created, self._budget)
+        return created
 
     def sub_evaluator(self, ast: Any) -> Evaluator:
         return _BoundedEvaluator(ast, self.activation, self._budget)
 
 
 def _modulo(left: Any, right: Any) -> Any:
-    """Python formats a text with `%`, at any width: `'%999999999d' % 1`. CEL has no such operator."""
+    """Refuses texts: Python's `%` formats a text at any width (`'%999999999d' % 1`). CEL has no such operator."""
     if isinstance(left, str | bytes):
         raise TypeError("a text has no remainder")
     return operator.mod(left, right)

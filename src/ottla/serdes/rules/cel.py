@@ -1,10 +1,10 @@
 """Rules of type CEL, on whole records, and CEL_FIELD, on single fields, by cel-python.
 
-`guard ; expression`: the expression counts only where the guard is true. An expression about a record sees `message`;
-one about a field also `value`, `name`, `fullName`, `typeName` and `tags`. Both see `now`.
+`guard ; expression`: the expression is evaluated only if the guard is true. The expression of a record has the variable
+`message`; that of a field also has `value`, `name`, `fullName`, `typeName` and `tags`. Both have `now`.
 
-An expression has an end, but loops within loops over a long list may take years, and texts that are doubled again and
-again fill any memory: both are limited.
+Every expression ends, but nested loops over a long list may take years, and repeated doubling of a text may fill any
+memory. So time and memory are limited.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Expressions:
         def transform(field: Field, content: Any) -> Any:
             if field.kind in _WITHOUT_VALUE:
                 return content
-            known = {
+            variables = {
                 "value": _to_cel(content),
                 "name": _to_cel(field.name),
                 "fullName": _to_cel(field.full_name),
@@ -67,44 +67,44 @@ class _Expressions:
                 "tags": _to_cel(sorted(field.tags)),
                 "message": _to_cel(field.message),
             }
-            return self._result(rule, known, content, limit)
+            return self._result(rule, variables, content, limit)
 
         changed = transform_fields(rule, call, value, transform)
         return True if rule.is_condition else changed
 
-    def _result(self, rule: Rule, known: dict[str, Any], unchanged: Any, limit: RuleBudget) -> Any:
-        """The result of the expression; where its guard is false, True for a condition, else the value as it is."""
+    def _result(self, rule: Rule, variables: dict[str, Any], unchanged: Any, limit: RuleBudget) -> Any:
+        """The result of the expression. If its guard is false: True for a condition, else the unchanged value."""
         guard, separator, expression = rule.expr.partition(";")
         if not separator:
             guard, expression = "", guard
-        if guard.strip() and not self._evaluate(guard, known, limit):
+        if guard.strip() and not self._evaluate(guard, variables, limit):
             return True if rule.is_condition else unchanged
-        return self._evaluate(expression, known, limit)
+        return self._evaluate(expression, variables, limit)
 
-    def _evaluate(self, expression: str, known: dict[str, Any], limit: RuleBudget) -> Any:
+    def _evaluate(self, expression: str, variables: dict[str, Any], limit: RuleBudget) -> Any:
         from celpy import celtypes
         from celpy.celparser import CELParseError
         from celpy.evaluation import CELEvalError
 
         from ottla.serdes.rules.bounded_cel import evaluate_bounded
 
-        if "now" in expression and "now" not in known:
-            known["now"] = celtypes.TimestampType(datetime.datetime.now(tz=datetime.UTC))
+        if "now" in expression and "now" not in variables:
+            variables["now"] = celtypes.TimestampType(datetime.datetime.now(tz=datetime.UTC))
         try:
-            return _from_cel(evaluate_bounded(self._program(expression), known, limit))
+            return _from_cel(evaluate_bounded(self._program(expression), variables, limit))
         except CELEvalError as error:
-            # The library adds all names that it knows.
+            # The library appends all known names to its message.
             raise RuleFailed(f"{expression.strip()}: {str(error.args[0]).partition(' (in activation')[0]}") from error
         except CELParseError as error:
             raise RuleFailed(f"{expression.strip()} is not CEL") from error
 
     def _program(self, expression: str) -> Any:
         with self._lock:
-            found = self._programs.get(expression)
-            if found is None:
+            program = self._programs.get(expression)
+            if program is None:
                 tree = self._environment.compile(expression.strip())
-                found = self._programs[expression] = self._environment.program(tree, functions=self._functions)
-            return found
+                program = self._programs[expression] = self._environment.program(tree, functions=self._functions)
+            return program
 
 
 def _as_cel(function: Any) -> Any:
@@ -121,9 +121,9 @@ def _to_cel(value: Any) -> Any:
 
         value = plain_message(value)
     if isinstance(value, Mapping):
-        return celtypes.MapType({celtypes.StringType(key): _to_cel(each) for key, each in value.items()})
+        return celtypes.MapType({celtypes.StringType(key): _to_cel(content) for key, content in value.items()})
     if isinstance(value, list):
-        return celtypes.ListType([_to_cel(each) for each in value])
+        return celtypes.ListType([_to_cel(element) for element in value])
     # A boolean is an int, and a datetime is a date: the order matters.
     kinds: tuple[tuple[type, Any], ...] = (
         (bool, celtypes.BoolType),
@@ -134,19 +134,19 @@ def _to_cel(value: Any) -> Any:
         (datetime.datetime, celtypes.TimestampType),
         (datetime.timedelta, celtypes.DurationType),
         (datetime.date, lambda day: celtypes.IntType(day.toordinal() - _EPOCH_DAYS)),
-        (uuid.UUID, lambda given: celtypes.StringType(str(given))),
+        (uuid.UUID, lambda identifier: celtypes.StringType(str(identifier))),
     )
     return next((make(value) for kind, make in kinds if isinstance(value, kind)), value)
 
 
 def _from_cel(value: Any) -> Any:
-    """The library's types are subclasses of Python's, which serializers do not all take."""
+    """The value as Python's own types: not every serializer accepts the library's subclasses of them."""
     from celpy import celtypes
 
     if isinstance(value, dict):
-        return {str(key): _from_cel(each) for key, each in value.items()}
+        return {str(key): _from_cel(content) for key, content in value.items()}
     if isinstance(value, list):
-        return [_from_cel(each) for each in value]
+        return [_from_cel(element) for element in value]
     if isinstance(value, celtypes.BoolType):
         return bool(value)
     for kind in (int, float, str, bytes):

@@ -1,7 +1,7 @@
 """The ciphers of encrypted fields, in the forms of Tink, which Confluent's clients use.
 
 Key material is a Protobuf message of Tink with the key in one field. A ciphertext of AES-GCM is nonce, ciphertext and
-tag; one of AES-SIV, which is the same for the same text, is tag and ciphertext.
+tag. A ciphertext of AES-SIV, which is equal for equal plaintexts, is tag and ciphertext.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _siv(key: bytes, content: bytes, *, is_sealed: bool) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-    # Tink always counts the associated data, also if there are none.
+    # Tink always authenticates the associated data, even if they are empty.
     cipher = AESSIV(key)
     try:
         return cipher.decrypt(content, [b""]) if is_sealed else cipher.encrypt(content, [b""])
@@ -63,7 +63,7 @@ def _siv(key: bytes, content: bytes, *, is_sealed: bool) -> bytes:
 
 
 def _key(algorithm: str, material: bytes) -> bytes:
-    """The key within the message. A version of the message other than 0 does not exist."""
+    """The key within the message, whose only version is 0."""
     size, tag = _form(algorithm)
     if len(material) != size + 2 or material[0] != tag or material[1] != size:
         raise RuleFailed(f"the data key is not one of {algorithm}")

@@ -42,7 +42,7 @@ class RuleMode(enum.StrEnum):
 
 
 class RulePhase(enum.StrEnum):
-    """Which list of a rule set; the value is the name of the list."""
+    """A list of a rule set; the value is the name of the list."""
 
     MIGRATION = "migrationRules"
     DOMAIN = "domainRules"
@@ -50,7 +50,7 @@ class RulePhase(enum.StrEnum):
 
 
 class FieldKind(enum.StrEnum):
-    """The types of fields, under the names that CEL expressions see as `typeName`."""
+    """The types of fields, by their names in the variable `typeName` of CEL expressions."""
 
     STRING = "STRING"
     BYTES = "BYTES"
@@ -89,26 +89,26 @@ class Rule:
     is_disabled: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Rule:
+    def of(cls, definition: Mapping[str, Any]) -> Rule:
         return cls(
-            name=str(given.get("name") or ""),
-            type=str(given.get("type") or "").upper(),
-            mode=str(given.get("mode") or "WRITEREAD").upper(),
-            is_condition=str(given.get("kind") or "").upper() == "CONDITION",
-            doc=str(given.get("doc") or ""),
-            expr=str(given.get("expr") or ""),
-            tags=frozenset(given.get("tags") or ()),
-            params=dict(given.get("params") or {}),
-            on_success=str(given.get("onSuccess") or ""),
-            on_failure=str(given.get("onFailure") or ""),
-            is_disabled=bool(given.get("disabled")),
+            name=str(definition.get("name") or ""),
+            type=str(definition.get("type") or "").upper(),
+            mode=str(definition.get("mode") or "WRITEREAD").upper(),
+            is_condition=str(definition.get("kind") or "").upper() == "CONDITION",
+            doc=str(definition.get("doc") or ""),
+            expr=str(definition.get("expr") or ""),
+            tags=frozenset(definition.get("tags") or ()),
+            params=dict(definition.get("params") or {}),
+            on_success=str(definition.get("onSuccess") or ""),
+            on_failure=str(definition.get("onFailure") or ""),
+            is_disabled=bool(definition.get("disabled")),
         )
 
     def applies_to(self, mode: RuleMode) -> bool:
         return not self.is_disabled and mode in _BOTH.get(self.mode, (self.mode,))
 
     def action(self, mode: RuleMode, *, succeeded: bool) -> str:
-        """The name of the action; `WRITEREAD` and `UPDOWN` may name one for each direction, separated by a comma."""
+        """The name of the action. Rules of `WRITEREAD` and `UPDOWN` may have two, separated by a comma."""
         named = self.on_success if succeeded else self.on_failure
         first, comma, second = named.partition(",")
         if comma and self.mode in _BOTH:
@@ -122,7 +122,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a record while a rule looks at it. `message` is the record that contains it."""
+    """A field that a rule is applied to. `message` is the record that contains the field."""
 
     full_name: str
     name: str
@@ -153,10 +153,10 @@ class RuleCall:
 
     def parameter(self, rule: Rule, name: str) -> str | None:
         """A parameter of the rule, else a property of the schema's metadata."""
-        found = rule.params.get(name)
-        if found is None:
-            found = ((self.schema.metadata or {}).get("properties") or {}).get(name)
-        return None if found is None else str(found)
+        parameter = rule.params.get(name)
+        if parameter is None:
+            parameter = ((self.schema.metadata or {}).get("properties") or {}).get(name)
+        return None if parameter is None else str(parameter)
 
     def tags_of(self, full_name: str) -> frozenset[str]:
         """Tags that the metadata gives to a field, by patterns of its name."""
@@ -165,15 +165,15 @@ class RuleCall:
 
 
 def rules_of(schema: SchemaText | None, phase: RulePhase) -> list[Rule]:
-    """The rules of one list. A rule set may be meant for servers alone (`enableAt`)."""
+    """The rules of a list; empty if the rule set is for servers alone (`enableAt`)."""
     rule_set = None if schema is None else schema.rule_set
     if not rule_set or (rule_set.get("enableAt") or "ALL") not in ("ALL", "CLIENT"):
         return []
-    return [Rule.of(each) for each in rule_set.get(phase) or ()]
+    return [Rule.of(definition) for definition in rule_set.get(phase) or ()]
 
 
 def refuse_rules(schema: SchemaText, mode: RuleMode) -> None:
-    """For code that cannot carry out rules: a rule that encrypts a field must not be ignored. Raises ValueError."""
+    """Raises ValueError if rules apply, for code that has no rules: an encrypting rule must not be ignored."""
     for phase in (RulePhase.DOMAIN, RulePhase.ENCODING):
         for rule in rules_of(schema, phase):
             if rule.applies_to(mode):
@@ -204,7 +204,7 @@ def transform_fields(rule: Rule, call: RuleCall, value: Any, transform: FieldTra
 
 @contextmanager
 def kept_recursion_limit() -> Iterator[None]:
-    """The libraries of rules raise the limit of the whole process, on which an application may rely."""
+    """Restores the recursion limit of the process, on which an application may rely: libraries of rules raise it."""
     before = sys.getrecursionlimit()
     try:
         yield
@@ -214,29 +214,29 @@ def kept_recursion_limit() -> Iterator[None]:
 
 @lru_cache(maxsize=10_000)
 def _matches(name: str, pattern: str) -> bool:
-    """`?` is a letter, `*` some letters without a dot, `**` some letters.
+    """`?` is a character except a dot, `*` any characters except a dot, `**` any characters.
 
-    All readings are followed at once: with a regular expression, the author of `**a**a**a` could stop a reader.
+    All possible matches advance together: a regular expression for `**a**a**a` could run almost without end.
     """
     pieces = _PIECES.findall(pattern)
-    places = _behind_stars(pieces, {0})
+    positions = _behind_stars(pieces, {0})
     for letter in name:
         following: set[int] = set()
-        for place in places:
-            piece = pieces[place] if place < len(pieces) else ""
+        for position in positions:
+            piece = pieces[position] if position < len(pieces) else ""
             if piece == "**" or (piece == "*" and letter != "."):
-                following.add(place)
+                following.add(position)
             elif piece == letter or (piece == "?" and letter != "."):
-                following.add(place + 1)
-        places = _behind_stars(pieces, following)
-    return len(pieces) in places
+                following.add(position + 1)
+        positions = _behind_stars(pieces, following)
+    return len(pieces) in positions
 
 
-def _behind_stars(pieces: Sequence[str], places: set[int]) -> set[int]:
-    """The places, and those that follow because a star may stand for nothing."""
-    found = set(places)
-    for place in places:
-        while place < len(pieces) and pieces[place].startswith("*"):
-            place += 1
-            found.add(place)
-    return found
+def _behind_stars(pieces: Sequence[str], positions: set[int]) -> set[int]:
+    """The positions, and the positions behind stars at them: a star may match nothing."""
+    reachable = set(positions)
+    for position in positions:
+        while position < len(pieces) and pieces[position].startswith("*"):
+            position += 1
+            reachable.add(position)
+    return reachable

@@ -25,16 +25,16 @@ __all__ = ["DataKey", "DataKeyRegistry", "KeyRequest", "KeyService"]
 
 _MS_OF_DAY = 24 * 3600 * 1000
 _LATEST = -1
-# The time after which a writer asks again for the latest version of a key that expires.
+# The time after which a writer requests the latest version of an expiring key again.
 _LATEST_SECONDS = 300.0
 
 
 class KeyService(Protocol):
     def wrap(self, key_name: str, data_key: bytes) -> bytes:
-        """The data key, encrypted by a key of the service."""
+        """Encrypts a data key with a key of the service."""
 
     def unwrap(self, key_name: str, wrapped_key: bytes) -> bytes:
-        """The data key of bytes from `wrap`."""
+        """Decrypts a data key that `wrap` has encrypted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,38 +67,38 @@ class DataKeyRegistry:
         self._lock = threading.Lock()
 
     def for_writing(self, request: KeyRequest) -> DataKey:
-        """The subject's key, which is made if it is missing or too old. Raises RuleFailed."""
+        """The subject's key, which is created if it is missing or has expired. Raises RuleFailed."""
         version = _LATEST if request.expiry_days else 1
         with self._lock:
-            found = self._found(request, version)
-            if found is not None and not _is_expired(found, request):
-                return found
-            made = self._made(request, 1 if found is None else found.version + 1)
-            self._keys[*_place(request), version] = (time.monotonic(), made)
-            return made
+            key = self._find(request, version)
+            if key is not None and not _is_expired(key, request):
+                return key
+            new_key = self._create(request, 1 if key is None else key.version + 1)
+            self._keys[*_cache_key(request), version] = (time.monotonic(), new_key)
+            return new_key
 
     def for_reading(self, request: KeyRequest, version: int) -> DataKey:
         with self._lock:
-            found = self._found(request, version)
-        if found is None:
+            key = self._find(request, version)
+        if key is None:
             raise RuleFailed(f"the registry has no data key {request.kek} of {request.subject}, version {version}")
-        return found
+        return key
 
-    def _found(self, request: KeyRequest, version: int) -> DataKey | None:
-        known = self._keys.get((*_place(request), version))
-        if known is not None and (version != _LATEST or time.monotonic() - known[0] < _LATEST_SECONDS):
-            return known[1]
+    def _find(self, request: KeyRequest, version: int) -> DataKey | None:
+        cached = self._keys.get((*_cache_key(request), version))
+        if cached is not None and (version != _LATEST or time.monotonic() - cached[0] < _LATEST_SECONDS):
+            return cached[1]
         kek = self._kek(request)
         path = f"/dek-registry/v1/keks/{quoted(request.kek)}/deks/{quoted(request.subject)}/versions/{version}"
         deleted = "&deleted=true" if request.is_reading else ""
-        answer = self._asked("GET", f"{path}?algorithm={request.algorithm}{deleted}")
+        answer = self._answer("GET", f"{path}?algorithm={request.algorithm}{deleted}")
         if answer is None:
             return None
         key = self._unwrapped(kek, answer)
-        self._keys[*_place(request), version] = (time.monotonic(), key)
+        self._keys[*_cache_key(request), version] = (time.monotonic(), key)
         return key
 
-    def _made(self, request: KeyRequest, version: int) -> DataKey:
+    def _create(self, request: KeyRequest, version: int) -> DataKey:
         kek = self._kek(request)
         material = new_material(request.algorithm)
         wrapped = self._service(kek).wrap(str(kek["kmsKeyId"]), material)
@@ -109,10 +109,10 @@ class DataKeyRegistry:
             "encryptedKeyMaterial": base64.b64encode(wrapped).decode(),
         }
         path = f"/dek-registry/v1/keks/{quoted(request.kek)}/deks"
-        answer = self._asked("POST", path, body)
+        answer = self._answer("POST", path, body)
         if answer is None:
-            # Another writer was first.
-            answer = self._asked(
+            # Another writer has created this version meanwhile.
+            answer = self._answer(
                 "GET", f"{path}/{quoted(request.subject)}/versions/{version}?algorithm={request.algorithm}"
             )
         if answer is None:
@@ -121,23 +121,23 @@ class DataKeyRegistry:
 
     def _kek(self, request: KeyRequest) -> Mapping[str, Any]:
         path = f"/dek-registry/v1/keks/{quoted(request.kek)}"
-        found = self._asked("GET", path)
-        if found is None:
+        kek = self._answer("GET", path)
+        if kek is None:
             if request.is_reading:
                 raise RuleFailed(f"the registry has no key {request.kek}")
             if not request.kms_type or not request.kms_key_id:
                 raise RuleFailed(f"the key {request.kek} needs encrypt.kms.type and encrypt.kms.key.id")
             body = {"name": request.kek, "kmsType": request.kms_type, "kmsKeyId": request.kms_key_id, "shared": False}
-            found = self._asked("POST", "/dek-registry/v1/keks", body) or self._asked("GET", path)
-        if found is None:
+            kek = self._answer("POST", "/dek-registry/v1/keks", body) or self._answer("GET", path)
+        if kek is None:
             raise RuleFailed(f"the registry does not store the key {request.kek}")
-        for field, wanted in (("kmsType", request.kms_type), ("kmsKeyId", request.kms_key_id)):
-            if wanted and found.get(field) != wanted:
-                raise RuleFailed(f"the key {request.kek} has {field} {found.get(field)}, but the rule says {wanted}")
-        return found
+        for field, expected in (("kmsType", request.kms_type), ("kmsKeyId", request.kms_key_id)):
+            if expected and kek.get(field) != expected:
+                raise RuleFailed(f"the key {request.kek} has {field} {kek.get(field)}, but the rule says {expected}")
+        return kek
 
-    def _asked(self, method: str, path: str, body: Any = None) -> Any:
-        """The registry's answer; None for a key that is not there, or that exists already."""
+    def _answer(self, method: str, path: str, body: Any = None) -> Any:
+        """The registry's answer; None if the key does not exist (404), or exists already (409)."""
         try:
             return self._client.call(method, path, body)
         except RegistryClientError as error:
@@ -152,18 +152,18 @@ class DataKeyRegistry:
 
     def _service(self, kek: Mapping[str, Any]) -> KeyService:
         kind = str(kek["kmsType"])
-        found = self._services.get(kind)
-        if found is None:
+        service = self._services.get(kind)
+        if service is None:
             secret = self._secret or os.environ.get("LOCAL_SECRET")
             if kind != "local-kms" or not secret:
                 missing = "secret" if kind == "local-kms" else f"key.services with an entry {kind}"
                 raise RuleFailed(f"the key {kek['name']} is in the key service {kind}: set {missing}")
-            found = self._services[kind] = _LocalService(str(secret))
-        return found
+            service = self._services[kind] = _LocalService(str(secret))
+        return service
 
 
 class _LocalService:
-    """One key, derived from a secret with HKDF-SHA256 (RFC 5869); the names of keys do not matter."""
+    """A single key, derived from a secret with HKDF-SHA256 (RFC 5869). The names of keys are ignored."""
 
     def __init__(self, secret: str) -> None:
         extracted = hmac.digest(bytes(32), secret.encode(), hashlib.sha256)
@@ -176,7 +176,7 @@ class _LocalService:
         return unseal(self._key, wrapped_key)
 
 
-def _place(request: KeyRequest) -> tuple[str, str, str]:
+def _cache_key(request: KeyRequest) -> tuple[str, str, str]:
     return (request.kek, request.subject, request.algorithm)
 
 

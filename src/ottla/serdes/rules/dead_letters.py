@@ -2,8 +2,8 @@
 
 Serializers have no producer of their own: `dlq.sender` is a function that takes a `DeadLetter`, for example
 `lambda letter: producer.send(letter.topic, letter.value, letter.key, headers=letter.headers)` with a blocking producer.
-What a rule of the schema encrypts is redacted, because a record may fail before it is encrypted: fields by their tags,
-or the whole value for ENCRYPT_PAYLOAD.
+Data that a rule of the schema encrypts is redacted, because a record may fail before its encryption: fields by their
+tags, or the whole value for ENCRYPT_PAYLOAD.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class DeadLetters:
         if self._sender is not None and not callable(self._sender):
             raise ValueError("dlq.sender is a function that takes a DeadLetter.")
         types = str(config.get("dlq.redact.rule.types") or _REDACTED_TYPES)
-        self._redacted_types = {each.strip().upper() for each in types.split(",")}
+        self._redacted_types = {rule_type.strip().upper() for rule_type in types.split(",")}
 
     def send(self, rule: Rule, call: RuleCall, error: Exception | None) -> str:
-        """Sends the record of a failed rule; returns what became of it, for the message of the error."""
+        """Sends the record of a failed rule. Returns the outcome, for the message of the error."""
         topic = self._topic or call.parameter(rule, "dlq.topic") or ""
         if not topic:
             return "it was not sent to a dead-letter topic: set dlq.topic"
@@ -55,7 +55,7 @@ class DeadLetters:
         # The message of an error may quote a field.
         reason = None if error is None else rule.failure if encrypting else str(error)
         try:
-            # The other half of the record has a schema of its own, and comes as its serializer lets others see it.
+            # The other half of the record has its own schema. Its serializer has already hidden what it encrypts.
             key = _bytes(call, call.key, encrypting if call.is_key else [])
             value = _bytes(call, call.value, [] if call.is_key else encrypting)
             self._sender(DeadLetter(topic, key, value, _headers(rule, call, reason)))
@@ -64,13 +64,13 @@ class DeadLetters:
         return f"it was sent to {topic}"
 
     def encrypting(self, schema: SchemaText) -> list[Rule]:
-        """The rules of the schema that hide something, of all phases: a record may fail before any of them has run."""
+        """The encrypting rules of the schema, of all phases: a record may fail before any of them has run."""
         rules = [rule for phase in (RulePhase.DOMAIN, RulePhase.ENCODING) for rule in rules_of(schema, phase)]
         return [rule for rule in rules if rule.type in self._redacted_types]
 
 
 def _bytes(call: RuleCall, content: Any, encrypting: list[Rule]) -> bytes | None:
-    # What was read is still encrypted.
+    # Content that was read is still encrypted.
     if encrypting and content is not None and call.mode is RuleMode.WRITE:
         content = _redacted(call, content, encrypting)
     if content is None or isinstance(content, bytes):
@@ -91,11 +91,11 @@ def _bytes(call: RuleCall, content: Any, encrypting: list[Rule]) -> bytes | None
 
 
 def _redacted(call: RuleCall, content: Any, encrypting: list[Rule]) -> Any:
-    """The value without the fields that have a tag of these rules. Nothing is left of a value that has no fields."""
+    """The value without the fields that have a tag of these rules. A value without fields is redacted as a whole."""
     has_fields = isinstance(content, dict | list) or hasattr(content, "DESCRIPTOR")
     if not has_fields or call.walk is None or any(rule.type == _WHOLE_VALUE for rule in encrypting):
         return _REDACTED
-    # A rule without tags is about all fields.
+    # A rule without tags applies to all fields.
     is_total = any(not rule.tags for rule in encrypting)
     tags = frozenset[str]() if is_total else frozenset(tag for rule in encrypting for tag in rule.tags)
     return transform_fields(Rule("redact", "REDACT", call.mode, tags=tags), call, content, _redact)
@@ -107,15 +107,15 @@ def _redact(field: Field, content: Any) -> Any:
         return _REDACTED
     if isinstance(content, bytes):
         return _REDACTED.encode()
-    # A number cannot be encrypted, so its rule fails; the dead letter must not have it either.
+    # A number cannot be encrypted, so its rule fails. The dead letter must not contain the number either.
     return None if content is None else type(content)()
 
 
 def _headers(rule: Rule, call: RuleCall, reason: str | None) -> list[Header]:
-    found = {"name": rule.name, "mode": str(call.mode), "subject": call.subject, "topic": call.topic}
+    fields = {"name": rule.name, "mode": str(call.mode), "subject": call.subject, "topic": call.topic}
     if reason is not None:
-        found["exception"] = reason
-    return [*call.headers, *((f"__rule.{name}", text.encode()) for name, text in found.items())]
+        fields["exception"] = reason
+    return [*call.headers, *((f"__rule.{name}", text.encode()) for name, text in fields.items())]
 
 
 def _plain(content: Any) -> str:

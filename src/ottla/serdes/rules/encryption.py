@@ -1,7 +1,7 @@
 """Rules of types ENCRYPT, for fields with a tag, and ENCRYPT_PAYLOAD, for whole values.
 
 A data encryption key (DEK) belongs to a subject, and is kept in the registry, encrypted by a key of a key service (the
-KEK). The bytes are those of Confluent's clients, so that each reads what the other wrote.
+KEK). The bytes are those of Confluent's clients, so both can read the data of the other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.serdes.rules.data_keys import DataKeyRegistry, KeyRequest
 
 __all__ = ["EncryptionRules"]
 
-# In front of a ciphertext whose key expires: a zero byte and the version of the key.
+# The prefix of a ciphertext whose key expires: a zero byte and the version of the key.
 _VERSION = struct.Struct(">bI")
 
 

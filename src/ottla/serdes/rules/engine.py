@@ -1,7 +1,7 @@
 """Runs the rules of a schema in order, and the actions that follow them.
 
-When writing, rules run from the first to the last; when reading, from the last to the first, so that what was written
-is undone in the opposite order. A failed rule without another action stops the record.
+A write runs the rules from the first to the last. A read runs them from the last to the first, so that it undoes the
+rules of the write in the opposite order. A failed rule without another action stops the record.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.serdes.rules.dead_letters import RULE_NAME, DeadLetters
 __all__ = ["Executor", "RuleEngine"]
 
 _RULE_SETS_MAX = 1_000
-# The result of a rule: whether a condition holds, or the new value.
+# Returns whether a condition holds, or the new value of a transformation.
 Executor = Callable[[Rule, RuleCall, Any], Any]
 
 
@@ -26,12 +26,12 @@ class RuleEngine:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._config = config
-        given = config.get("rule.executors") or {}
-        if not isinstance(given, Mapping) or not all(callable(each) for each in given.values()):
+        executors = config.get("rule.executors") or {}
+        if not isinstance(executors, Mapping) or not all(callable(executor) for executor in executors.values()):
             raise ValueError("rule.executors is a mapping from types of rules to functions of rule, call and value.")
-        self._executors: dict[str, Executor] = {str(name).upper(): each for name, each in given.items()}
+        self._executors: dict[str, Executor] = {str(name).upper(): executor for name, executor in executors.items()}
         self._dead_letters = DeadLetters(config)
-        # Rule sets that were seen, with their rules; a rule set is kept, so that its identity stays its own.
+        # Parsed rules by the identity of their rule set. The rule set is kept, so that its identity is not used again.
         self._parsed: dict[tuple[int, RulePhase], tuple[object, list[Rule]]] = {}
 
     def run(self, phase: RulePhase, client: RegistryClient, call: RuleCall, value: Any) -> Any:
@@ -49,17 +49,17 @@ class RuleEngine:
         return value
 
     def encrypts(self, schema: SchemaText) -> bool:
-        """True if the schema has a rule that hides something."""
+        """True if the schema has an encrypting rule."""
         return bool(schema.rule_set and self._dead_letters.encrypting(schema))
 
     def _rules(self, call: RuleCall, phase: RulePhase) -> list[Rule]:
-        place = (id(call.schema.rule_set), phase)
-        found = self._parsed.get(place)
-        if found is None:
+        cache_key = (id(call.schema.rule_set), phase)
+        parsed = self._parsed.get(cache_key)
+        if parsed is None:
             if len(self._parsed) >= _RULE_SETS_MAX:
                 self._parsed.clear()
-            found = self._parsed[place] = (call.schema.rule_set, rules_of(call.schema, phase))
-        return found[1]
+            parsed = self._parsed[cache_key] = (call.schema.rule_set, rules_of(call.schema, phase))
+        return parsed[1]
 
     def _apply(self, rule: Rule, client: RegistryClient, call: RuleCall, value: Any) -> Any:
         try:
@@ -79,11 +79,11 @@ class RuleEngine:
         return result
 
     def _executor(self, kind: str, client: RegistryClient) -> Executor:
-        found = self._executors.get(kind)
-        if found is None:
+        executor = self._executors.get(kind)
+        if executor is None:
             with kept_recursion_limit():
-                found = self._executors[kind] = _made(kind, client, self._config)
-        return found
+                executor = self._executors[kind] = _new_executor(kind, client, self._config)
+        return executor
 
     def _act(self, rule: Rule, call: RuleCall, error: Exception | None) -> None:
         action = rule.action(call.mode, succeeded=error is None)
@@ -97,8 +97,8 @@ class RuleEngine:
         raise SerializationError(f"{reason}.", topic=call.topic, is_key=call.is_key) from error
 
 
-def _made(kind: str, client: RegistryClient, config: Mapping[str, Any]) -> Executor:
-    """The executor of a type of rules; imports what it needs."""
+def _new_executor(kind: str, client: RegistryClient, config: Mapping[str, Any]) -> Executor:
+    """The executor of a type of rules. Imports its libraries."""
     if kind in ("CEL", "CEL_FIELD"):
         from ottla.serdes.rules.cel import cel_executors
 
@@ -116,17 +116,19 @@ def _made(kind: str, client: RegistryClient, config: Mapping[str, Any]) -> Execu
 
 
 def _replayed_rule(call: RuleCall) -> str | None:
-    """The rule that sent the record to a dead-letter topic: it must not fail again."""
-    found = None
+    """The rule that sent the record to a dead-letter topic. It is skipped, so that it does not fail again."""
+    rule_name = None
     for name, content in call.headers:
         if name == RULE_NAME:
-            found = None if content is None else content.decode(errors="replace")
-    return found
+            rule_name = None if content is None else content.decode(errors="replace")
+    return rule_name
 
 
 def _is_repeated(rule: Rule, earlier: list[Rule]) -> bool:
-    """Of several transformations of the same fields only the first counts: a field is not encrypted twice."""
+    """True if an earlier rule has the same transformation of the same fields: a field is not encrypted twice."""
     if not rule.tags or rule.is_condition:
         return False
     same = (rule.type, rule.mode, rule.tags)
-    return any(not each.is_condition and (each.type, each.mode, each.tags) == same for each in earlier)
+    return any(
+        not previous.is_condition and (previous.type, previous.mode, previous.tags) == same for previous in earlier
+    )

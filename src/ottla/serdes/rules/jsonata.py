@@ -14,8 +14,8 @@ from ottla.serdes.rules.limits import TimeLimit, linear_pattern
 
 __all__ = ["jsonata_executor"]
 
-# The parts of an expression between two looks at the clock.
-_PARTS_PER_LOOK = 1_000
+# The number of evaluated parts of an expression between two checks of the time.
+_PARTS_PER_CHECK = 1_000
 
 
 def jsonata_executor() -> Executor:
@@ -27,32 +27,32 @@ def jsonata_executor() -> Executor:
 
     def apply(rule: Rule, call: RuleCall, value: Any) -> Any:
         del call
-        found = compiled.get(rule.expr)
-        if found is None:
-            found = compiled[rule.expr] = jsonata.Jsonata(rule.expr, linear_pattern)
-        # Without a frame of its own, an evaluation sees the record and the variables of another one.
+        expression = compiled.get(rule.expr)
+        if expression is None:
+            expression = compiled[rule.expr] = jsonata.Jsonata(rule.expr, linear_pattern)
+        # Without its own frame, an evaluation would see the record and the variables of another evaluation.
         frame = jsonata.Jsonata.Frame(None)
         frame.set_evaluate_entry_callback(_time_limit())
-        return _plain(found.evaluate(value, frame))
+        return _plain(expression.evaluate(value, frame))
 
     return apply
 
 
 def _time_limit() -> Callable[..., None]:
-    """A function that is called for each part of an expression. It raises RuleFailed when the time is over."""
+    """A callback for each evaluated part of an expression. It raises RuleFailed when the time is over."""
     limit, parts = TimeLimit(), 0
 
     def check(*_: Any) -> None:
         nonlocal parts
         parts += 1
-        if parts % _PARTS_PER_LOOK == 0:
+        if parts % _PARTS_PER_CHECK == 0:
             limit.check()
 
     return check
 
 
 def _plain(value: Any) -> Any:
-    """The library has lists of its own."""
+    """The value with Python's own lists in place of the library's."""
     if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+        return {str(key): _plain(content) for key, content in value.items()}
+    return [_plain(element) for element in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What the expression of a rule may cost. Every author of a schema can write one that hardly ever ends."""
+"""Limits of time and memory for the expression of a rule: any author of a schema can write an endless one."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ottla.serdes.rules.contracts import RuleFailed
 
 __all__ = ["RuleBudget", "TimeLimit", "linear_pattern"]
 
-# Far more than the expression of an honest author takes for one record.
+# Far more than a reasonable expression takes for one record.
 _SECONDS_MAX = 10.0
 # The texts, lists and maps that an expression makes for one record: several times the largest usual record.
 _SIZE_MAX = 64 * 1024 * 1024
 
 
 class TimeLimit:
-    """The end of the time that a rule has for one record."""
+    """The deadline of a rule for one record."""
 
     __slots__ = ("_ends_at",)
 
@@ -48,9 +48,9 @@ class RuleBudget(TimeLimit):
 
 
 def linear_pattern(pattern: str, flags: Any) -> Any:
-    """A regular expression that takes time in proportion to its text: nothing can stop a search of Python's own.
+    """A regular expression with linear time in the length of the text. A search of Python's `re` cannot be interrupted.
 
-    For JSONata; the library of CEL has the same. Raises RuleFailed.
+    For JSONata; the library of CEL uses RE2, too. Raises RuleFailed.
     """
     try:
         import re2

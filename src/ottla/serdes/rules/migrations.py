@@ -1,7 +1,7 @@
 """Migrations: the rules between the version that wrote a value and the one that reads it.
 
 Versions that are not compatible with each other differ in a metadata property (`compatibilityGroup`). The rules of a
-later version say how values of the version before it become values of its own (UPGRADE), and back (DOWNGRADE).
+version convert values of the previous version to values of this version (UPGRADE), and back (DOWNGRADE).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def migrations(
         return []
     mode = RuleMode.UPGRADE if written < latest.version else RuleMode.DOWNGRADE
     numbers = range(min(written, latest.version) + 1, max(written, latest.version) + 1)
-    found = [client.version(subject, number, form=form) for number in numbers]
-    steps = [(mode, schema) for schema in found if _migrates(schema, mode)]
+    schemas = [client.version(subject, number, form=form) for number in numbers]
+    steps = [(mode, schema) for schema in schemas if _migrates(schema, mode)]
     return steps if mode is RuleMode.UPGRADE else steps[::-1]
 
 
