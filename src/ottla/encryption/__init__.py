@@ -1,8 +1,8 @@
 """End-to-end encryption: values are encrypted before they leave the producer, and the log holds ciphertext only.
 
 Every value is encrypted with AES-GCM under a data key. The data key is encrypted in turn by a key-encryption key of a
-key service (a file, Vault, or one of your own) and travels with each record. So a key service is asked once for many
-records, and a rotated key-encryption key needs no change of records.
+key service (a file, Vault, or your own implementation) and travels with each record. So one request to the key service
+serves many records, and rotating a key-encryption key changes no records.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
     ciphertext and tag         the rest; the tag has 16 bytes
 
 The tag also covers everything before the nonce, the part of the record (`value`, `header:NAME`) and, if bound, the
-topic: no ciphertext can be moved to another header or topic without notice.
+topic: a ciphertext that was moved to another header or topic cannot be decrypted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VALUE = "value"
 
 
 class EnvelopeError(ValueError):
-    """The bytes are not an envelope, or were changed, or belong to another topic or key."""
+    """The bytes are not an envelope, were changed, or belong to another topic or key."""
 
 
 class Envelope(NamedTuple):

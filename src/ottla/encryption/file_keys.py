@@ -39,7 +39,7 @@ class Key(NamedTuple):
 
 
 class KeyFile:
-    """Reads and changes a file of keys. Several processes may read it while one changes it, and changes take turns."""
+    """Reads and changes a file of keys. Processes may read it during a change; a lock serialises changes."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -54,7 +54,7 @@ class KeyFile:
         except OSError as error:
             raise KeyServiceError(f"The key file {self.path} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError, AttributeError):
-            # Without the cause, which may repeat a part of the file.
+            # No cause is attached: its text may contain a part of the file.
             raise KeyServiceError(f"{self.path} is not a file of keys; 'ottla keys create' makes one.") from None
 
     def create(self, name: str) -> None:
@@ -69,7 +69,7 @@ class KeyFile:
             self._write(keys)
 
     def rotate(self, name: str) -> int:
-        """Adds a version, which encrypts from now on; earlier versions only decrypt. Returns its number."""
+        """Adds a version, which encrypts from now on; earlier versions only decrypt. Returns the new version."""
         with self._changing():
             keys = self.read()
             key = self.named(keys, name)
@@ -79,7 +79,7 @@ class KeyFile:
             return version
 
     def retire(self, name: str, version: int) -> None:
-        """Removes a version: what it protects can never be read again."""
+        """Removes a version. Data keys that it encrypted can never be decrypted again."""
         with self._changing():
             keys = self.read()
             key = self.named(keys, name)
@@ -87,7 +87,9 @@ class KeyFile:
                 raise KeyServiceError(f"Version {version} of {name} is the current one; rotate the key first.")
             if version not in key.versions:
                 raise KeyServiceError(f"The key {name} has no version {version}.")
-            keys[name] = Key(key.current, {number: each for number, each in key.versions.items() if number != version})
+            keys[name] = Key(
+                key.current, {number: key_bytes for number, key_bytes in key.versions.items() if number != version}
+            )
             self._write(keys)
 
     def named(self, keys: dict[str, Key], name: str) -> Key:
@@ -97,9 +99,9 @@ class KeyFile:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Excludes other changes: two that read the same file would each write it without the key of the other.
+        """Holds a lock: two changes that read the same file would each write it without the key of the other.
 
-        The directory is locked, not the file, which every change replaces.
+        The lock is on the directory, because every change replaces the file.
         """
         try:
             descriptor = os.open(os.path.dirname(os.path.abspath(self.path)), os.O_RDONLY)
@@ -112,11 +114,13 @@ class KeyFile:
             os.close(descriptor)
 
     def _write(self, keys: dict[str, Key]) -> None:
-        """Replaces the file as a whole. It is never readable for others, not even for a moment."""
+        """Replaces the file as a whole. Other users cannot read it at any moment."""
         content = {
             name: {
                 "current": key.current,
-                "versions": {str(number): base64.b64encode(each).decode() for number, each in key.versions.items()},
+                "versions": {
+                    str(number): base64.b64encode(key_bytes).decode() for number, key_bytes in key.versions.items()
+                },
             }
             for name, key in keys.items()
         }
@@ -127,7 +131,7 @@ class KeyFile:
                 json.dump(content, file, indent=1)
                 file.write("\n")
                 file.flush()
-                # The only copy of a key must not be lost with the power.
+                # The file may be the only copy of a key: it must survive a loss of power.
                 os.fsync(file.fileno())
             os.replace(temporary, self.path)
             _sync_directory(os.path.dirname(os.path.abspath(self.path)))
@@ -136,7 +140,7 @@ class KeyFile:
 
 
 def _sync_directory(path: str) -> None:
-    """The new file is found under its name after a loss of power."""
+    """Makes the rename durable: the new file keeps its name after a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -149,7 +153,7 @@ class FileKeyService:
         self._file = KeyFile(path)
         self._lock = threading.Lock()
         self._keys: dict[str, Key] = {}
-        self._seen: tuple[int, int, int] | None = None
+        self._loaded_state: tuple[int, int, int] | None = None
 
     def __reduce__(self) -> tuple[type[FileKeyService], tuple[str]]:
         """A copy in another process, such as an executor of Spark, reads the file there."""
@@ -182,13 +186,13 @@ class FileKeyService:
     def _key(self, name: str) -> Key:
         with self._lock:
             try:
-                found = os.stat(self._file.path)
-                state = (found.st_ino, found.st_mtime_ns, found.st_size)
+                status = os.stat(self._file.path)
+                state = (status.st_ino, status.st_mtime_ns, status.st_size)
             except OSError:
                 state = None
-            if state is None or state != self._seen:
+            if state is None or state != self._loaded_state:
                 self._keys = self._file.read()
-                self._seen = state
+                self._loaded_state = state
             return self._file.named(self._keys, name)
 
 

@@ -1,7 +1,7 @@
 """Key services, and the data keys that they protect.
 
 A key service holds key-encryption keys, and encrypts and decrypts data keys with them. A key-encryption key never
-leaves it. `DataKeys` makes data keys and remembers those that it has seen, so that the service is asked rarely.
+leaves the service. `DataKeys` makes data keys and caches those that it has seen, so the service gets few requests.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 __all__ = ["DATA_KEY_BYTES", "DataKey", "DataKeys", "KeyService", "KeyServiceError"]
 
 DATA_KEY_BYTES = 32
-# Random nonces of 96 bits allow 2^32 messages under one key (NIST SP 800-38D, 8.3); this is far below.
+# Random nonces of 96 bits allow 2^32 messages under one key (NIST SP 800-38D, 8.3); this limit is far below.
 RECORDS_MAX = 1_000_000
 SECONDS_MAX = 3600.0
-# The number of data keys of other producers that are remembered.
+# The number of cached data keys of other producers.
 REMEMBERED_MAX = 1024
 
 
 class KeyServiceError(Exception):
-    """The key service does not have a key, refuses it, or cannot be reached."""
+    """The key service lacks the key, refuses the request, or cannot be reached."""
 
 
 class KeyService(Protocol):
     def wrap(self, key_name: str, data_key: bytes) -> bytes:
-        """The data key, encrypted by the current version of a key. Raises KeyServiceError."""
+        """Encrypts a data key under the current version of the key. Raises KeyServiceError."""
 
     def unwrap(self, key_name: str, wrapped_key: bytes) -> bytes:
-        """The data key of bytes from `wrap`, by any version of the key. Raises KeyServiceError."""
+        """Decrypts a data key that `wrap` has encrypted under any version of the key. Raises KeyServiceError."""
 
     def close(self) -> None:
         """Releases connections."""
@@ -61,34 +61,34 @@ class DataKeys:
         self._seconds_max = seconds_max
         self._clock = clock
         self._lock = threading.Lock()
-        # By the name of the key: the data key in use, the records that may still use it, and the end of its time.
+        # By the name of the key: the data key in use, the number of records that may still use it, and its expiry.
         self._current: dict[str, tuple[DataKey, int, float]] = {}
-        self._seen: OrderedDict[tuple[str, bytes], AESGCM] = OrderedDict()
+        self._ciphers: OrderedDict[tuple[str, bytes], AESGCM] = OrderedDict()
 
     def for_next_record(self, key_name: str) -> DataKey:
         """A data key to encrypt one record with. Raises KeyServiceError."""
         with self._lock:
-            key, left, end = self._current.get(key_name) or self._new(key_name)
-            if left < 1 or self._clock() >= end:
-                key, left, end = self._new(key_name)
-            self._current[key_name] = (key, left - 1, end)
+            key, records_left, expires_at = self._current.get(key_name) or self._new(key_name)
+            if records_left < 1 or self._clock() >= expires_at:
+                key, records_left, expires_at = self._new(key_name)
+            self._current[key_name] = (key, records_left - 1, expires_at)
             return key
 
     def of_record(self, key_name: str, wrapped_key: bytes) -> AESGCM:
         """The cipher of a record's data key. Raises KeyServiceError."""
-        place = (key_name, wrapped_key)
+        cache_key = (key_name, wrapped_key)
         with self._lock:
-            cipher = self._seen.get(place)
+            cipher = self._ciphers.get(cache_key)
             if cipher is None:
-                cipher = self._seen[place] = _cipher(self.service.unwrap(key_name, wrapped_key))
-                if len(self._seen) > REMEMBERED_MAX:
-                    self._seen.popitem(last=False)
+                cipher = self._ciphers[cache_key] = _cipher(self.service.unwrap(key_name, wrapped_key))
+                if len(self._ciphers) > REMEMBERED_MAX:
+                    self._ciphers.popitem(last=False)
             else:
-                self._seen.move_to_end(place)
+                self._ciphers.move_to_end(cache_key)
             return cipher
 
     def forget(self) -> None:
-        """Makes new data keys from now on, under the current versions of the keys."""
+        """Drops the data keys in use; later records get new ones, under the current versions of the keys."""
         with self._lock:
             self._current.clear()
 
@@ -99,7 +99,7 @@ class DataKeys:
 
 
 def _cipher(data_key: bytes) -> AESGCM:
-    # Everybody who may write records can name something else that the service has encrypted.
+    # A producer can send another ciphertext of the key service in place of a wrapped data key.
     if len(data_key) != DATA_KEY_BYTES:
         raise KeyServiceError(f"The data key of the record has not {DATA_KEY_BYTES * 8} bits.")
     return AESGCM(data_key)

@@ -21,15 +21,15 @@ class Reencryption:
         self._keys = keys
         self._source = source_topic
         self._target = target_topic
-        # None keeps the name that each record has.
+        # None: each record keeps its key name.
         self._key_name = key_name
 
     def value(self, data: bytes | None) -> bytes | None:
-        """Values that are not encrypted are encrypted, if a key is named, and otherwise stay as they are."""
+        """Encrypts the value under a new data key. A plain value is encrypted only if a key is named."""
         return None if data is None else self._renewed(data, envelope.VALUE, encrypts=self._key_name is not None)
 
     def headers(self, headers: Sequence[Header]) -> list[Header]:
-        """Only headers that are encrypted change."""
+        """Encrypts encrypted headers under a new data key; other headers stay as they are."""
         return [
             (name, text if text is None else self._renewed(text, envelope.header_part(name), encrypts=False))
             for name, text in headers

@@ -3,8 +3,8 @@
     serializer = EncryptingSerializer(JsonSerializer(), keys=DataKeys(FileKeyService("keys.json")), key_name="orders")
     deserializer = DecryptingDeserializer(JsonDeserializer(), keys=DataKeys(FileKeyService("keys.json")))
 
-Without `keys`, `configure` makes them from settings: see `settings`. Keys of records are not encrypted, because they
-decide about partitions and compaction.
+Without `keys`, `configure` makes them from settings: see `settings`. Keys of records are not encrypted, because
+partitioning and compaction depend on them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class EncryptingSerializer(Serializer[T]):
-    """Encrypts what another serializer makes, and the values of chosen headers."""
+    """Encrypts the output of another serializer, and the values of chosen headers."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class EncryptingSerializer(Serializer[T]):
                 if name in self._headers and text is not None:
                     assert headers is not None
                     headers[index] = (name, self._sealed(topic, text, envelope.header_part(name)))
-            # A tombstone stays one: compaction has to see it.
+            # A tombstone stays null, because compaction has to see it.
             return None if data is None else self._sealed(topic, data, envelope.VALUE)
         except KeyServiceError as error:
             raise self._error(topic, f"it cannot be encrypted: {error}") from error
@@ -85,7 +85,7 @@ class EncryptingSerializer(Serializer[T]):
 
 
 class DecryptingDeserializer(Deserializer[T]):
-    """Decrypts values for another deserializer. Encrypted headers are decrypted in place if they come in a list.
+    """Decrypts values for another deserializer. Encrypted headers are decrypted in place if `headers` is a list.
 
     `bound_topic` is the topic that values were encrypted for, if they were copied to another one.
     """
@@ -119,13 +119,13 @@ class DecryptingDeserializer(Deserializer[T]):
             headers[:] = self.decrypt_headers(topic, headers)
         if data is None:
             return self._inner.deserialize(topic, None, headers)
-        plain = self._opened(topic, bytes(data), envelope.VALUE, must=not self._accepts_plaintext)
+        plain = self._opened(topic, bytes(data), envelope.VALUE, required=not self._accepts_plaintext)
         return self._inner.deserialize(topic, plain, headers)
 
     def decrypt_headers(self, topic: str, headers: Sequence[Header]) -> list[Header]:
-        """The headers, those that are encrypted in plain text."""
+        """All headers, with encrypted ones decrypted."""
         return [
-            (name, text if text is None else self._opened(topic, text, envelope.header_part(name), must=False))
+            (name, text if text is None else self._opened(topic, text, envelope.header_part(name), required=False))
             for name, text in headers
         ]
 
@@ -134,8 +134,8 @@ class DecryptingDeserializer(Deserializer[T]):
         if self._keys is not None:
             self._keys.service.close()
 
-    def _opened(self, topic: str, data: bytes, part: str, *, must: bool) -> bytes:
-        if not must and not envelope.is_envelope(data):
+    def _opened(self, topic: str, data: bytes, part: str, *, required: bool) -> bytes:
+        if not required and not envelope.is_envelope(data):
             return data
         assert self._keys is not None, "configure comes first"
         try:

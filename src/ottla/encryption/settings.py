@@ -1,6 +1,6 @@
 """The settings of encryption by name, for properties files, Connect and Spark.
 
-`encryption.key.name` is the key that encrypts; reading needs no name, because each value has it.
+`encryption.key.name` is the key that encrypts; decryption needs no name, because each value contains it.
 `encryption.key.service` is `file` (the default, with `encryption.key.file`), `vault` (with `encryption.vault.*`) or the
 name of an installed entry point of `ottla.key_services`. docs/security.md lists all settings.
 
@@ -56,7 +56,7 @@ class EncryptionSettings:
     def of(cls, config: Mapping[str, Any]) -> EncryptionSettings:
         """Raises ValueError for a setting that is unknown or has no valid value."""
         given = {key.removeprefix(PREFIX): str(text) for key, text in config.items() if key.startswith(PREFIX)}
-        # Another service may have settings of its own.
+        # A custom key service may have settings of its own.
         if given.get("key.service", "file") in ("file", "vault"):
             for name in given.keys() - _NAMES:
                 raise ValueError(f"{PREFIX}{name} is not a setting; there are {', '.join(sorted(_NAMES))}.")
@@ -98,13 +98,13 @@ def make_service(settings: EncryptionSettings) -> KeyService:
         )
     from importlib.metadata import entry_points
 
-    found = entry_points(group=ENTRY_POINTS, name=settings.service)
-    if not found:
+    matches = entry_points(group=ENTRY_POINTS, name=settings.service)
+    if not matches:
         raise KeyServiceError(
             f"There is no key service {settings.service!r}: use file or vault, or install a distribution with an entry "
             f"point of {ENTRY_POINTS}."
         )
-    service: KeyService = next(iter(found)).load()(dict(settings.given))
+    service: KeyService = next(iter(matches)).load()(dict(settings.given))
     return service
 
 

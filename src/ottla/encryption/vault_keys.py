@@ -1,8 +1,7 @@
 """Keys in the transit engine of HashiCorp Vault or OpenBao, over HTTP.
 
 The key-encryption keys stay in Vault, which encrypts and decrypts data keys. `vault write -f transit/keys/orders` makes
-a key, `vault write -f transit/keys/orders/rotate` rotates it. Another service needs three methods: see
-`keys.KeyService`.
+a key, `vault write -f transit/keys/orders/rotate` rotates it. Other services implement `keys.KeyService`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class VaultKeyService:
     def __init__(self, url: str, token: str, *, mount: str = "transit", ca_file: str | None = None) -> None:
         if _URL.fullmatch(url) is None:
             raise KeyServiceError(f"{url!r} is not the address of a key service like https://vault:8200.")
-        self._given = (url, token, mount, ca_file)
+        self._arguments = (url, token, mount, ca_file)
         self._base = f"{url.rstrip('/')}/v1/{mount.strip('/')}"
         self._token = token
         context = ssl.create_default_context(cafile=ca_file) if url.startswith("https:") else None
@@ -43,7 +42,7 @@ class VaultKeyService:
 
     def __reduce__(self) -> tuple[Callable[..., VaultKeyService], tuple[str, str]]:
         """For copies in another process, such as an executor of Spark, with the same token."""
-        url, token, mount, ca_file = self._given
+        url, token, mount, ca_file = self._arguments
         return partial(VaultKeyService, mount=mount, ca_file=ca_file), (url, token)
 
     def wrap(self, key_name: str, data_key: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Encrypting serializers: what is in the bytes, what opens them, and what does not."""
+"""Encrypting serializers: the encoded bytes, and the keys that decrypt them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.serdes.protocol import Header, SerializationError
 
 
 class CountingService:
-    """Keys that are their own wrapping."""
+    """Prepends the key's name to the data key, and counts the calls."""
 
     def __init__(self) -> None:
         self.wrapped = self.unwrapped = 0
@@ -155,7 +155,7 @@ def test_the_service_is_asked_once_for_many_records() -> None:
     serializer.serialize("t", b"x")
     assert service.wrapped == 4
     reader = DecryptingDeserializer(BytesDeserializer(), keys=DataKeys(service))
-    assert [reader.deserialize("t", each) for each in sealed] == [b"x"] * 25
+    assert [reader.deserialize("t", ciphertext) for ciphertext in sealed] == [b"x"] * 25
     assert service.unwrapped == 3
 
 

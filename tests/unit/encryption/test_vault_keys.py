@@ -81,7 +81,9 @@ def test_vault_keeps_the_key(vault: TransitServer) -> None:
     serializer.configure(settings, is_key=False)
     deserializer.configure(settings, is_key=False)
     sealed = [serializer.serialize("orders", b"%d" % number) for number in range(100)]
-    assert [deserializer.deserialize("orders", each) for each in sealed] == [b"%d" % number for number in range(100)]
+    assert [deserializer.deserialize("orders", ciphertext) for ciphertext in sealed] == [
+        b"%d" % number for number in range(100)
+    ]
     assert vault.asked == ["encrypt", "decrypt"]
     serializer.close()
     deserializer.close()
