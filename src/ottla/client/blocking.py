@@ -32,7 +32,7 @@ class BlockingAdmin(Blocking):
 
     def __init__(self, settings: ClientSettings | Mapping[str, Any]) -> None:
         super().__init__()
-        self._admin = self._made(lambda: AdminClient(settings))
+        self._admin = self._make_client(lambda: AdminClient(settings))
 
     def __getattr__(self, name: str) -> Any:
         return _BlockingArea(self._thread, getattr(self._admin, name))

@@ -15,7 +15,7 @@ from ottla.client.admin.offsets import FoundOffset
 from ottla.client.consumer import ConsumedBatch, ConsumedRecord, Consumer, ConsumerSettings
 from ottla.client.consumer.commits import OnCommit
 from ottla.client.consumer.membership import Identity
-from ottla.client.loop_thread import made
+from ottla.client.loop_thread import call_on_loop
 from ottla.client.settings import ClientSettings
 from ottla.client.single_user import SingleUser
 from ottla.model.ids import TopicPartition, Uuid
@@ -33,7 +33,7 @@ class BlockingConsumer(SingleUser):
 
     def __init__(self, settings: ClientSettings | Mapping[str, Any], consumer: ConsumerSettings | None = None) -> None:
         super().__init__()
-        self._consumer = self._made(lambda: Consumer(settings, consumer))
+        self._consumer = self._make_client(lambda: Consumer(settings, consumer))
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._call(self._consumer.assign(partitions))
@@ -90,17 +90,17 @@ class BlockingConsumer(SingleUser):
         self._consumer.wakeup()
 
     def pause(self, *partitions: TopicPartition) -> None:
-        self._call(made(lambda: self._consumer.pause(*partitions)))
+        self._call(call_on_loop(lambda: self._consumer.pause(*partitions)))
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self._call(made(lambda: self._consumer.resume(*partitions)))
+        self._call(call_on_loop(lambda: self._consumer.resume(*partitions)))
 
     @property
     def paused(self) -> list[TopicPartition]:
         return self._consumer.paused
 
     def seek(self, partition: TopicPartition, offset: int, *, leader_epoch: int = -1) -> None:
-        self._call(made(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
+        self._call(call_on_loop(lambda: self._consumer.seek(partition, offset, leader_epoch=leader_epoch)))
 
     def seek_to(self, time: int, *partitions: TopicPartition) -> None:
         self._call(self._consumer.seek_to(time, *partitions))
@@ -126,7 +126,7 @@ class BlockingConsumer(SingleUser):
         on_commit: OnCommit | None = None,
     ) -> None:
         """Commits in the background; `on_commit` runs in a later call of this consumer."""
-        self._call(made(lambda: self._consumer.commit_async(offsets, self._later(on_commit))))
+        self._call(call_on_loop(lambda: self._consumer.commit_async(offsets, self._later(on_commit))))
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         return self._call(self._consumer.committed(partitions))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ottla.client.admin.groups import CommittedOffset
 from ottla.client.errors import BufferExhausted, ClientClosed
-from ottla.client.loop_thread import Blocking, made
+from ottla.client.loop_thread import Blocking, call_on_loop
 from ottla.client.producer import OnDelivery, PreparedTransaction, Producer, ProducerSettings, RecordMetadata
 from ottla.client.settings import ClientSettings
 from ottla.model.ids import TopicPartition, Uuid
@@ -97,7 +97,7 @@ class _Waiting(NamedTuple):
 class BlockingProducer(Blocking):
     def __init__(self, settings: ClientSettings | Mapping[str, Any], producer: ProducerSettings | None = None) -> None:
         super().__init__()
-        self._producer = self._made(lambda: Producer(settings, producer))
+        self._producer = self._make_client(lambda: Producer(settings, producer))
         # Records, and the events of flushes, which wait for the records before them.
         self._queue: deque[_Waiting | asyncio.Event] = deque()
         self._room = threading.Condition()
@@ -164,7 +164,7 @@ class BlockingProducer(Blocking):
         self._thread.call(self._producer.complete_transaction(decided))
 
     def begin_transaction(self) -> None:
-        self._thread.call(made(self._producer.begin_transaction))
+        self._thread.call(call_on_loop(self._producer.begin_transaction))
 
     def send_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any
@@ -211,7 +211,7 @@ class BlockingProducer(Blocking):
             try:
                 on_delivery(metadata, error)
             except Exception:
-                # It must not end the task that takes the other records.
+                # A failing callback must not end the task that takes the other records.
                 logger.exception("The delivery callback of a record of %s failed.", metadata.topic)
 
         try:

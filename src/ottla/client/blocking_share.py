@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ottla.client.loop_thread import made
+from ottla.client.loop_thread import call_on_loop
 from ottla.client.settings import ClientSettings
 from ottla.client.share import Acknowledge, OnAcknowledged, ShareConsumer, SharedRecord, ShareSettings
 from ottla.client.share.consumer import CLOSE_TIMEOUT_MS
@@ -21,7 +21,7 @@ class BlockingShareConsumer(SingleUser):
 
     def __init__(self, settings: ClientSettings | Mapping[str, Any], share: ShareSettings | None = None) -> None:
         super().__init__()
-        self._consumer = self._made(lambda: ShareConsumer(settings, share))
+        self._consumer = self._make_client(lambda: ShareConsumer(settings, share))
 
     def subscribe(self, topics: Iterable[str]) -> None:
         self._call(self._consumer.subscribe(topics))
@@ -46,7 +46,7 @@ class BlockingShareConsumer(SingleUser):
 
     def __iter__(self) -> Iterator[SharedRecord]:
         while True:
-            while (record := self._call(made(self._consumer.next_waiting))) is not None:
+            while (record := self._call(call_on_loop(self._consumer.next_waiting))) is not None:
                 yield record
             self._call(self._consumer.fill_waiting())
 
@@ -55,23 +55,23 @@ class BlockingShareConsumer(SingleUser):
         self._consumer.wakeup()
 
     def acknowledge(self, record: SharedRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
-        self._call(made(lambda: self._consumer.acknowledge(record, kind)))
+        self._call(call_on_loop(lambda: self._consumer.acknowledge(record, kind)))
 
     def acknowledge_offset(
         self, topic: str, partition: int, offset: int, kind: Acknowledge = Acknowledge.ACCEPT
     ) -> None:
-        self._call(made(lambda: self._consumer.acknowledge_offset(topic, partition, offset, kind)))
+        self._call(call_on_loop(lambda: self._consumer.acknowledge_offset(topic, partition, offset, kind)))
 
     def commit(self, *, timeout_ms: int | None = None) -> dict[TopicPartition, KafkaError | None]:
         return self._call(self._consumer.commit(timeout_ms=timeout_ms))
 
     def commit_async(self) -> None:
-        self._call(made(self._consumer.commit_async))
+        self._call(call_on_loop(self._consumer.commit_async))
 
     def set_acknowledgement_callback(self, callback: OnAcknowledged | None) -> None:
         """The callback runs in a later call of this consumer. That call or the next one raises its error."""
         later = None if callback is None else self._later(callback)
-        self._call(made(lambda: self._consumer.set_acknowledgement_callback(later)))
+        self._call(call_on_loop(lambda: self._consumer.set_acknowledgement_callback(later)))
 
     def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
         return self._call(self._consumer.client_instance_id(timeout_ms))

@@ -1,12 +1,12 @@
-"""One member of a classic group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and who the member is.
+"""A member of a classic group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, and the identity of the member.
 
 The classic protocol is the same for every kind of group. Members join with metadata of their own; the coordinator
-picks a leader and hands it the metadata of all members; the leader computes the assignments; SyncGroup distributes
+picks a leader and sends it the metadata of all members; the leader computes the assignments; SyncGroup distributes
 them. The content of metadata and assignments is up to the protocol type: consumers, Connect workers and others are
 built on this class.
 
 A method that returns None asks its caller to join again. The coordinator may have removed the member meanwhile; then
-`is_member` is False, and what the member was assigned belongs to other members.
+`is_member` is False, and the member's former assignment belongs to other members.
 """
 
 from __future__ import annotations
@@ -40,22 +40,24 @@ class ClassicGroup:
     protocol_type: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    # The wait for one answer of JoinGroup or SyncGroup, which come when all members are there; then with all retries.
+    # The time-out of one JoinGroup or SyncGroup request: the coordinator answers when all members are there.
     answer_timeout_ms: int
+    # The time-out of the call with all its retries.
     deadline_ms: int
     # Static membership (KIP-345).
     instance_id: str | None = None
 
 
 class Heartbeat(enum.Enum):
-    """What the coordinator answered to a heartbeat."""
+    """The coordinator's answer to a heartbeat."""
 
     ALIVE = enum.auto()
     # A rebalance has begun: the member is to join again, and keeps its session until then.
     REBALANCE = enum.auto()
     # The coordinator has removed the member.
     REMOVED = enum.auto()
-    # Any other error. Joining again shows whether it lasts.
+    # Any other error. Joining again shows whether it lasts. A fenced static member has been replaced by another member
+    # with its instance id.
     REFUSED = enum.auto()
 
 
@@ -108,7 +110,7 @@ class ClassicMember:
         return response
 
     async def sync(self, joined: JoinGroupResponse, assignments: Mapping[str, bytes]) -> memoryview | None:
-        """The member's own assignment. `assignments` has those of all members; only the leader knows them."""
+        """The member's own assignment. `assignments` are those of all members; only the leader has them."""
         request = SyncGroupRequest(
             group_id=self._group.group_id,
             generation_id=joined.generation_id,
@@ -149,6 +151,7 @@ class ClassicMember:
         if response.error_code in _REMOVED:
             self.forget()
             return Heartbeat.REMOVED
+        self._heed_fence(response.error_code)
         return Heartbeat.REFUSED
 
     async def leave(self, reason: str) -> None:
@@ -172,8 +175,14 @@ class ClassicMember:
             return True
         if error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return True
+        self._heed_fence(error_code)
         check(error_code)
         return False
+
+    def _heed_fence(self, error_code: int) -> None:
+        # The member id is kept: a join without it would fence the member that has the instance id now.
+        if error_code == ErrorCode.FENCED_INSTANCE_ID:
+            self.generation = -1
 
     async def _ask(self, request: JoinGroupRequest | SyncGroupRequest) -> Any:
         return await self._cluster.ask_coordinator(

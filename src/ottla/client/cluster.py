@@ -46,7 +46,7 @@ COORDINATORS_MAX = 10_000
 
 # A cluster may take this long to create a topic automatically.
 CREATION_SECONDS_MAX = 5.0
-# A broker that has just started may know the metadata of a while ago.
+# A broker that has just started may have outdated metadata.
 _CREATED_SECONDS_MAX = 30.0
 
 _COORDINATOR_MOVED = {
@@ -56,7 +56,7 @@ _COORDINATOR_MOVED = {
 }
 
 
-# The time-out of calls without one of their own, where `calls_within` sets it.
+# The time-out that `calls_within` sets for calls without a time-out of their own.
 _timeout_ms: ContextVar[int | None] = ContextVar("time-out of calls", default=None)
 
 
@@ -93,7 +93,7 @@ class Cluster:
         self._closed = False
         self._closing = False
         self._calls = 0
-        # Why the latest call is repeated: calls with a time-out of their own tell it.
+        # The error for which the latest call is repeated: calls with a time-out of their own report it.
         self.last_failure: Exception | None = None
         self._idle = asyncio.Event()
         self._idle.set()
@@ -369,25 +369,25 @@ class Cluster:
         return await self.retry(attempt)
 
     async def ask_brokers(self, request: Message) -> dict[int, Any]:
-        """The responses of all brokers. All are asked again if a broker leaves, because others take over its work."""
+        """The responses of all brokers. If a broker leaves, all are asked again, because others take over its work."""
         while True:
             wanted = await self.all_brokers()
             answers = await asyncio.gather(
                 *[self.ask_broker(node_id, request) for node_id in wanted], return_exceptions=True
             )
-            failures = [one for one in answers if isinstance(one, BaseException)]
+            failures = [answer for answer in answers if isinstance(answer, BaseException)]
             if not failures:
                 return dict(zip(wanted, answers, strict=True))
-            for one in failures:
-                if not isinstance(one, KafkaError) or one.code != ErrorCode.BROKER_NOT_AVAILABLE:
-                    raise one
+            for failure in failures:
+                if not isinstance(failure, KafkaError) or failure.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                    raise failure
 
     async def ask_controller(
         self, request: Message, codes: Callable[[Any], Iterable[int]] = lambda response: (response.error_code,)
     ) -> Any:
         """The controller's response, through the broker that metadata names as controller (any broker, in KRaft).
 
-        `codes` gives the error codes of a response. The request is retried while one of them says that the controller
+        `codes` returns the error codes of a response. The request is retried while a code means that the controller
         has moved or is busy.
         """
 
@@ -428,7 +428,7 @@ class Cluster:
     ) -> Any:
         """The response of the coordinator of a group or transactional id, which is looked up again when it has moved.
 
-        A request that depends on the previous attempt is a function, called for every one; `once` there is only one.
+        A request that depends on the previous attempt is a function, called for every attempt. `once`: no retries.
         """
 
         async def attempt() -> Any:

@@ -1,4 +1,4 @@
-"""A compacted topic as a map that many processes read: each reads all of it, and follows it.
+"""A compacted topic as a map: every process reads the whole topic, and follows it.
 
 The stores of Connect and the Schema Registry keep their state in such topics. `read_to_end` gives a process its own
 writes and those of others.
@@ -46,8 +46,7 @@ async def create_compacted_topic(
     """Creates the topic if it is missing, and checks it otherwise. Without `replicas`, three or one on each broker.
 
     A topic that is wanted with one partition, for the order of its records, must not have more. Returns when the
-    brokers know the topic: those that did not create it hear of it a moment later. Raises KafkaError and
-    UnsuitableTopic.
+    metadata of the brokers has the topic, which takes a moment. Raises KafkaError and UnsuitableTopic.
     """
     brokers = len((await cluster.refresh([])).brokers)
     factor = min(_REPLICAS, brokers) if replicas is None else replicas
@@ -75,11 +74,11 @@ async def create_compacted_topic(
 
 async def _check_policy(cluster: Cluster, topic: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic)
-    found = (await Configs(cluster).describe([resource], keys=["cleanup.policy"]))[resource]
-    if isinstance(found, KafkaError):
-        logger.warning("It cannot be checked whether the topic %s is compacted: %s", topic, found)
+    entries = (await Configs(cluster).describe([resource], keys=["cleanup.policy"]))[resource]
+    if isinstance(entries, KafkaError):
+        logger.warning("It cannot be checked whether the topic %s is compacted: %s", topic, entries)
         return
-    policy = next((entry.value for entry in found), None)
+    policy = next((entry.value for entry in entries), None)
     if policy is not None and policy != "compact":
         raise UnsuitableTopic(
             f"The topic {topic} has cleanup.policy={policy} and would lose records that are still needed. Set it to "
@@ -104,9 +103,9 @@ class CompactedReader:
         self._failure: Exception | None = None
 
     async def start(self, cluster: Cluster) -> None:
-        """Reads all partitions to their ends. The topic exists; the cluster is asked for its ends."""
+        """Reads all partitions to their ends, which `cluster` is asked for. The topic must exist."""
         self._cluster = cluster
-        # It has its own connection pool, because its fetches wait long.
+        # The consumer has its own connection pool, because its fetches wait long.
         reading = ConsumerSettings(read_committed=True, max_poll_records=10_000, auto_offset_reset="earliest")
         self._consumer = consumer = Consumer(self._settings, reading)
         known = await cluster.topic(self._topic)

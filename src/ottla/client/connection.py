@@ -1,8 +1,8 @@
 """One connection to one node, on an asyncio transport.
 
-Framing, version negotiation and the order of responses are the machine's (`ottla.wire.connection.client`); the record
+The machine (`ottla.wire.connection.client`) handles framing, version negotiation and the order of responses; the record
 batches of a large response are received in place and stay slices of its buffer. A response that does not come in time
-ends the connection, as with Kafka's own clients: responses come in order, so everything behind it is late, too.
+ends the connection, as with Kafka's own clients: responses come in order, so all later responses are late, too.
 
 `Connector` makes the transport, with TLS or without. A login over SASL follows the negotiation of versions.
 """
@@ -33,19 +33,19 @@ __all__ = ["Connection", "Connector", "connect_plaintext", "open_connection"]
 Connector = Callable[["Connection"], Awaitable[None]]
 
 _SOFTWARE_NAME = "ottla"
-# Receive buffers that a connection keeps for the next response: one is received while another is decoded. A consumer of
-# a few partitions gets 1 MiB of each.
+# Receive buffers that a connection keeps for later responses: a response is received while the previous one is decoded.
+# A consumer of a few partitions gets 1 MiB of each partition.
 _LARGE_BUFFERS_MAX = 2
 _LARGE_SIZE_MAX = 8 * 1024 * 1024
 
-# For the end of an encrypted connection, which both sides declare.
+# The wait for the node's close_notify at the end of an encrypted connection.
 _GOODBYE_SECONDS = 1.0
 
 # Requests on one connection; the producer and the consumer have far lower limits of their own.
 _REQUESTS_WAITING_MAX = 100_000
 
 
-class _Asked:
+class _PendingRequest:
     """A request on its way, and the future of its response."""
 
     __slots__ = (
@@ -115,7 +115,7 @@ class Connection(asyncio.BufferedProtocol):
         self.endpoint = endpoint
         self.client_id = client_id
         self.closed = False
-        # Set by connectors whose transport fails in more ways than a socket: the failure of a connection that ended.
+        # Set by connectors whose transport fails in more ways than a socket: turns its error into a failure.
         self.explain: Callable[[Exception, Endpoint], ClientError] | None = None
         self._machine = ClientConnection(
             str(endpoint),
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         # Requests that wait for the end of a login; None while there is none.
-        self._held: list[_Asked] | None = None
+        self._held: list[_PendingRequest] | None = None
         # Set on connections whose login expires.
         self.relogin: Relogin | None = None
 
@@ -159,12 +159,12 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def api_versions(self) -> ApiVersionsResponse | None:
-        """What the node answered when the connection was made."""
+        """The node's response to ApiVersions; None before it has come."""
         return self._machine.api_versions
 
     @property
     def features(self) -> dict[str, int]:
-        """Finalized features by name and level, as the node told when the connection was made."""
+        """Finalized features by name and level, from the node's response to ApiVersions."""
         response = self._machine.api_versions
         rows = [] if response is None else response.finalized_features
         return {feature.name: feature.max_version_level for feature in rows}
@@ -186,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._post(request, timeout_ms, version_max, answered=answered, held=self._held)
 
     def _post(
-        self, request: Message, timeout_ms: int, version_max: int, *, answered: bool, held: list[_Asked] | None
+        self, request: Message, timeout_ms: int, version_max: int, *, answered: bool, held: list[_PendingRequest] | None
     ) -> asyncio.Future[Any]:
         spec = API_SPECS[ApiKey(request.API_KEY)]
         self.version_of(spec, version_max)
@@ -194,7 +194,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.closed or self._transport is None:
             future.set_exception(ConnectionLost(f"{self.endpoint}: the connection is closed"))
             return future
-        asked = _Asked(
+        pending = _PendingRequest(
             request,
             spec,
             version_max,
@@ -205,19 +205,21 @@ class Connection(asyncio.BufferedProtocol):
         )
         if answered:
             seconds = timeout_ms / 1000
-            asked.timer = self._loop.call_later(seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms")
-        self._used_at = asked.sent
+            pending.timer = self._loop.call_later(
+                seconds, self.close, f"no answer to {spec.name} within {timeout_ms} ms"
+            )
+        self._used_at = pending.sent
         if held is None:
-            self._machine.send(asked)
+            self._machine.send(pending)
         else:
-            held.append(asked)
+            held.append(pending)
         if not answered and not future.done():
             future.set_result(None)
         self._write()
         return future
 
     async def ask_at_once(self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX) -> Any:
-        """A step of a login, which other requests wait for."""
+        """Sends a step of a login, for which the held requests wait."""
         return await self._post(request, timeout_ms, version_max, answered=True, held=None)
 
     def hold_requests(self) -> None:
@@ -227,8 +229,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def release_requests(self) -> None:
         held, self._held = self._held, None
-        for asked in held or ():
-            self._machine.send(asked)
+        for pending in held or ():
+            self._machine.send(pending)
         self._write()
 
     async def ask(self, request: Message, *, timeout_ms: int, version_max: int = VERSION_MAX) -> Any:
@@ -238,7 +240,7 @@ class Connection(asyncio.BufferedProtocol):
         return await self.post(request, timeout_ms=timeout_ms, version_max=version_max)
 
     async def drained(self, *, timeout_ms: int) -> None:
-        """Returns when there is room for more to leave; a node that takes nothing for so long is given up."""
+        """Returns when the transport accepts more data, or closes the connection after the time-out."""
         if self._writable.is_set():
             return
         try:
@@ -248,46 +250,46 @@ class Connection(asyncio.BufferedProtocol):
             self.close(f"nothing has left within {timeout_ms} ms")
 
     async def negotiate(self) -> None:
-        """Learns which versions the node speaks (KIP-35); raises ConnectionLost."""
+        """Negotiates the API versions with the node (KIP-35); raises ConnectionLost."""
         self._machine.open()
         self._write()
         await self._negotiated
 
     def close(self, reason: str = "the connection was closed", *, failure: ClientError | None = None) -> None:
-        """`failure` is the error of a connection that is not usable yet, instead of a ConnectionLost."""
+        """Fails the pending requests. `failure` is the error of `negotiate` instead of ConnectionLost."""
         if self.closed:
             return
         self.closed = True
         self._writable.set()
         if self._transport is not None:
-            # An encrypted connection that has nothing to send need not wait for the node's farewell.
+            # An encrypted connection that has nothing to send need not wait for the node's close_notify.
             is_flushed = not self._transport.get_write_buffer_size()
             if self._machine.waiting or (is_flushed and self._transport.get_extra_info("ssl_object") is not None):
                 self._transport.abort()
             else:
-                # What was sent without asking for an answer (acks=0) still leaves.
+                # Buffered requests without a response (acks=0) are still sent.
                 self._transport.close()
         if self.relogin is not None:
             self.relogin.cancel()
         self._machine.fail(reason)
         held, self._held = self._held, None
-        for asked in held or ():
-            asked.fail(PeerUnreachable(f"{self.endpoint}: {reason}"))
+        for pending in held or ():
+            pending.fail(PeerUnreachable(f"{self.endpoint}: {reason}"))
         if not self._negotiated.done():
             self._negotiated.set_exception(failure or ConnectionLost(f"{self.endpoint}: {reason}"))
             # `negotiate` may not have been called.
             self._negotiated.exception()
 
     def drop(self) -> None:
-        """Closes a connection on which nothing is worth waiting for."""
+        """Closes the connection at once, without sending what is buffered."""
         self.close()
         if self._transport is not None:
             self._transport.abort()
 
     async def wait_ended(self) -> None:
-        """After `close`: waits until the other end has said goodbye, where it does so (TLS). Not for long.
+        """After `close` of a TLS connection: waits a short time until the node has closed its side, too.
 
-        An event loop that ends before that would leave the socket open.
+        An event loop that ends earlier would leave the socket open.
         """
         if self._transport is None or self.explain is None:
             return
@@ -297,7 +299,7 @@ class Connection(asyncio.BufferedProtocol):
         except TimeoutError:
             self._transport.abort()
 
-    # What the transport calls.
+    # Callbacks of the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are not derived from asyncio's.
@@ -367,7 +369,7 @@ async def open_connection(
     measures: RequestMeasures | None = None,
     login: Login | None = None,
 ) -> Connection:
-    """A connection that knows what the node speaks, and has logged in; raises ConnectionLost, AuthenticationFailed."""
+    """Connects, negotiates versions and logs in; raises ConnectionLost, AuthenticationFailed."""
     measures = measures or RequestMeasures()
     measures.connections += 1
     connection = Connection(endpoint, client_id=client_id, response_bytes_max=response_bytes_max, measures=measures)

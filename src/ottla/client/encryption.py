@@ -1,7 +1,7 @@
 """Connections over TLS, by the settings of Kafka's clients (`ssl.*`).
 
 The handshake checks the certificate of the node, and its name, before the first byte of Kafka's protocol is sent. An
-error says what is wrong with which setting. A failure that a retry cannot change is an `AuthenticationFailed`.
+error names the setting and what is wrong with it. A failure that a retry cannot change is an `AuthenticationFailed`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Errors of clients, with messages that tell what to do.
+"""Errors of clients, with messages that contain the remedy.
 
 A response with an error code becomes a `KafkaError` of `ottla.model`; a request without a response fails with one of
 these errors. The command line prints their messages as they are.
@@ -23,6 +23,7 @@ __all__ = [
     "WokenUp",
     "check",
     "error_of",
+    "is_temporary",
 ]
 
 
@@ -88,6 +89,11 @@ class LogTruncated(KafkaError):
         )
 
 
+def is_temporary(error: ClientError) -> bool:
+    """False if a retry fails as well, such as after a refused login."""
+    return isinstance(error, ClusterUnreachable | ConnectionLost | TimedOut)
+
+
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
     """The exception of an error code; None for NONE. Unknown codes become UNKNOWN_SERVER_ERROR."""
     if code == 0:
@@ -100,7 +106,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raises the exception of an error code, if it is one."""
+    """Raises the exception of an error code, unless it is NONE."""
     error = error_of(code, message)
     if error is not None:
         raise error

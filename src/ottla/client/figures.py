@@ -1,4 +1,4 @@
-"""The figures of a client: `metrics()` tells them to the application, telemetry pushes them to brokers (KIP-714)."""
+"""The figures of a client: `metrics()` returns them to the application, telemetry pushes them to brokers (KIP-714)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
-from ottla.client.measures import ClientMetric, Measures, Recent, Totals, tell
+from ottla.client.measures import ClientMetric, Measures, Recent, Totals, metric_values
 
 if TYPE_CHECKING:
     from ottla.client.telemetry.points import ClientPoints
@@ -29,7 +29,7 @@ class ClientFigures:
         # Attributes of the client in a push, such as its group.
         resource: Mapping[str, str | None],
         gauges: Callable[[], dict[str, float]] = dict,
-        # False for a client that uses the connections of another one.
+        # False for a client that uses the connections of another client.
         owns_connections: bool = True,
     ) -> None:
         self._metrics = metrics
@@ -46,8 +46,8 @@ class ClientFigures:
             self._telemetry = Telemetry(cluster, self._points, attributes)
             cluster.on_connected = self._telemetry.on_connected
 
-    def tell(self) -> dict[str, float]:
-        return tell(self._metrics, self._recent)
+    def values(self) -> dict[str, float]:
+        return metric_values(self._metrics, self._recent)
 
     async def instance_id(self, timeout_ms: int) -> Uuid:
         if self._telemetry is None:

@@ -38,14 +38,14 @@ class KerberosLogin:
         return GssapiClient(self._service, host, self._credentials())
 
     def _credentials(self) -> Any:
-        """New for every login: tickets expire."""
+        """New credentials for every login, because tickets expire."""
         if self._keytab is None:
             return None
         return keytab_credentials(self._keytab, self._principal, cache=f"ottla-{id(self)}")
 
 
 def kerberos_login_of(properties: Mapping[str, str], options: Mapping[str, str]) -> KerberosLogin:
-    """`options` are those of the login module, named as Java's. Raises ClientError."""
+    """`options` are those of the login module, under Java's names. Raises ClientError."""
     if find_spec("gssapi") is None:
         raise ClientError("sasl.mechanism=GSSAPI needs the package gssapi: pip install '.[gssapi]' in a checkout.")
     service = properties.get("sasl.kerberos.service.name") or options.get("serviceName")

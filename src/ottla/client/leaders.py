@@ -39,21 +39,23 @@ async def ask_leaders(
         left_by_node: dict[int, list[TopicPartition]] = defaultdict(list)
         without_leader: set[TopicPartition] = set()
         for partition in left:
-            found = _leader(cluster, partition)
-            if isinstance(found, KafkaError):
-                done[partition] = found
+            leader = _leader(cluster, partition)
+            if isinstance(leader, KafkaError):
+                done[partition] = leader
                 without_leader.add(partition)
             else:
-                left_by_node[found].append(partition)
-        answers = await asyncio.gather(*[_ask_one(ask, node_id, some) for node_id, some in left_by_node.items()])
+                left_by_node[leader].append(partition)
+        answers = await asyncio.gather(
+            *[_ask_leader(ask, node_id, node_partitions, end) for node_id, node_partitions in left_by_node.items()]
+        )
         for answer in answers:
             done.update(answer)
         left = [partition for partition in left if _is_retriable(done[partition])]
         pause = backoff_ms / 1000
         if not left or now() + pause >= end:
             return done
-        # An unknown topic is looked up once more, because it may be new. A leader that does not know its partition yet
-        # learns of it soon, or the next metadata names no leader.
+        # An unknown topic is looked up once more, because it may be new. A leader that refuses its partition
+        # accepts it soon, or the next metadata names no leader.
         if fresh and all(partition in without_leader and _is_unknown(done[partition]) for partition in left):
             return done
         await asyncio.sleep(pause)
@@ -64,19 +66,24 @@ async def ask_leaders(
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
     """Partition numbers by topic, in the given order."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for topic, partition in partitions:
-        found.setdefault(topic, []).append(partition)
-    return found
+        numbers.setdefault(topic, []).append(partition)
+    return numbers
 
 
-async def _ask_one(
+async def _ask_leader(
     ask: Callable[[int, list[TopicPartition]], Awaitable[dict[TopicPartition, T | KafkaError]]],
     node_id: int,
     partitions: list[TopicPartition],
+    deadline: float,
 ) -> dict[TopicPartition, T | KafkaError]:
     try:
-        return await ask(node_id, partitions)
+        async with asyncio.timeout_at(deadline):
+            return await ask(node_id, partitions)
+    except TimeoutError:
+        late = KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"Broker {node_id} did not answer in time.")
+        return dict.fromkeys(partitions, late)
     except ConnectionLost as error:
         return dict.fromkeys(partitions, KafkaError(ErrorCode.NETWORK_EXCEPTION, str(error)))
 
@@ -93,17 +100,17 @@ def _is_incomplete(cluster: Cluster, topic: str) -> bool:
     return info is None or info.error is not None or any(partition.leader < 0 for partition in info.partitions.values())
 
 
-def _leader(cluster: Cluster, one: TopicPartition) -> int | KafkaError:
-    info = cluster.metadata.topics.get(one.topic)
+def _leader(cluster: Cluster, topic_partition: TopicPartition) -> int | KafkaError:
+    info = cluster.metadata.topics.get(topic_partition.topic)
     if info is None or (info.error is not None and not info.partitions):
         return (info and info.error) or KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {one.topic!r}."
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {topic_partition.topic!r}."
         )
-    partition = info.partitions.get(one.partition)
+    partition = info.partitions.get(topic_partition.partition)
     if partition is None:
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {one}.")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {topic_partition}.")
     if partition.leader < 0:
-        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} has no leader at the moment.")
+        return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader at the moment.")
     return partition.leader
 
 

@@ -34,7 +34,7 @@ _HANDSHAKE_VERSION = 1
 
 
 class Login(Protocol):
-    """Who a client is, and how it proves that. Used for every connection, and again before a login expires."""
+    """The identity of a client, and its proof. Used for every connection, and again before a login expires."""
 
     @property
     def mechanism(self) -> str: ...
@@ -44,7 +44,7 @@ class Login(Protocol):
         """For error messages."""
 
     async def exchange(self, host: str) -> ClientExchange:
-        """The client's end of an exchange with a node. Raises AuthenticationFailed if the credential cannot be had."""
+        """The client's end of an exchange with a node. Raises AuthenticationFailed without a credential."""
 
 
 class PasswordLogin(NamedTuple):
@@ -107,7 +107,7 @@ def jaas_options(properties: Mapping[str, str]) -> Mapping[str, str] | None:
 
 
 async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> int:
-    """Returns for how many milliseconds the login is valid; 0 for a login without an end (KIP-368).
+    """Returns the lifetime of the login in milliseconds; 0 for a login without an end (KIP-368).
 
     Raises AuthenticationFailed if the node refuses the login, or cannot prove itself.
     """
@@ -119,13 +119,13 @@ async def log_in(connection: Connection, login: Login, *, timeout_ms: int) -> in
 async def prove_identity(connection: Connection, login: Login, exchange: ClientExchange, *, timeout_ms: int) -> int:
     """`log_in` with an exchange that was not begun yet."""
     handshake = SaslHandshakeRequest(mechanism=login.mechanism)
-    shaken = await connection.ask_at_once(handshake, timeout_ms=timeout_ms, version_max=_HANDSHAKE_VERSION)
-    if shaken.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        offered = ", ".join(shaken.mechanisms) or "none"
+    response = await connection.ask_at_once(handshake, timeout_ms=timeout_ms, version_max=_HANDSHAKE_VERSION)
+    if response.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
+        offered = ", ".join(response.mechanisms) or "none"
         raise AuthenticationFailed(
             f"{connection.endpoint} does not offer the mechanism {login.mechanism}; it offers {offered}."
         )
-    if shaken.error_code:
+    if response.error_code:
         raise AuthenticationFailed(
             f"{connection.endpoint} expects no login; set security.protocol=PLAINTEXT, or use its SASL listener."
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-__all__ = ["Blocking", "LoopThread", "made"]
+__all__ = ["Blocking", "LoopThread", "call_on_loop"]
 
 T = TypeVar("T")
 
@@ -61,10 +61,10 @@ class Blocking:
     def __init__(self) -> None:
         self._thread = LoopThread()
 
-    def _made(self, make: Callable[[], T]) -> T:
+    def _make_client(self, make: Callable[[], T]) -> T:
         """Makes the client on the thread of the loop, which ends if the settings are refused."""
         try:
-            return self._thread.call(made(make))
+            return self._thread.call(call_on_loop(make))
         except BaseException:
             self._thread.close()
             raise
@@ -88,6 +88,6 @@ class Blocking:
         raise NotImplementedError
 
 
-async def made(make: Callable[[], T]) -> T:
+async def call_on_loop(function: Callable[[], T]) -> T:
     """Calls a quick function on the thread of the loop, where clients must be made and used."""
-    return make()
+    return function()

@@ -28,7 +28,7 @@ __all__ = [
     "ShareMeasures",
     "Totals",
     "Window",
-    "tell",
+    "metric_values",
 ]
 
 # The window of recent values by default: at least this long, at most twice as long.
@@ -102,7 +102,7 @@ class Window(NamedTuple):
         return self.growth[name] / self.seconds if self.seconds > 0 else 0.0
 
     def gauge(self, name: str) -> float:
-        """A value of this moment; NaN if the client does not tell it."""
+        """A value of this moment; NaN if the client does not have it."""
         return self.gauges.get(name, float("nan"))
 
     def average(self, of: str, by: str, *, unit: float = 1.0) -> float:
@@ -148,7 +148,7 @@ class ClientMetric(NamedTuple):
     read: Callable[[Window], float]
 
 
-def tell(metrics: tuple[ClientMetric, ...], recent: Recent) -> dict[str, float]:
+def metric_values(metrics: tuple[ClientMetric, ...], recent: Recent) -> dict[str, float]:
     window = recent.window()
     return {metric.name: metric.read(window) for metric in metrics}
 

@@ -69,7 +69,7 @@ class MetadataCache:
                 self._update_topic(topic.name, topic, before.get(topic.name))
 
     def adopt(self, brokers: Mapping[int, BrokerNode], topics: Mapping[str, TopicInfo]) -> None:
-        """Takes over the brokers and all topics that another client of the same cluster was told."""
+        """Takes over the brokers and all topics from another client of the same cluster."""
         self.brokers = dict(brokers)
         self.topics = dict(topics)
         self.names = {info.topic_id: name for name, info in topics.items() if info.topic_id}
@@ -86,8 +86,8 @@ class MetadataCache:
     def leader_of(self, topic: str, partition: int) -> int:
         """The leader's node id; -1 if it is unknown."""
         info = self.topics.get(topic)
-        found = None if info is None else info.partitions.get(partition)
-        return -1 if found is None else found.leader
+        partition_info = None if info is None else info.partitions.get(partition)
+        return -1 if partition_info is None else partition_info.leader
 
     def forget_leader(self, partition: TopicPartition) -> None:
         """Removes the leader of a partition, which does not lead it any more."""
@@ -98,8 +98,8 @@ class MetadataCache:
     def leader_epoch_of(self, topic: str, partition: int) -> int:
         """The leader epoch; -1 if it is unknown."""
         info = self.topics.get(topic)
-        found = None if info is None else info.partitions.get(partition)
-        return -1 if found is None else found.leader_epoch
+        partition_info = None if info is None else info.partitions.get(partition)
+        return -1 if partition_info is None else partition_info.leader_epoch
 
     def _update_topic(self, name: str, topic: MetadataResponseTopic, before: TopicInfo | None) -> None:
         partitions = {
@@ -115,7 +115,7 @@ class MetadataCache:
         }
         if before is not None and topic.topic_id and before.topic_id == topic.topic_id:
             for number, known in before.partitions.items():
-                # A broker may have older metadata than the one before; the leader of the newer epoch is kept.
+                # A broker may have older metadata than the previous broker; the leader of the newer epoch is kept.
                 if number in partitions and 0 <= partitions[number].leader_epoch < known.leader_epoch:
                     partitions[number] = known
         self.topics[name] = TopicInfo(name, topic.topic_id, topic.is_internal, partitions, error_of(topic.error_code))

@@ -1,4 +1,4 @@
-"""How clients take their settings: in types, or as a dictionary with Kafka's configuration keys."""
+"""The settings of clients: typed, or a dictionary with Kafka's configuration keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 class Opened(NamedTuple, Generic[T]):
     settings: T
     cluster: Cluster
-    # The client closes the cluster's connections with itself.
+    # True if the client closes the cluster's connections with itself.
     owned: bool
     # The dictionary, for plug-ins; empty with typed settings.
     config: Mapping[str, Any]
@@ -24,7 +24,7 @@ class Opened(NamedTuple, Generic[T]):
 
 def opened(
     settings: ClientSettings | Cluster | Mapping[str, Any],
-    given: T | None,
+    typed: T | None,
     *,
     default: Callable[[], T],
     read: Callable[[Mapping[str, Any]], tuple[ClientSettings, T]],
@@ -34,7 +34,7 @@ def opened(
     if isinstance(settings, Mapping):
         config = settings
         settings, configured = read(config)
-        given = given or configured
+        typed = typed or configured
     if isinstance(settings, ClientSettings):
-        return Opened(given or default(), Cluster(settings), True, config)
-    return Opened(given or default(), settings, False, config)
+        return Opened(typed or default(), Cluster(settings), True, config)
+    return Opened(typed or default(), settings, False, config)

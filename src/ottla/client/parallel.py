@@ -49,7 +49,7 @@ class Order(Enum):
 
 
 class Progress:
-    """The records of one partition that are not done, and the offset up to which all are."""
+    """The unfinished records of one partition, and the offset up to which all records are done."""
 
     def __init__(self) -> None:
         # In the order of the offsets.
@@ -223,11 +223,13 @@ class ParallelConsumer:
                 while (
                     self._works
                     and self._failure is None
-                    and not all(self._progress[one].is_idle for one in partitions if one in self._progress)
+                    and not all(
+                        self._progress[partition].is_idle for partition in partitions if partition in self._progress
+                    )
                 ):
                     await self._wait()
         except TimeoutError:
-            # What is not done is repeated by the next owner.
+            # The next owner repeats the records that are not done.
             pass
         await self._commit()
         self._forget(partitions)

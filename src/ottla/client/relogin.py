@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Relogin"]
 
-# The share of a session after which the next login begins, as in Kafka's clients: many clients do not come at once.
+# The share of a session after which the next login begins, as in Kafka's clients: random, to spread many clients.
 EARLIEST, LATEST = 0.85, 0.95
 
 
@@ -30,7 +30,7 @@ class Relogin:
         self._task: asyncio.Task[None] | None = None
 
     def plan(self, session_ms: int) -> None:
-        """The next login, within a session of this length; 0 is a session without an end."""
+        """Schedules the next login, within a session of this length; 0 is a session without an end."""
         if session_ms > 0 and not self._connection.closed:
             seconds = session_ms / 1000 * random.uniform(EARLIEST, LATEST)
             self._timer = asyncio.get_running_loop().call_later(seconds, self._begin)

@@ -4,8 +4,8 @@ A failed record is sent to the first retry topic, acknowledged, and only then co
 other record waits for it. A record in a retry topic is handled again after the delay of that topic. A record that fails
 there goes to the next topic, and from the last one to the dead-letter topic.
 
-How often a record was tried is told by its topic alone. Headers say the same for people, and are never read: anyone who
-may write to the topic could set them. Headers of these names on records of the source topic are dropped.
+The number of attempts of a record follows from its topic alone. Headers repeat it for people, and are never read: any
+client that may write to the topic could set them. Headers of these names on records of the source topic are dropped.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ class RetryTopics:
         return (*self.retries, self.dead_letters)
 
     def attempts(self, topic: str) -> int:
-        """How often a record of the topic was tried before."""
+        """The number of earlier attempts of a record of the topic."""
         return self.retries.index(topic) + 1 if topic in self.retries else 0
 
     def next_topic(self, topic: str) -> str:
-        """Where a record of the topic goes when it fails."""
+        """The topic to which a failed record of the topic is sent."""
         attempts = self.attempts(topic)
         return self.retries[attempts] if attempts < len(self.retries) else self.dead_letters
 
@@ -110,7 +110,7 @@ class RetryingConsumer:
             try:
                 await self._process(record)
             except BaseException:
-                self._go_back([one for one in records[index:] if (one.topic, one.partition) not in slept])
+                self._go_back([record for record in records[index:] if (record.topic, record.partition) not in slept])
                 raise
             done[partition] = record.offset + 1
             count += 1
@@ -127,7 +127,7 @@ class RetryingConsumer:
             # The next poll joins again. What is not committed is handled again, by this or another member.
 
     def _go_back(self, records: Sequence[ConsumedRecord]) -> None:
-        """Moves before records that were not handled: a later run polls them again, and commits none of them unseen."""
+        """Seeks back to unhandled records: a later run polls them again, and commits none of them before."""
         assigned = set(self._consumer.assignment)
         for record in reversed(records):
             partition = TopicPartition(record.topic, record.partition)
@@ -149,12 +149,12 @@ class RetryingConsumer:
     def _headers(self, record: ConsumedRecord, error: Exception) -> Sequence[tuple[str, bytes | None]]:
         own = [(name, content) for name, content in record.headers if not name.startswith(HEADER_PREFIX)]
         position = f"{record.topic}-{record.partition}@{record.offset}"
-        told = {
+        details = {
             "attempts": str(self._topics.attempts(record.topic) + 1),
             "from": position,
             "error": f"{type(error).__name__}: {error}"[:_ERROR_LENGTH_MAX],
         }
-        return [*own, *((HEADER_PREFIX + name, text.encode()) for name, text in told.items())]
+        return [*own, *((HEADER_PREFIX + name, text.encode()) for name, text in details.items())]
 
     def _sleeps(self, partition: TopicPartition, record: ConsumedRecord) -> bool:
         """Puts the partition of a record that is not due to sleep; the record is polled again later."""

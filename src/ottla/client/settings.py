@@ -67,7 +67,7 @@ class ClientSettings:
 
 def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[Endpoint, ...]:
     """`host:port[,host:port...]`. An IPv6 address is in brackets; the default port is 9092."""
-    found = []
+    endpoints = []
     for part in text.split(","):
         address = part.strip()
         if not address:
@@ -78,10 +78,10 @@ def parse_bootstrap(text: str, *, option: str = "--bootstrap-server") -> tuple[E
         is_bare = ":" in host and not host.startswith("[")
         if is_bare or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ClientError(f"{address!r} is not an address like host:9092; check {option}.")
-        found.append(Endpoint(host.strip("[]"), int(port)))
-    if not found:
+        endpoints.append(Endpoint(host.strip("[]"), int(port)))
+    if not endpoints:
         raise ClientError(f"There is no address to connect to; set one like localhost:9092 with {option}.")
-    return tuple(found)
+    return tuple(endpoints)
 
 
 def settings_from_properties(settings: ClientSettings, properties: Mapping[str, str]) -> ClientSettings:

@@ -1,7 +1,7 @@
 """Blocking clients that one thread at a time uses, as Java's consumer.
 
 Listeners and callbacks run on the thread that calls the client, so they may call it again. For that, a call that waits
-for the loop also does what the loop asks of it.
+for the loop also runs the functions that the loop sends to it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class SingleUser(Blocking):
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         """Waits for the loop, and runs listeners and callbacks meanwhile."""
-        me, user = threading.get_ident(), self._user
-        if user not in (None, me):
+        thread_id, user = threading.get_ident(), self._user
+        if user not in (None, thread_id):
             work.close()
             raise ClientError("Another thread uses this consumer. Give every thread a consumer of its own.")
         if not self._is_closing:
             self._raise_failure(work)
-        self._user = me
+        self._user = thread_id
         future: Future[T] | None = None
         try:
             if self._is_interrupted:
@@ -122,9 +122,9 @@ class SingleUser(Blocking):
         return run
 
     def _later(self, function: Callable[..., object] | None) -> Callable[..., None]:
-        """A function for the loop that runs another on the thread of the next call.
+        """A function for the loop that runs another function on the thread of the next call.
 
-        Its error must not end the call that runs it: records that the call has polled would never be seen, and would
+        Its error must not end the call that runs it: records that the call has polled would be lost, and would
         still be committed or accepted by the next call.
         """
 

@@ -29,7 +29,7 @@ class OneNode:
         self.tell(dict.fromkeys(range(partitions), 0))
 
     def tell(self, epochs: Mapping[int, int]) -> None:
-        """In which epoch each partition is led, as far as clients know."""
+        """Sets the leader epochs that clients learn from metadata."""
         partitions = {number: PartitionInfo(number, 1, epoch, (), (), ()) for number, epoch in epochs.items()}
         self.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, partitions, None)
 
@@ -44,7 +44,7 @@ class OneNode:
 
 
 async def consume(cluster: Any, work: Callable[[Consumer, B], Awaitable[object]], **settings: Any) -> None:
-    """The work, with a consumer that asks the cluster's broker for everything."""
+    """Runs `work` with a consumer whose requests all go to the cluster's broker."""
     broker = cluster.broker
     consumer = Consumer(cluster, ConsumerSettings(**settings))
     consumer._starts.groups = consumer._starts.offsets = broker

@@ -29,13 +29,13 @@ def left_out(*batches: bytearray, aborted: list[tuple[int, int]] | None) -> list
     """Offsets of the batches left out, where transactions of (producer id, first offset) were aborted."""
     listed = None if aborted is None else [AbortedTransaction(producer_id=p, first_offset=o) for p, o in aborted]
     transactions = AbortedTransactions(PartitionData(aborted_transactions=listed))
-    found = []
-    for each in iterate_batches(memoryview(b"".join(batches))):
-        if each.header.is_control:
-            transactions.on_control(each)
-        elif transactions.covers(each):
-            found.append(each.header.base_offset)
-    return found
+    offsets = []
+    for fetched_batch in iterate_batches(memoryview(b"".join(batches))):
+        if fetched_batch.header.is_control:
+            transactions.on_control(fetched_batch)
+        elif transactions.covers(fetched_batch):
+            offsets.append(fetched_batch.header.base_offset)
+    return offsets
 
 
 def test_a_transaction_is_left_out_from_its_first_batch_to_its_marker() -> None:

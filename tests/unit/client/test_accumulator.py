@@ -30,7 +30,7 @@ def topic(name: str, partitions: int = 6) -> TopicInfo:
 
 
 def collect(work: Callable[[Accumulator], None], *, ignores_keys: bool = False) -> Accumulator:
-    async def whole() -> Accumulator:
+    async def scenario() -> Accumulator:
         settings = ProducerSettings(
             batch_size=BATCH_SIZE, partitioner=StickyPartitioner(random.Random(7), ignores_keys=ignores_keys)
         )
@@ -39,11 +39,13 @@ def collect(work: Callable[[Accumulator], None], *, ignores_keys: bool = False) 
         work(accumulator)
         return accumulator
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 def closed(accumulator: Accumulator, topic: str = "t") -> list[ProducerBatch]:
-    return [batch for one, queue in accumulator.queues.items() if one.topic == topic for batch in queue.closed]
+    return [
+        batch for partition, queue in accumulator.queues.items() if partition.topic == topic for batch in queue.closed
+    ]
 
 
 def open_batches(accumulator: Accumulator) -> list[ProducerBatch]:
@@ -84,8 +86,8 @@ def test_keys_and_given_partitions_stay_where_they_belong() -> None:
     def work(accumulator: Accumulator) -> None:
         for _ in range(100):
             keyed = accumulator.append(topic("t"), VALUE, b"foobar", (), None, 1)
-            given = accumulator.append(topic("t"), VALUE, None, (), 1, 1)
-            partitions.add((keyed.batch.partition.partition, given.batch.partition.partition))
+            explicit = accumulator.append(topic("t"), VALUE, None, (), 1, 1)
+            partitions.add((keyed.batch.partition.partition, explicit.batch.partition.partition))
 
     partitions: set[tuple[int, int]] = set()
     accumulator = collect(work)

@@ -26,12 +26,12 @@ def test_every_documented_call_exists() -> None:
     }
     assert len(calls) > 50
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient({"bootstrap.servers": "localhost:1"}) as admin:
             for area, name in calls:
                 assert asyncio.iscoroutinefunction(getattr(getattr(admin, area), name)), (area, name)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_block_of_calls_has_a_time_out_of_its_own() -> None:
@@ -42,7 +42,7 @@ def test_a_block_of_calls_has_a_time_out_of_its_own() -> None:
         with contextlib.closing(writer):
             await reader.read()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
         port = silent.sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
@@ -56,7 +56,7 @@ def test_a_block_of_calls_has_a_time_out_of_its_own() -> None:
         # A connection that stays open is found by the garbage collector, in the middle of another test.
         await asyncio.gather(*(task for task in served if task is not None), return_exceptions=True)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_the_time_out_reaches_the_loop_of_a_blocking_admin() -> None:

@@ -1,4 +1,4 @@
-"""Calls about many ids: an id that fails costs no result of another."""
+"""Calls about many ids: a failed id does not affect the results of other ids."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ FAILURES = {
 
 
 def test_every_id_has_its_own_error() -> None:
-    async def ask(one: str) -> str:
-        if one in FAILURES:
-            raise FAILURES[one]
-        return one.upper()
+    async def ask(group_id: str) -> str:
+        if group_id in FAILURES:
+            raise FAILURES[group_id]
+        return group_id.upper()
 
-    found = asyncio.run(ask_each(["a", "slow", "cut", "a", "unknown", "b"], ask))
-    codes = {one: answer.code for one, answer in found.items() if isinstance(answer, KafkaError)}
-    assert {one: answer for one, answer in found.items() if one not in codes} == {"a": "A", "b": "B"}
+    answers = asyncio.run(ask_each(["a", "slow", "cut", "a", "unknown", "b"], ask))
+    codes = {group_id: answer.code for group_id, answer in answers.items() if isinstance(answer, KafkaError)}
+    assert {group_id: answer for group_id, answer in answers.items() if group_id not in codes} == {"a": "A", "b": "B"}
     assert codes == {
         "slow": ErrorCode.REQUEST_TIMED_OUT,
         "cut": ErrorCode.NETWORK_EXCEPTION,

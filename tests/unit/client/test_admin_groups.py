@@ -1,4 +1,4 @@
-"""Groups whose coordinators are not where they were."""
+"""Groups whose coordinators have moved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ottla.wire.messages.delete_groups import DeletableGroupResult, DeleteGroups
 
 
 class Cluster:
-    """Every group has a coordinator; what is remembered of them may be wrong."""
+    """Every group has a coordinator; cached coordinators may be stale."""
 
     GROUP = 0
 
@@ -41,8 +41,8 @@ class Cluster:
     ) -> DeleteGroupsResponse:
         for _ in range(3):
             response = self._delete(await self.coordinator(kind, group_id), request.groups_names)
-            found = list(codes(response))
-            if ErrorCode.NOT_COORDINATOR not in found:
+            error_codes = list(codes(response))
+            if ErrorCode.NOT_COORDINATOR not in error_codes:
                 return response
             self.forget_coordinator(kind, group_id)
         check(ErrorCode.NOT_COORDINATOR)

@@ -1,4 +1,4 @@
-"""Classic groups: shares are fair, no partition has two owners, and partitions stay where they can."""
+"""Classic groups: shares are fair, no partition has two owners, and partitions keep their owners where possible."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_every_partition_has_one_reader(name: str, counts: dict[str, int], membe
 def test_range_keeps_neighbours_together() -> None:
     members = {name: MemberSubscription(("t",), ()) for name in ("m1", "m2")}
     result = range_assignor(members, {"t": 3})
-    assert [one.partition for one in result["m1"]] == [0, 1]
-    assert [one.partition for one in result["m2"]] == [2]
+    assert [partition.partition for partition in result["m1"]] == [0, 1]
+    assert [partition.partition for partition in result["m2"]] == [2]
 
 
 def test_what_moves_is_first_given_up() -> None:
@@ -46,6 +46,16 @@ def test_what_moves_is_first_given_up() -> None:
     second = cooperative_sticky(members, {"t": 4})
     assert second["old"] == first["old"]
     assert len(second["new"]) == 2
+
+
+def test_what_two_members_claim_is_first_given_up_by_both() -> None:
+    disputed = TopicPartition("t", 0)
+    members = {name: MemberSubscription(("t",), (disputed,), 5) for name in ("m1", "m2")}
+    members["m0"] = MemberSubscription(("t",), ())
+    first = cooperative_sticky(members, {"t": 1})
+    assert first == {"m0": [], "m1": [], "m2": []}
+    given_up = {name: MemberSubscription(("t",), (), 6) for name in members}
+    assert list(filter(None, cooperative_sticky(given_up, {"t": 1}).values())) == [[disputed]]
 
 
 def test_an_assignment_travels() -> None:
@@ -78,7 +88,7 @@ def test_sticky_is_balanced_as_far_as_subscriptions_allow(
     members = {
         f"m{number}": MemberSubscription(
             tuple(sorted(wanted)),
-            tuple(one for one, owner in zip(everything, owners, strict=True) if owner == number),
+            tuple(partition for partition, owner in zip(everything, owners, strict=True) if owner == number),
             1,
         )
         for number, wanted in enumerate(topics)
@@ -86,16 +96,16 @@ def test_sticky_is_balanced_as_far_as_subscriptions_allow(
     result = sticky(members, counts)
     listed = [partition for partitions in result.values() for partition in partitions]
     read = {topic for wanted in topics for topic in wanted}
-    assert sorted(listed) == sorted(one for one in everything if one.topic in read)
+    assert sorted(listed) == sorted(partition for partition in everything if partition.topic in read)
     for member, partitions in result.items():
-        for one in partitions:
-            able = [name for name, other in members.items() if one.topic in other.topics]
+        for partition in partitions:
+            able = [name for name, other in members.items() if partition.topic in other.topics]
             assert member in able
             assert len(partitions) - min(len(result[name]) for name in able) <= 1
 
 
 def test_a_sticky_member_tells_what_it_had() -> None:
     partitions = [TopicPartition("a", 3), TopicPartition("ü", 0), TopicPartition("a", 1)]
-    found, generation = decode_previous(encode_previous(partitions, 9))
-    assert (sorted(found), generation) == (sorted(partitions), 9)
+    previous, generation = decode_previous(encode_previous(partitions, 9))
+    assert (sorted(previous), generation) == (sorted(partitions), 9)
     assert decode_previous(b"\0\0\0\7nonsense") == ([], -1)

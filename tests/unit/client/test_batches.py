@@ -1,4 +1,4 @@
-"""What the producer encodes, `ottla.records` and the consumer decode to the same records."""
+"""`ottla.records` and the consumer decode the producer's batches to the same records."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ def test_round_trip(
     given_records: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]], int]], codec: Codec
 ) -> None:
     batch = new_batch(codec=codec)
-    for number, (key, value, some, timestamp) in enumerate(given_records):
-        assert batch.append(key, value, some, timestamp) == number
+    for number, (key, value, record_headers, timestamp) in enumerate(given_records):
+        assert batch.append(key, value, record_headers, timestamp) == number
     batch.producer_id, batch.epoch, batch.base_sequence = 7, 1, 5
     encoded = batch.encode(is_transactional=True)
     (read,) = iterate_batches(encoded)
     assert verify_checksum(read.view, read.header)
     assert (read.header.producer_id, read.header.base_sequence, read.header.is_transactional) == (7, 5, True)
     assert read.header.max_timestamp == max(timestamp for *_, timestamp in given_records)
-    found = list(iterate_records(read))
-    mine = decode_batch(ONE, read.header, read.view)
-    for number, (key, value, some, timestamp) in enumerate(given_records):
-        for record in (found[number], mine[number]):
-            assert (record.key, record.value, list(record.headers)) == (key, value, some)
+    read_records = list(iterate_records(read))
+    decoded = decode_batch(ONE, read.header, read.view)
+    for number, (key, value, record_headers, timestamp) in enumerate(given_records):
+        for record in (read_records[number], decoded[number]):
+            assert (record.key, record.value, list(record.headers)) == (key, value, record_headers)
             assert (record.offset, record.timestamp) == (number, timestamp)
-    assert len(found) == len(mine) == len(given_records)
+    assert len(read_records) == len(decoded) == len(given_records)
     assert [record.offset for record in decode_batch(ONE, read.header, read.view, from_offset=2)] == [
-        record.offset for record in mine if record.offset >= 2
+        record.offset for record in decoded if record.offset >= 2
     ]
 
 
@@ -67,8 +67,11 @@ def test_the_time_of_the_log_counts_where_the_topic_says_so() -> None:
         [Record(value=b"a", timestamp=5), Record(value=b"b", timestamp=6)], base_offset=40, append_time_ms=99
     )
     (read,) = iterate_batches(data)
-    found = decode_batch(ONE, read.header, read.view)
-    assert [(record.offset, record.timestamp, record.timestamp_type) for record in found] == [(40, 99, 1), (41, 99, 1)]
+    decoded = decode_batch(ONE, read.header, read.view)
+    assert [(record.offset, record.timestamp, record.timestamp_type) for record in decoded] == [
+        (40, 99, 1),
+        (41, 99, 1),
+    ]
 
 
 def test_a_batch_takes_its_first_record_whatever_its_size() -> None:

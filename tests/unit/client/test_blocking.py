@@ -58,7 +58,7 @@ def test_a_callback_that_fails_stops_no_other_record() -> None:
 
     producer = BlockingProducer(ClientSettings(bootstrap_servers=()))
     try:
-        # A closed producer refuses both; the second must be told as well.
+        # A closed producer refuses both records; the second delivery must fail as well.
         producer._thread.call(producer._producer.close())
         first = producer.send("t", b"1", on_delivery=fails)
         assert isinstance(first.exception(10), ClientClosed)

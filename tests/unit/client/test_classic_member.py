@@ -59,8 +59,8 @@ def run(
     )
     asyncio.run(_within(work, ClassicMember(coordinator, group), coordinator))
     assert coordinator.answers == []
-    made: Coordinator = coordinator
-    return made
+    scripted: Coordinator = coordinator
+    return scripted
 
 
 async def _within(work: Any, *arguments: Any) -> None:
@@ -151,7 +151,7 @@ def test_the_session_counts_from_the_sending_of_the_last_answered_heartbeat() ->
         assert member.is_member
 
     limits = run(work, JOINED, HeartbeatResponse(), TimedOut("The coordinator did not answer.")).limits
-    # What is left of the session of ten seconds, and never nothing.
+    # The rest of the session timeout of ten seconds, and always more than zero.
     assert 5_000 < limits[1]["timeout_ms"] <= 6_000
     assert limits[2]["timeout_ms"] == 100
 
@@ -163,9 +163,9 @@ def test_who_leaves_is_not_held_up_by_a_coordinator_that_is_away() -> None:
         await member.leave("the end")
         await member.leave("the end")
 
-    asked = run(work, JOINED, LeaveGroupResponse(), TimedOut("The coordinator did not answer.")).asked
-    assert [type(request) for request in asked] == [JoinGroupRequest, LeaveGroupRequest, LeaveGroupRequest]
-    assert [(each.member_id, each.reason) for each in asked[1].members] == [("m", "the end")]
+    requests = run(work, JOINED, LeaveGroupResponse(), TimedOut("The coordinator did not answer.")).asked
+    assert [type(request) for request in requests] == [JoinGroupRequest, LeaveGroupRequest, LeaveGroupRequest]
+    assert [(leaving.member_id, leaving.reason) for leaving in requests[1].members] == [("m", "the end")]
 
 
 def test_a_static_member_does_not_leave() -> None:
@@ -173,5 +173,5 @@ def test_a_static_member_does_not_leave() -> None:
         await member.join({"range": b""})
         await member.leave("the end")
 
-    (asked,) = run(work, JOINED, instance_id="i").asked
-    assert asked.group_instance_id == "i"
+    (join_request,) = run(work, JOINED, instance_id="i").asked
+    assert join_request.group_instance_id == "i"

@@ -20,8 +20,8 @@ ONE = TopicPartition("t", 0)
 
 
 def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As brokers do that have just started, or that have not heard of it from the controller."""
-    asked: list[list[str]] = []
+    """A broker that has just started, or has not applied the creation yet, does not know the topic."""
+    refreshed_topics: list[list[str]] = []
     settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=1, retry_backoff_max_ms=1)
 
     class Topics:
@@ -38,12 +38,12 @@ def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(monkeypatc
         async def describe(self, resources: list[Any], **_: object) -> dict[Any, Any]:
             return {resources[0]: KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)}
 
-    async def whole() -> None:
+    async def scenario() -> None:
         cluster = Cluster(settings)
 
         async def refresh(topics: list[str], **_: object) -> Any:
-            asked.append(topics)
-            error = None if len(asked) > 3 else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            refreshed_topics.append(topics)
+            error = None if len(refreshed_topics) > 3 else KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             cluster.metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, {}, error)
             return cluster.metadata
 
@@ -52,15 +52,15 @@ def test_a_broker_that_does_not_know_the_new_topic_yet_is_asked_again(monkeypatc
 
     monkeypatch.setattr(compacted, "Topics", Topics)
     monkeypatch.setattr(compacted, "Configs", Configs)
-    asyncio.run(whole())
-    assert asked == [[], ["t"], ["t"], ["t"]]
+    asyncio.run(scenario())
+    assert refreshed_topics == [[], ["t"], ["t"], ["t"]]
 
 
 def test_a_record_that_cannot_be_replayed_ends_the_wait() -> None:
     def refuse(record: Any) -> None:
         raise ValueError(f"no {record}")
 
-    async def whole() -> None:
+    async def scenario() -> None:
         reader = CompactedReader(ClientSettings(bootstrap_servers=()), "t", refuse)
 
         async def poll(_: int) -> list[str]:
@@ -73,4 +73,4 @@ def test_a_record_that_cannot_be_replayed_ends_the_wait() -> None:
             await reader.wait_for(ONE, 1)
         await asyncio.gather(reading, return_exceptions=True)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Configuration with Kafka's names: what is honoured, what is refused, and what the refusal says."""
+"""Configuration with Kafka's names: supported keys, refused keys, and error messages."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Stamp(ProducerInterceptor):
 def test_a_producer_from_text_and_from_python_values() -> None:
     texts = {"acks": "all", "linger.ms": "7", "compression.type": "zstd", "compression.zstd.level": "9"}
     values = {"acks": -1, "linger.ms": 7, "compression.type": Codec.ZSTD, "compression.zstd.level": 9}
-    for given in (texts, values):
-        client, producer = read_producer({**WHERE, **given})
+    for config in (texts, values):
+        client, producer = read_producer({**WHERE, **config})
         assert [str(server) for server in client.bootstrap_servers] == ["a:1", "b:2"]
         assert (producer.acks, producer.linger_ms) == (-1, 7)
         assert (producer.compression, producer.compression_level) == (Codec.ZSTD, 9)
@@ -74,8 +74,8 @@ def test_time_outs_and_connections_reach_the_connections() -> None:
 
 def test_plug_ins_by_name_by_class_and_as_objects() -> None:
     name = f"{Stamp.__module__}:Stamp"
-    for given in (name, [name], Stamp, [Stamp()]):
-        _, producer = read_producer({**WHERE, "interceptor.classes": given})
+    for interceptors in (name, [name], Stamp, [Stamp()]):
+        _, producer = read_producer({**WHERE, "interceptor.classes": interceptors})
         assert [type(interceptor).__name__ for interceptor in producer.interceptors] == ["Stamp"]
     kinds: dict[Any, type] = {
         "org.apache.kafka.clients.producer.RoundRobinPartitioner": RoundRobinPartitioner,
@@ -83,8 +83,8 @@ def test_plug_ins_by_name_by_class_and_as_objects() -> None:
         "ottla.client.producer.partitioner.RoundRobinPartitioner": RoundRobinPartitioner,
         StickyPartitioner(): StickyPartitioner,
     }
-    for given, kind in kinds.items():
-        _, producer = read_producer({**WHERE, "partitioner.class": given})
+    for partitioner, kind in kinds.items():
+        _, producer = read_producer({**WHERE, "partitioner.class": partitioner})
         assert isinstance(producer.partitioner, kind)
     _, producer = read_producer(
         {

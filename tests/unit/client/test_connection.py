@@ -13,7 +13,7 @@ from ottla.wire.peers import Endpoint
 
 
 def feed(connection: Connection, data: bytes) -> None:
-    """As a transport does: as much as there is room for, and then again."""
+    """Feeds the data as a transport does: as much as the buffer has room for, until all of it is read."""
     while data:
         buffer = connection.get_buffer(-1)
         assert len(buffer) > 0, "no event loop takes an empty buffer"

@@ -1,4 +1,4 @@
-"""What a consumer hands out, and from where it goes on, over a broker of a few lines."""
+"""The records and positions of a consumer, with a minimal broker."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Broker:
         self.changed = asyncio.Event()
         self.fetches: list[dict[TopicPartition, int]] = []
 
-    def append(self, one: TopicPartition, count: int) -> None:
-        self.ends[one] += count
+    def append(self, partition: TopicPartition, count: int) -> None:
+        self.ends[partition] += count
         self.changed.set()
 
     async def ask(self, request: FetchRequest, **_: Any) -> FetchResponse:
@@ -49,30 +49,32 @@ class Broker:
             for partition in topic.partitions
         }
         self.fetches.append(wanted)
-        while not (found := [data for one, offset in wanted.items() if (data := self._answer(one, offset))]):
+        while not (
+            answers := [data for partition, offset in wanted.items() if (data := self._answer(partition, offset))]
+        ):
             self.changed.clear()
             await self.changed.wait()
-        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=found)])
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=answers)])
 
-    def _answer(self, one: TopicPartition, offset: int) -> PartitionData | None:
-        data = PartitionData(partition_index=one.partition, high_watermark=self.ends[one])
-        if not self.starts[one] <= offset <= self.ends[one]:
+    def _answer(self, partition: TopicPartition, offset: int) -> PartitionData | None:
+        data = PartitionData(partition_index=partition.partition, high_watermark=self.ends[partition])
+        if not self.starts[partition] <= offset <= self.ends[partition]:
             data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
-        elif offset == self.ends[one]:
+        elif offset == self.ends[partition]:
             return None
         else:
             records = [
                 Record(offset=at, timestamp=0, key=None, value=b"%d" % at)
-                for at in range(offset, min(offset + 2, self.ends[one]))
+                for at in range(offset, min(offset + 2, self.ends[partition]))
             ]
             batch = build_batch(records, base_offset=offset)
             if offset in self.damaged:
-                # It claims to be compressed.
+                # The batch claims to be compressed.
                 batch[ATTRIBUTES_POSITION + 1] |= Codec.GZIP
             data.records = memoryview(batch)
         return data
 
-    # What a consumer asks of groups and of leaders.
+    # The requests of a consumer to coordinators and leaders.
 
     async def offsets(
         self, _group_id: str, partitions: Iterable[TopicPartition], **_: Any
@@ -90,10 +92,10 @@ class Broker:
         self, times: Mapping[TopicPartition, int], **_: Any
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
         return {
-            one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
-            if one in self.leaderless
-            else FoundOffset(self.starts[one] if time == -2 else self.ends[one], -1, -1)
-            for one, time in times.items()
+            partition: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+            if partition in self.leaderless
+            else FoundOffset(self.starts[partition] if time == -2 else self.ends[partition], -1, -1)
+            for partition, time in times.items()
         }
 
 
@@ -108,18 +110,18 @@ class Cluster(OneNode):
 
 
 def run(work: Callable[[Consumer, Broker], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await consume(Cluster(Broker(), partitions=2), work, **settings)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 async def values(consumer: Consumer, count: int) -> list[tuple[int, int]]:
-    """So many records, as partition and offset."""
-    found: list[tuple[int, int]] = []
-    while len(found) < count:
-        found += [(record.partition, record.offset) for record in await consumer.poll()]
-    return found
+    """Reads `count` records; their partitions and offsets."""
+    positions: list[tuple[int, int]] = []
+    while len(positions) < count:
+        positions += [(record.partition, record.offset) for record in await consumer.poll()]
+    return positions
 
 
 def test_what_was_fetched_before_a_pause_holds_up_no_other_partition() -> None:
@@ -174,7 +176,7 @@ def test_fetched_records_are_returned_before_the_position_is_reset() -> None:
         broker.append(ONE, 2)
         await until(lambda: consumer._fetcher.has_next)
         await until(lambda: {ONE: 2} in broker.fetches)
-        # The log is cut, and what comes next is not there.
+        # The log now starts beyond the consumer's position.
         broker.starts[ONE] = broker.ends[ONE] = 7
         broker.changed.set()
         await until(lambda: broker.fetches.count({ONE: 2}) > 1)
@@ -218,7 +220,7 @@ def test_a_batch_that_cannot_be_opened_takes_no_other_with_it() -> None:
         broker.damaged = {2}
         broker.append(ONE, 6)
         await until(lambda: {ONE: 6} in broker.fetches)
-        # What was fetched together is handed out as far as it goes.
+        # Records that were fetched together are returned up to the damaged batch.
         assert [record.offset for record in await consumer.poll()] == [0, 1]
         assert consumer.position(ONE) == 2
         # The error is raised and not ignored.
@@ -323,25 +325,25 @@ def test_damaged_columns_count_as_not_read_until_a_seek() -> None:
         broker.damaged = {2}
         broker.append(ONE, 2)
         broker.append(OTHER, 4)
-        await until(lambda: any(one.get(OTHER) == 4 for one in broker.fetches))
-        found = 0
+        await until(lambda: any(offsets.get(OTHER) == 4 for offsets in broker.fetches))
+        rows_read = 0
 
         async def read_on() -> None:
-            nonlocal found
-            while found < 7:
-                found += sum(batch.num_rows for batch in await consumer.batches())
+            nonlocal rows_read
+            while rows_read < 7:
+                rows_read += sum(batch.num_rows for batch in await consumer.batches())
 
-        # The batches before the damaged one come first; then every call names it.
+        # The batches before the damaged batch come first; every later call raises its error.
         for _ in range(2):
             with pytest.raises(CorruptRecords, match="t-1: The records at offset 2"):
                 await read_on()
-        assert sum(consumer.position(one) for one in (ONE, OTHER)) == found
+        assert sum(consumer.position(partition) for partition in (ONE, OTHER)) == rows_read
         broker.damaged = set()
-        for one in (ONE, OTHER):
-            consumer.seek(one, consumer.position(one))
+        for partition in (ONE, OTHER):
+            consumer.seek(partition, consumer.position(partition))
         broker.append(ONE, 1)
         await read_on()
-        assert [consumer.position(one) for one in (ONE, OTHER)] == [3, 4]
+        assert [consumer.position(partition) for partition in (ONE, OTHER)] == [3, 4]
 
     run(work, auto_offset_reset="earliest", check_crcs=False)
 
@@ -353,15 +355,49 @@ def test_a_leader_that_learns_late_of_its_partition_does_not_end_a_poll() -> Non
         async def late(times: Any, *, timeout_ms: int | None = None, **more: Any) -> Any:
             if timeout_ms is not None:
                 # The two seconds of the first look are over.
-                return {one: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for one in times}
+                return {partition: KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for partition in times}
             return await find(times, **more)
 
         broker.find = late  # type: ignore[method-assign]
         await consumer.assign([ONE, OTHER])
         broker.append(ONE, 2)
-        found: list[int] = []
-        while len(found) < 2:
-            found += [record.offset for record in await consumer.poll()]
-        assert found == [0, 1]
+        offsets: list[int] = []
+        while len(offsets) < 2:
+            offsets += [record.offset for record in await consumer.poll()]
+        assert offsets == [0, 1]
+
+    run(work, auto_offset_reset="earliest")
+
+
+def test_nothing_is_read_after_a_membership_that_ended_while_positions_were_looked_for() -> None:
+    """A position may take long, as while a transaction ends; other partitions have records by then."""
+
+    class Member:
+        is_member = True
+
+        def __init__(self, consumer: Consumer) -> None:
+            self.consumer = consumer
+
+        async def poll(self, _: float) -> None:
+            if not self.is_member:
+                self.consumer._assign([])
+
+        async def wait(self) -> None:
+            await asyncio.Event().wait()
+
+    async def work(consumer: Consumer, broker: Broker) -> None:
+        await consumer.assign([ONE])
+        await consumer.poll(0)
+        broker.append(ONE, 2)
+        await until(lambda: consumer._fetcher.has_next)
+        member = Member(consumer)
+        consumer._membership = member  # type: ignore[assignment]
+
+        async def find_due() -> None:
+            member.is_member = False
+
+        consumer._starts.find_due = find_due  # type: ignore[method-assign]
+        assert await consumer.poll(0) == []
+        consumer._membership = None
 
     run(work, auto_offset_reset="earliest")

@@ -35,7 +35,14 @@ def encoded(kind: Any, records: list[Any]) -> bytearray:
 
 
 def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
-    given = {"base_offset": 100, "base_timestamp": 5, "append_time": None, "from_offset": -1, "limit": 1_000, **options}
+    arguments = {
+        "base_offset": 100,
+        "base_timestamp": 5,
+        "append_time": None,
+        "from_offset": -1,
+        "limit": 1_000,
+        **options,
+    }
     try:
         return kind.decode_records(
             ConsumedRecord,
@@ -43,13 +50,13 @@ def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
             count,
             "t",
             3,
-            given["base_offset"],
-            given["base_timestamp"],
-            given["append_time"],
+            arguments["base_offset"],
+            arguments["base_timestamp"],
+            arguments["append_time"],
             0,
             7,
-            given["from_offset"],
-            given["limit"],
+            arguments["from_offset"],
+            arguments["limit"],
         )
     except ValueError as error:
         return str(error)
@@ -61,26 +68,27 @@ def decoded(kind: Any, payload: Any, count: int, **options: Any) -> Any:
 def test_what_is_encoded_is_decoded(kind: Any, records: list[Any]) -> None:
     payload = encoded(kind, records)
     assert payload == encoded(twin, records)
-    found = decoded(kind, payload, len(records))
-    assert [tuple(one)[2:4] + tuple(one)[5:8] for one in found] == [
+    records_read = decoded(kind, payload, len(records))
+    assert [tuple(record)[2:4] + tuple(record)[5:8] for record in records_read] == [
         (100 + index, 5 + delta, key, value, headers or ())
         for index, (delta, key, value, headers) in enumerate(records)
     ]
     assert all(
-        type(one) is ConsumedRecord and (one.topic, one.partition, one.leader_epoch) == ("t", 3, 7) for one in found
+        type(record) is ConsumedRecord and (record.topic, record.partition, record.leader_epoch) == ("t", 3, 7)
+        for record in records_read
     )
     known = reference(bytes(payload), len(records), base_offset=100, base_timestamp=5)
-    assert [(one.offset, one.timestamp, one.value) for one in known] == [
-        (one.offset, one.timestamp, one.value) for one in found
+    assert [(record.offset, record.timestamp, record.value) for record in known] == [
+        (record.offset, record.timestamp, record.value) for record in records_read
     ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_append_time_and_first_offset(kind: Any) -> None:
     payload = encoded(twin, [(index, b"k", b"v", []) for index in range(10)])
-    found = decoded(kind, memoryview(payload), 10, append_time=77, from_offset=106)
-    assert [(one.offset, one.timestamp) for one in found] == [(106, 77), (107, 77), (108, 77), (109, 77)]
-    assert [one.offset for one in decoded(kind, payload, 10, from_offset=103, limit=2)] == [103, 104]
+    records = decoded(kind, memoryview(payload), 10, append_time=77, from_offset=106)
+    assert [(record.offset, record.timestamp) for record in records] == [(106, 77), (107, 77), (108, 77), (109, 77)]
+    assert [record.offset for record in decoded(kind, payload, 10, from_offset=103, limit=2)] == [103, 104]
 
 
 @settings(max_examples=300)
@@ -127,7 +135,7 @@ def test_it_is_compiled_where_there_is_a_compiler() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_numbers_behind_a_records_end_are_not_read_even_if_the_record_is_skipped(kind: Any) -> None:
-    # The length covers the attributes only; the deltas that follow belong to nobody.
+    # The length covers the attributes only; the deltas that follow are outside the record.
     payload = bytes([2, 0, 0, 0, 1, 1, 0])
     assert decoded(kind, payload, 1, from_offset=200) == "record 0 of 1 is damaged"
 
@@ -136,7 +144,7 @@ def test_numbers_behind_a_records_end_are_not_read_even_if_the_record_is_skipped
 def test_numbers_beyond_64_bits_are_refused_and_sums_wrap_around(kind: Any) -> None:
     payload = encoded(twin, [(0, None, b"", ()), (0, None, b"", ())])
     largest = 2**63 - 1
-    assert [one.offset for one in decoded(kind, payload, 2, base_offset=largest, from_offset=-(2**63))] == [
+    assert [record.offset for record in decoded(kind, payload, 2, base_offset=largest, from_offset=-(2**63))] == [
         largest,
         -(2**63),
     ]

@@ -1,4 +1,4 @@
-"""Interceptors of a producer see the end of every record that they have seen."""
+"""Interceptors of a producer are notified of the outcome of every record."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Broken(Serializer[Any]):
 def test_an_error_of_a_serializer_is_an_end_too() -> None:
     observer = Observer()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         settings = ProducerSettings(interceptors=(observer,), value_serializer=Broken())
         async with Producer(ClientSettings(bootstrap_servers=()), settings) as producer:
             with pytest.raises(KeyError):
                 await producer.send("t", 5)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert observer.ends == [(-1, KeyError)]

@@ -35,8 +35,8 @@ class Scripted:
             del self.metadata.topics["t"]
 
 
-def asked(cluster: Scripted, *answers: Any) -> tuple[Any, int]:
-    """The result for the partition, if its leader gives these answers, the last one again and again; and the calls."""
+def outcome_of(cluster: Scripted, *answers: Any) -> tuple[Any, int]:
+    """The result for the partition and the number of requests; the leader repeats the last of its answers."""
     calls = 0
 
     async def ask(node_id: int, partitions: list[TopicPartition]) -> dict[TopicPartition, Any]:
@@ -45,28 +45,28 @@ def asked(cluster: Scripted, *answers: Any) -> tuple[Any, int]:
         calls += 1
         return {PARTITION: answers[min(calls, len(answers)) - 1]}
 
-    found = asyncio.run(ask_leaders(cast(Cluster, cluster), [PARTITION], ask))
-    return found[PARTITION], calls
+    answers_by_partition = asyncio.run(ask_leaders(cast(Cluster, cluster), [PARTITION], ask))
+    return answers_by_partition[PARTITION], calls
 
 
 def test_a_leader_that_does_not_know_its_partition_yet_is_asked_again() -> None:
-    assert asked(Scripted(), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 7) == (7, 5)
+    assert outcome_of(Scripted(), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, 7) == (7, 5)
 
 
 def test_a_topic_that_was_deleted_is_not_asked_for_without_end() -> None:
     cluster = Scripted()
     cluster.deleted_after = 2
-    answer, calls = asked(cluster, UNKNOWN)
+    answer, calls = outcome_of(cluster, UNKNOWN)
     assert (answer.code, calls, cluster.refreshes) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 2, 2)
 
 
 def test_a_topic_that_is_unknown_is_looked_up_once_more() -> None:
     cluster = Scripted()
     cluster.metadata.topics.clear()
-    answer, calls = asked(cluster, 7)
+    answer, calls = outcome_of(cluster, 7)
     assert (answer.code, calls, cluster.refreshes) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0, 2)
 
 
 def test_what_cannot_be_retried_is_the_answer() -> None:
-    answer, calls = asked(Scripted(), KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    answer, calls = outcome_of(Scripted(), KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     assert (answer.code, calls) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 1)

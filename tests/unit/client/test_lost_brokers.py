@@ -52,7 +52,7 @@ class Log:
         self.epoch = header.producer_epoch
         offset = len(self.values)
         self.last = [*self.last, (first, last, offset)][-5:]
-        self.values += [bytes(one.value) for one in iterate_records(batch)]
+        self.values += [bytes(record.value) for record in iterate_records(batch)]
         return 0, offset
 
 
@@ -64,8 +64,8 @@ class Node:
         self.taken = 0
 
     async def post(self, request: Any, **_: Any) -> ProduceResponse:
-        ((one,),) = [topic.partition_data for topic in request.topic_data]
-        code, offset = self.log.append(one.records)
+        ((partition_data,),) = [topic.partition_data for topic in request.topic_data]
+        code, offset = self.log.append(partition_data.records)
         self.taken += 1
         if self.hangs:
             await self.dead.wait()
@@ -105,7 +105,7 @@ async def until(holds: Callable[[], bool]) -> None:
 def scenario(unanswered: int, later: int) -> None:
     """Batches wait unanswered at the former leader, while more are sent. Kafka's leaders remember five batches."""
 
-    async def whole() -> None:
+    async def run_producer() -> None:
         log = Log()
         cluster: Any = Cluster(log)
         settings = ProducerSettings(linger_ms=0, request_timeout_ms=1_000, delivery_timeout_ms=3_000)
@@ -121,14 +121,14 @@ def scenario(unanswered: int, later: int) -> None:
             return batches.append(cluster.metadata.topics["t"], b"%d" % next(numbers), None, (), 0, None, None)
 
         await send()
-        one = cluster.nodes[1]
+        old_leader = cluster.nodes[1]
         # The old leader writes and replicates, and its answers do not arrive.
-        one.hangs = True
+        old_leader.hangs = True
         pending = []
         for number in range(unanswered):
             pending.append(send())
-            await until(lambda n=number: one.taken == n + 2)
-        # The cluster elects another leader; the client hears of it for another reason than these requests.
+            await until(lambda n=number: old_leader.taken == n + 2)
+        # The cluster elects another leader; the client learns of it from a metadata refresh, not from these requests.
         cluster.leader = 2
         cluster.tell()
         more = []
@@ -136,13 +136,13 @@ def scenario(unanswered: int, later: int) -> None:
             more.append(send())
             await asyncio.sleep(0.02)
         # The requests to the old leader time out.
-        one.dead.set()
+        old_leader.dead.set()
         outcomes = await asyncio.gather(*pending, *more, return_exceptions=True)
         await sender.stop()
         assert log.values == [b"%d" % n for n in range(1 + unanswered + later)]
-        assert not [one for one in outcomes if isinstance(one, Exception)]
+        assert not [outcome for outcome in outcomes if isinstance(outcome, Exception)]
 
-    asyncio.run(whole())
+    asyncio.run(run_producer())
 
 
 def test_one_unanswered_batch_is_not_written_twice() -> None:

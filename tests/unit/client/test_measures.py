@@ -1,4 +1,4 @@
-"""What clients count, and the rates and averages that are made of it."""
+"""The counters of clients, and their rates and averages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.client.measures import (
     ProducerMeasures,
     Recent,
     RequestMeasures,
-    tell,
+    metric_values,
 )
 
 
@@ -28,19 +28,19 @@ def test_rates_and_averages_of_a_producer(monkeypatch: pytest.MonkeyPatch) -> No
     clock = Clock(monkeypatch)
     counted, requests = ProducerMeasures(), RequestMeasures()
     recent = Recent(counted, requests)
-    assert math.isnan(tell(PRODUCER_METRICS, recent)["request-latency-avg"])
+    assert math.isnan(metric_values(PRODUCER_METRICS, recent)["request-latency-avg"])
     counted.records, counted.batches, counted.batch_bytes, counted.queue_seconds = 50, 4, 4096, 0.02
     counted.produce_requests, counted.produce_seconds, counted.failed_records = 2, 0.01, 1
     requests.requests, requests.request_bytes = 2, 5000
     clock.now += 10
-    told = tell(PRODUCER_METRICS, recent)
-    assert told["record-send-rate"] == 5
-    assert told["record-error-rate"] == 0.1
-    assert told["batch-size-avg"] == 1024
-    assert told["record-queue-time-avg"] == pytest.approx(5)
-    assert told["request-latency-avg"] == pytest.approx(5)
-    assert told["records-per-request-avg"] == 25
-    assert (told["request-rate"], told["request-size-avg"], told["outgoing-byte-rate"]) == (0.2, 2500, 500)
+    measured = metric_values(PRODUCER_METRICS, recent)
+    assert measured["record-send-rate"] == 5
+    assert measured["record-error-rate"] == 0.1
+    assert measured["batch-size-avg"] == 1024
+    assert measured["record-queue-time-avg"] == pytest.approx(5)
+    assert measured["request-latency-avg"] == pytest.approx(5)
+    assert measured["records-per-request-avg"] == 25
+    assert (measured["request-rate"], measured["request-size-avg"], measured["outgoing-byte-rate"]) == (0.2, 2500, 500)
 
 
 def test_what_is_long_past_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,8 +50,8 @@ def test_what_is_long_past_does_not_count(monkeypatch: pytest.MonkeyPatch) -> No
     counted.records = 1000
     for _ in range(3):
         clock.now += measures.RECENT_SECONDS
-        tell(CONSUMER_METRICS, recent)
+        metric_values(CONSUMER_METRICS, recent)
     clock.now += 1
-    assert tell(CONSUMER_METRICS, recent)["records-consumed-rate"] == 0
+    assert metric_values(CONSUMER_METRICS, recent)["records-consumed-rate"] == 0
     counted.records += 62
-    assert tell(CONSUMER_METRICS, recent)["records-consumed-rate"] == 2
+    assert metric_values(CONSUMER_METRICS, recent)["records-consumed-rate"] == 2

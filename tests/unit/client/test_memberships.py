@@ -1,202 +1,130 @@
-"""What a member of a group gives up, and when it says so, over a coordinator that answers by a script."""
+"""Which partitions a member of a consumer group revokes, and when it reports them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from random import Random
-from typing import Any
 
 import pytest
 
-from ottla.client.consumer.assignors import COOPERATIVE
-from ottla.client.consumer.group_classic import ClassicMembership, encode_assignment
 from ottla.client.consumer.group_consumer import ConsumerMembership
-from ottla.client.consumer.membership import Subscription
-from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.errors import TimedOut
-from ottla.client.metadata import MetadataCache, PartitionInfo, TopicInfo
-from ottla.client.settings import ClientSettings
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import TopicPartition, Uuid
-from ottla.wire.messages.consumer_group_heartbeat import (
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
+from tests.unit.client.scripted_coordinator import (
+    ONE,
+    OTHER,
+    TOPIC_ID,
+    Cluster,
+    Rebalances,
+    poll_until,
+    run,
 )
-from ottla.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from ottla.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
-from ottla.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
-TOPIC_ID = Uuid(b"t" * 16)
-TOPIC = Subscription(("t",))
-
-
-class Cluster:
-    """Its coordinator gives every member what `assigned` says, and every heartbeat the error that is next."""
-
-    GROUP = 0
-
-    def __init__(self) -> None:
-        self.settings = ClientSettings(bootstrap_servers=(), retry_backoff_ms=0)
-        self.random = Random(1)
-        self.metadata = MetadataCache()
-        partitions = {number: PartitionInfo(number, 1, 0, (), (), ()) for number in range(2)}
-        self.metadata.topics["t"] = TopicInfo("t", TOPIC_ID, False, partitions, None)
-        self.metadata.names[TOPIC_ID] = "t"
-        self.assigned = [ONE]
-        self.errors: list[ErrorCode] = []
-        self.refusals = 0
-        self.epoch = 0
-        # Answered heartbeats of a classic member.
-        self.heartbeats = 0
-        self.said: list[tuple[int, list[int]]] = []
-        # How many of the next answers do not arrive.
-        self.lost = 0
-        self.is_silent = False
-        # Whether a classic group has its only member for leader.
-        self.leads = False
-        self._told: list[TopicPartition] | None = None
-
-    def deadline(self, timeout_ms: int) -> float:
-        return asyncio.get_running_loop().time() + timeout_ms / 1000
-
-    async def refresh(self, *_: Any, **__: Any) -> MetadataCache:
-        if self.refusals:
-            self.refusals -= 1
-            raise TimedOut("The cluster did not answer.")
-        return self.metadata
-
-    async def ask_coordinator(self, _kind: int, _key: str, request: Any, *_: Any, **__: Any) -> Any:
-        await asyncio.sleep(0)
-        if callable(request):
-            while self.lost:
-                self.lost -= 1
-                self._heartbeat(request())
-            request = request()
-        if isinstance(request, ConsumerGroupHeartbeatRequest):
-            answer = self._heartbeat(request)
-            while self.is_silent and request.member_epoch >= 0:
-                await asyncio.sleep(0)
-            return answer
-        if isinstance(request, HeartbeatRequest):
-            self.heartbeats += 1
-            return HeartbeatResponse(error_code=self.errors.pop(0) if self.errors else 0)
-        if isinstance(request, JoinGroupRequest):
-            self.epoch += 1
-            protocol = request.protocols[0]
-            member = JoinGroupResponseMember(member_id="m", metadata=protocol.metadata)
-            return JoinGroupResponse(
-                member_id="m",
-                generation_id=self.epoch,
-                leader="m" if self.leads else "another",
-                protocol_name=protocol.name,
-                members=[member] if self.leads else [],
-            )
-        if isinstance(request, SyncGroupRequest) and self.leads:
-            return SyncGroupResponse(assignment=request.assignments[0].assignment)
-        return SyncGroupResponse(assignment=memoryview(encode_assignment(self.assigned)))
-
-    def _heartbeat(self, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeatResponse:
-        owned = [number for topic in request.topic_partitions or () for number in topic.partitions]
-        self.said.append((request.member_epoch, owned))
-        if self.errors:
-            return ConsumerGroupHeartbeatResponse(error_code=self.errors.pop(0))
-        self.epoch += 1
-        answer = ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=self.epoch, heartbeat_interval_ms=1)
-        # An assignment is sent when it changes, and to a member that sends all of its fields.
-        if self.assigned != self._told or request.rebalance_timeout_ms != -1:
-            partitions = [one.partition for one in self.assigned]
-            answer.assignment = Assignment(topic_partitions=[TopicPartitions(topic_id=TOPIC_ID, partitions=partitions)])
-            self._told = list(self.assigned)
-        return answer
-
-
-class Rebalances:
-    """What the consumer was told, and whether its member was one at that time."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[list[TopicPartition], list[TopicPartition]]] = []
-        self.members: list[bool] = []
-        self.member: ClassicMembership | ConsumerMembership | None = None
-        self.pause: Callable[[], Coroutine[Any, Any, None]] | None = None
-
-    async def on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
-        assert self.member is not None
-        if self.pause is not None:
-            await self.pause()
-        self.told.append((list(revoked), list(assigned)))
-        self.members.append(self.member.is_member)
-
-
-Work = Callable[[Any, Cluster, Rebalances], Coroutine[Any, Any, None]]
-
-
-def run(
-    work: Work,
-    kind: type[ClassicMembership] | type[ConsumerMembership],
-    subscription: Subscription = TOPIC,
-    **settings: Any,
-) -> None:
-    async def whole() -> None:
-        cluster, rebalances = Cluster(), Rebalances()
-        anything: Any = cluster
-        wanted = ConsumerSettings(group_id="g", heartbeat_interval_ms=1, **settings)
-        member = rebalances.member = kind(anything, wanted, subscription, rebalances.on_rebalance)
-        try:
-            async with asyncio.timeout(60):
-                await work(member, cluster, rebalances)
-        finally:
-            await member._stop_heartbeats()
-
-    asyncio.run(whole())
-
-
-async def poll_until(member: Any, holds: Callable[[], bool]) -> None:
-    while not holds():
-        await member.poll()
-        await asyncio.sleep(0)
 
 
 def test_partitions_are_given_up_before_the_coordinator_hears_of_it() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        await poll_until(member, lambda: len(rebalances.told) == 1)
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
 
         async def pause() -> None:
             # Long enough for any number of heartbeats.
-            begun = len(cluster.said)
-            while len(cluster.said) < begun + 3:
+            begun = len(cluster.reported)
+            while len(cluster.reported) < begun + 3:
                 await asyncio.sleep(0)
-            assert all(owned == [0] for _, owned in cluster.said[begun:])
+            assert all(owned == [0] for _, owned in cluster.reported[begun:])
 
         cluster.assigned = []
         rebalances.pause = pause
-        await poll_until(member, lambda: len(rebalances.told) == 2)
-        await poll_until(member, lambda: cluster.said[-1][1] == [])
+        await poll_until(member, lambda: len(rebalances.calls) == 2)
+        await poll_until(member, lambda: cluster.reported[-1][1] == [])
+
+    run(work, ConsumerMembership)
+
+
+def test_a_heartbeat_names_what_a_poll_may_take_over_before_it_arrives() -> None:
+    """The coordinator immediately reassigns partitions that a heartbeat leaves out."""
+
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
+        cluster.assigned = [ONE, OTHER]
+        # The consumer is not polled, but heartbeats continue.
+        begun = len(cluster.reported)
+        while len(cluster.reported) < begun + 3:
+            await asyncio.sleep(0)
+        assert member._owned == [ONE]
+        assert cluster.reported[-1][1] == [0, 1]
+
+        async def pause() -> None:
+            heard = len(cluster.reported)
+            cluster.assigned = [ONE]
+            while len(cluster.reported) < heard + 3:
+                await asyncio.sleep(0)
+            # At this moment the listener is called with the second partition.
+            assert cluster.reported[-1][1] == [0, 1]
+            rebalances.pause = None
+
+        rebalances.pause = pause
+        await member.poll()
+        # Partitions that were revoked meanwhile are not read.
+        assert rebalances.calls[1:] == [([], [ONE, OTHER]), ([OTHER], [ONE])]
+        await poll_until(member, lambda: cluster.reported[-1][1] == [0])
+
+    run(work, ConsumerMembership)
+
+
+def test_who_is_put_out_while_it_takes_over_its_first_partitions_does_not_keep_them() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        async def pause() -> None:
+            rebalances.pause = None
+            cluster.errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
+            while cluster.errors:
+                await asyncio.sleep(0)
+            heard = len(cluster.reported)
+            for _ in range(50):
+                await asyncio.sleep(0)
+            assert len(cluster.reported) == heard
+
+        rebalances.pause = pause
+        await poll_until(member, lambda: len(rebalances.calls) == 3)
+        assert rebalances.calls == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        assert rebalances.members == [False, False, True]
+
+    run(work, ConsumerMembership)
+
+
+def test_a_listener_that_fails_after_its_member_was_put_out_does_not_keep_it_out() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        async def fail() -> None:
+            rebalances.pause = None
+            cluster.errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
+            while cluster.errors or member.is_member:
+                await asyncio.sleep(0)
+            raise ValueError("a bad listener")
+
+        rebalances.pause = fail
+        with pytest.raises(ValueError, match="a bad listener"):
+            await poll_until(member, lambda: False)
+        # The consumer may have taken the partition before its listener failed.
+        await poll_until(member, lambda: rebalances.calls == [([ONE], []), ([], [ONE])])
 
     run(work, ConsumerMembership)
 
 
 def test_an_assignment_whose_answer_was_lost_is_asked_for_again() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        await poll_until(member, lambda: len(rebalances.told) == 1)
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
         cluster.lost, cluster.assigned = 1, [ONE, OTHER]
-        await poll_until(member, lambda: len(rebalances.told) == 2)
-        assert rebalances.told[-1] == ([], [ONE, OTHER])
+        await poll_until(member, lambda: len(rebalances.calls) == 2)
+        assert rebalances.calls[-1] == ([], [ONE, OTHER])
 
     run(work, ConsumerMembership)
 
 
 def test_an_assignment_of_a_topic_that_is_not_known_yet_is_asked_for_again() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        # The first broker that is asked has not heard of the topic.
+        # The first broker does not know the topic yet.
         name = cluster.metadata.names.pop(TOPIC_ID)
-        await poll_until(member, lambda: len(cluster.said) > 1)
+        await poll_until(member, lambda: len(cluster.reported) > 1)
         cluster.metadata.names[TOPIC_ID] = name
-        await poll_until(member, lambda: rebalances.told == [([], [ONE])])
+        await poll_until(member, lambda: rebalances.calls == [([], [ONE])])
 
     run(work, ConsumerMembership)
 
@@ -208,7 +136,7 @@ def test_a_member_whose_assignment_could_not_be_taken_over_asks_for_it_again() -
         with pytest.raises(TimedOut):
             await poll_until(member, lambda: False)
         cluster.metadata.names[TOPIC_ID] = name
-        await poll_until(member, lambda: rebalances.told == [([], [ONE])])
+        await poll_until(member, lambda: rebalances.calls == [([], [ONE])])
 
     run(work, ConsumerMembership)
 
@@ -216,9 +144,9 @@ def test_a_member_whose_assignment_could_not_be_taken_over_asks_for_it_again() -
 def test_who_leaves_while_it_joins_is_no_member_for_long() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, _: Rebalances) -> None:
         cluster.is_silent = True
-        await poll_until(member, lambda: bool(cluster.said))
+        await poll_until(member, lambda: bool(cluster.reported))
         await member.leave()
-        assert [epoch for epoch, _ in cluster.said] == [0, -1]
+        assert [epoch for epoch, _ in cluster.reported] == [0, -1]
 
     run(work, ConsumerMembership)
 
@@ -226,7 +154,7 @@ def test_who_leaves_while_it_joins_is_no_member_for_long() -> None:
 def test_who_never_asked_to_join_does_not_leave() -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, _: Rebalances) -> None:
         await member.leave()
-        assert not cluster.said
+        assert not cluster.reported
 
     run(work, ConsumerMembership)
 
@@ -246,111 +174,99 @@ def test_a_group_of_another_kind_is_told() -> None:
 )
 def test_who_was_put_out_gives_everything_up_before_it_joins_again(code: ErrorCode) -> None:
     async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        await poll_until(member, lambda: len(rebalances.told) == 1)
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
         cluster.errors.append(code)
         while cluster.errors:
             await asyncio.sleep(0)
-        heard = len(cluster.said)
+        heard = len(cluster.reported)
         for _ in range(50):
             await asyncio.sleep(0)
-        assert len(cluster.said) == heard
-        await poll_until(member, lambda: len(rebalances.told) == 3)
-        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
-        # Nothing is committed for what others may have had.
+        assert len(cluster.reported) == heard
+        await poll_until(member, lambda: len(rebalances.calls) == 3)
+        assert rebalances.calls == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        # No offset is committed for partitions that another member may have owned.
         assert rebalances.members == [True, False, True]
 
     run(work, ConsumerMembership)
 
 
-def test_who_was_put_out_of_a_cooperative_group_gives_everything_up() -> None:
-    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        await member.poll()
-        cluster.errors.append(ErrorCode.UNKNOWN_MEMBER_ID)
-        await member.wait()
-        await member.poll()
-        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
-        assert rebalances.members == [True, False, True]
+def test_a_target_that_a_listener_failed_to_take_over_is_given_up_when_it_is_taken_away() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
 
-    run(work, ClassicMembership, assignors=(COOPERATIVE,))
-
-
-def test_a_cooperative_member_keeps_what_it_has_while_others_come() -> None:
-    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        cluster.assigned = [ONE, OTHER]
-        await member.poll()
-        cluster.assigned = [OTHER]
-        cluster.errors.append(ErrorCode.REBALANCE_IN_PROGRESS)
-        await member.wait()
-        await member.poll()
-        assert rebalances.told == [([], [ONE, OTHER]), ([ONE], [OTHER]), ([], [OTHER])]
-        assert all(rebalances.members)
-
-    run(work, ClassicMembership, assignors=(COOPERATIVE,))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID],
-)
-def test_a_listener_that_takes_its_time_keeps_the_session_and_causes_one_rebalance(code: ErrorCode) -> None:
-    is_removed = code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
-
-    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        await member.poll()
-
-        async def pause() -> None:
+        async def fail() -> None:
             rebalances.pause = None
-            assert member.is_member
-            cluster.errors += [code, code]
-            # A removed member has nothing left to say.
-            wanted = cluster.heartbeats + (1 if is_removed else 3)
-            while cluster.heartbeats < wanted or member.is_member == is_removed:
+            raise ValueError("a bad listener")
+
+        rebalances.pause = fail
+        cluster.assigned = [ONE, OTHER]
+        with pytest.raises(ValueError, match="a bad listener"):
+            await poll_until(member, lambda: False)
+        # Taken away before the next poll.
+        cluster.assigned = [ONE]
+        while member._target != [ONE]:
+            await asyncio.sleep(0)
+        await member.poll()
+        assert rebalances.calls[1:] == [([OTHER], [ONE])]
+
+    run(work, ConsumerMembership)
+
+
+def test_a_target_is_taken_over_after_a_listener_that_failed_to_give_partitions_up() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
+
+        async def fail() -> None:
+            rebalances.pause = None
+            raise ValueError("a bad listener")
+
+        rebalances.pause = fail
+        cluster.assigned = [OTHER]
+        with pytest.raises(ValueError, match="a bad listener"):
+            await poll_until(member, lambda: False)
+        cluster.assigned = [ONE, OTHER]
+        while member._target != [ONE, OTHER]:
+            await asyncio.sleep(0)
+        # The consumer may not have the second partition.
+        await member.poll()
+        assert rebalances.calls[1:] == [([], [ONE, OTHER])]
+
+    run(work, ConsumerMembership)
+
+
+def test_who_steps_aside_because_nobody_polls_reads_nothing_meanwhile() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
+        begun = len(cluster.reported)
+        member._polled = -1e9
+
+        async def pause_before_leaving() -> None:
+            while all(epoch >= 0 for epoch, _ in cluster.reported[begun:]):
                 await asyncio.sleep(0)
-            cluster.errors.clear()
 
-        member.enforce_rebalance()
-        rebalances.pause = pause
+        cluster.is_deaf = True
+        await pause_before_leaving()
         await member.poll()
-        wanted = cluster.heartbeats + 3
-        while cluster.heartbeats < wanted:
-            await member.poll()
-            await asyncio.sleep(0)
-        assert rebalances.told == [([], [ONE]), ([ONE], []), ([], [ONE])]
-        assert cluster.epoch == 2
+        assert rebalances.calls[1:] == [([ONE], [])]
+        assert rebalances.members == [True, False]
+        cluster.is_deaf = False
+        async with asyncio.timeout(5):
+            await member.wait()
+        await poll_until(member, lambda: len(rebalances.calls) == 3)
+        assert rebalances.calls[2] == ([], [ONE])
 
-    run(work, ClassicMembership)
-
-
-def test_a_member_that_could_not_take_over_its_assignment_joins_again() -> None:
-    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        cluster.refusals = 1
-        with pytest.raises(TimedOut):
-            await member.poll()
-        await member.poll()
-        assert rebalances.told == [([], [ONE])]
-
-    run(work, ClassicMembership)
+    run(work, ConsumerMembership)
 
 
-@pytest.mark.parametrize("subscription", [TOPIC, Subscription((), "t|u")])
-def test_what_comes_later_is_read_too(subscription: Subscription) -> None:
-    """New partitions, and new topics that a pattern finds."""
+def test_a_fenced_static_member_of_the_new_protocol_keeps_nothing() -> None:
+    async def work(member: ConsumerMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        await poll_until(member, lambda: len(rebalances.calls) == 1)
+        cluster.errors += [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID]
+        for code in (ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNRELEASED_INSTANCE_ID):
+            with pytest.raises(KafkaError) as raised:
+                await poll_until(member, lambda: False)
+            assert raised.value.code == code
+        assert rebalances.calls == [([], [ONE]), ([ONE], [])]
+        assert rebalances.members == [True, False]
 
-    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
-        cluster.settings = replace(cluster.settings, metadata_age_max_ms=0)
-        cluster.leads = True
-        await member.poll()
-        for _ in range(20):
-            await asyncio.sleep(0)
-        partition = PartitionInfo(2, 1, 0, (), (), ())
-        if subscription.pattern is None:
-            new = TopicPartition("t", 2)
-            cluster.metadata.topics["t"].partitions[2] = partition
-        else:
-            cluster.metadata.topics["u"] = TopicInfo("u", Uuid(b"u" * 16), False, {0: partition}, None)
-            new = TopicPartition("u", 0)
-        await member.wait()
-        await member.poll()
-        assert rebalances.told == [([], [ONE, OTHER]), ([ONE, OTHER], []), ([], [ONE, OTHER, new])]
-
-    run(work, ClassicMembership, subscription)
+    run(work, ConsumerMembership, group_instance_id="i")

@@ -54,14 +54,14 @@ class Looked(Deserializer[str]):
 def test_a_producer_asks_in_a_thread_and_uses_what_is_cached_on_the_loop() -> None:
     serializer = Registered()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         serializing = Serializing(None, serializer)
         for topic in ("a", "a", "b"):
             record = await serializing.record(OutgoingRecord(topic, "v", None, (), None, None))
             # The headers of the attempt on the loop are not kept.
             assert (record.value, record.headers) == (b"v", [("schema", b"1")])
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert len(serializer.threads) == 2
     assert threading.main_thread() not in serializer.threads
 
@@ -70,12 +70,12 @@ def test_a_consumer_deserializes_in_a_thread() -> None:
     deserializer = Looked()
     record = ConsumedRecord("t", 0, 0, 0, 0, None, b"v", (), 0)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         deserializing = Deserializing(None, deserializer)
-        (found,) = await deserializing.run(lambda: deserializing.apply([record]))
-        assert found.value == "v"
+        (deserialized,) = await deserializing.run(lambda: deserializing.apply([record]))
+        assert deserialized.value == "v"
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert threading.main_thread() not in deserializer.threads
     # The connections of that thread are closed.
     assert deserializer.closed == 1

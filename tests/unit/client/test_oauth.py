@@ -26,11 +26,11 @@ def first_message(login: OAuthLogin) -> str:
 
 
 def test_a_token_is_kept_until_most_of_its_life_has_passed() -> None:
-    made: list[ClientToken] = []
+    tokens: list[ClientToken] = []
 
     def token() -> ClientToken:
-        made.append(ClientToken(f"token-{len(made)}", int(time.time() * 1000) + 100_000))
-        return made[-1]
+        tokens.append(ClientToken(f"token-{len(tokens)}", int(time.time() * 1000) + 100_000))
+        return tokens[-1]
 
     login = OAuthLogin(from_callable(token))
     assert "token-0" in first_message(login)
@@ -41,10 +41,10 @@ def test_a_token_is_kept_until_most_of_its_life_has_passed() -> None:
 
 
 def test_logins_at_the_same_time_share_a_request() -> None:
-    asked = []
+    requests = []
 
     async def token() -> str:
-        asked.append(1)
+        requests.append(1)
         await asyncio.sleep(0)
         return "token"
 
@@ -53,7 +53,7 @@ def test_logins_at_the_same_time_share_a_request() -> None:
         await asyncio.gather(*[login.exchange("localhost") for _ in range(10)])
 
     asyncio.run(work())
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_a_function_that_fails_and_a_token_that_is_none() -> None:
@@ -78,10 +78,10 @@ def test_the_expiry_is_read_from_the_token_or_from_the_answer() -> None:
 
 
 def test_an_endpoint_that_is_not_there_is_tried_again_until_the_time_is_over() -> None:
-    gone = ClientCredentials("http://127.0.0.1:1/token", CLIENT, SECRET, timeout_seconds=0.2, retry_seconds=0.05)
+    unreachable = ClientCredentials("http://127.0.0.1:1/token", CLIENT, SECRET, timeout_seconds=0.2, retry_seconds=0.05)
     with pytest.raises(AuthenticationFailed, match="cannot be reached"):
-        first_message(OAuthLogin(from_endpoint(gone)))
-    assert SECRET not in repr(gone)
+        first_message(OAuthLogin(from_endpoint(unreachable)))
+    assert SECRET not in repr(unreachable)
 
 
 def test_an_endpoint_that_redirects_is_not_followed() -> None:
@@ -133,9 +133,9 @@ def test_settings_name_nothing_that_the_environment_does_not_allow(
 
 def test_the_names_of_kafka_of_librdkafka_and_of_the_login_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ALLOWED_URLS, "https://identity.example/token")
-    given = {URL: "https://identity.example/token"}
+    endpoint = {URL: "https://identity.example/token"}
     with pytest.raises(ClientError, match="id and secret"):
-        login_of(properties(**given))
+        login_of(properties(**endpoint))
     for pair in (
         {
             "sasl.oauthbearer.client.credentials.client.id": "me",
@@ -144,7 +144,7 @@ def test_the_names_of_kafka_of_librdkafka_and_of_the_login_module(monkeypatch: p
         {"sasl.oauthbearer.client.id": "me", "sasl.oauthbearer.client.secret": "s"},
         {"sasl.jaas.config": f'{MODULE} clientId="me" clientSecret="s" scope="a b";'},
     ):
-        assert login_of(properties(**given, **pair)).user == "me"
+        assert login_of(properties(**endpoint, **pair)).user == "me"
 
 
 def test_unsecured_tokens_for_tests() -> None:

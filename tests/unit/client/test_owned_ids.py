@@ -11,11 +11,11 @@ from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.metadata import TopicInfo
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import Uuid
-from tests.unit.client.test_memberships import ONE, TOPIC, TOPIC_ID, Cluster
+from tests.unit.client.scripted_coordinator import ONE, TOPIC, TOPIC_ID, Cluster
 
 
 def owned_in_heartbeat(spoil: Callable[[Any], object]) -> list[tuple[Uuid, list[int]]]:
-    async def whole() -> list[tuple[Uuid, list[int]]]:
+    async def scenario() -> list[tuple[Uuid, list[int]]]:
         cluster: Any = Cluster()
 
         async def rebalance(*_: Any) -> None: ...
@@ -29,9 +29,9 @@ def owned_in_heartbeat(spoil: Callable[[Any], object]) -> list[tuple[Uuid, list[
         spoil(cluster.metadata)
         request: Any = member._request()
         await member._stop_heartbeats()
-        return [(one.topic_id, list(one.partitions)) for one in request.topic_partitions]
+        return [(topic.topic_id, list(topic.partitions)) for topic in request.topic_partitions]
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 def test_a_broker_that_does_not_know_the_topic_yet() -> None:

@@ -34,16 +34,16 @@ def partitions(*leaders: int) -> dict[int, PartitionInfo]:
 
 def test_without_a_key_one_partition_is_kept_until_its_batch_is_full() -> None:
     choose = StickyPartitioner(random.Random(3))
-    some = partitions(1, 1, 1, 1)
+    all_partitions = partitions(1, 1, 1, 1)
     seen = set()
     for _ in range(50):
-        current = choose(None, some)
+        current = choose(None, all_partitions)
         seen.add(current)
         # Batches that are not full leave, and other partitions have full ones.
         choose.on_batch_closed(current, 500, batch_size=1_000)
         choose.on_batch_closed((current + 1) % 4, 1_000, batch_size=1_000)
         choose.on_batch_closed(current, 499, batch_size=1_000)
-        assert {choose(None, some) for _ in range(20)} == {current}
+        assert {choose(None, all_partitions) for _ in range(20)} == {current}
         choose.on_batch_closed(current, 1, batch_size=1_000)
     assert seen == {0, 1, 2, 3}
 
@@ -76,7 +76,7 @@ def test_taking_turns() -> None:
 
 def test_long_queues_are_chosen_less_often_and_unavailable_brokers_not_at_all() -> None:
     loads: dict[int, int | None] = {0: 0, 1: 9, 2: None}
-    choose = StickyPartitioner(random.Random(3)).for_topic(lambda one: loads[one.partition])
+    choose = StickyPartitioner(random.Random(3)).for_topic(lambda partition: loads[partition.partition])
     counts = [0, 0, 0]
     for _ in range(1_100):
         choose.next_partition()
@@ -84,7 +84,7 @@ def test_long_queues_are_chosen_less_often_and_unavailable_brokers_not_at_all() 
     # Ten chances of eleven for the empty queue, one for the long one.
     assert counts[2] == 0
     assert 900 < counts[0] < 1_060
-    even = StickyPartitioner(random.Random(3), adaptive=False).for_topic(lambda one: loads[one.partition])
+    even = StickyPartitioner(random.Random(3), adaptive=False).for_topic(lambda partition: loads[partition.partition])
     counts = [0, 0, 0]
     for _ in range(900):
         even.next_partition()

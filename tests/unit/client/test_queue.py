@@ -17,9 +17,11 @@ from ottla.records.compression import Codec
 def batch(*, sequence: int = -1) -> ProducerBatch:
     done: asyncio.Future[tuple[int, int]] = asyncio.Future(loop=asyncio.new_event_loop())
     done.get_loop().close()
-    made = ProducerBatch(TopicPartition("t", 0), limit=100, codec=Codec.NONE, level=None, created=5.0, done=done)
-    made.base_sequence = sequence
-    return made
+    producer_batch = ProducerBatch(
+        TopicPartition("t", 0), limit=100, codec=Codec.NONE, level=None, created=5.0, done=done
+    )
+    producer_batch.base_sequence = sequence
+    return producer_batch
 
 
 def test_what_comes_back_goes_before_what_is_younger() -> None:

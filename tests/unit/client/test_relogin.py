@@ -16,7 +16,7 @@ from ottla.wire.messages.sasl_handshake import SaslHandshakeResponse
 
 
 class FakeConnection:
-    """Answers a login with what the test gives."""
+    """Answers a login with the outcome that the test sets."""
 
     endpoint = SimpleNamespace(host="node")
 

@@ -21,7 +21,7 @@ RETRY = TopicPartition(TOPICS.retries[0], 0)
 
 
 class Scripted:
-    """A consumer of partitions with so many records. `rebalance` assigns all anew, which ends their pauses."""
+    """A consumer of partitions with given record counts. `rebalance` reassigns all partitions and ends their pauses."""
 
     def __init__(self, counts: Mapping[TopicPartition, int]) -> None:
         self.settings = ConsumerSettings(group_id="g", auto_commit=False)
@@ -47,16 +47,16 @@ class Scripted:
         if self.rebalances:
             self.rebalances = False
             self._assign()
-        found = []
-        for one, count in self.counts.items():
-            if one not in self.paused:
+        records = []
+        for partition, count in self.counts.items():
+            if partition not in self.paused:
                 # From the future, so no delay is over during a test.
-                found += [
-                    ConsumedRecord(*one, offset, 1 << 60, 0, None, b"", (), 0)
-                    for offset in range(self.positions[one], count)
+                records += [
+                    ConsumedRecord(*partition, offset, 1 << 60, 0, None, b"", (), 0)
+                    for offset in range(self.positions[partition], count)
                 ]
-                self.positions[one] = count
-        return found
+                self.positions[partition] = count
+        return records
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.committed |= offsets
@@ -68,7 +68,7 @@ class Scripted:
         self.paused += partitions
 
     def resume(self, *partitions: TopicPartition) -> None:
-        self.paused = [one for one in self.paused if one not in partitions]
+        self.paused = [partition for partition in self.paused if partition not in partitions]
 
 
 class NoRoom:
@@ -87,7 +87,7 @@ def test_records_behind_one_that_could_not_be_sent_on_are_polled_again() -> None
             raise ValueError
         handled.append(record.offset)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         consumer: Any = Scripted({SOURCE: 4})
         producer: Any = NoRoom()
         retrying = RetryingConsumer(consumer, producer, TOPICS, handle)
@@ -99,14 +99,14 @@ def test_records_behind_one_that_could_not_be_sent_on_are_polled_again() -> None
         assert handled == [0, 1, 2, 3]
         assert consumer.committed[SOURCE] == 4
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_rebalance_does_not_skip_the_records_of_a_partition_that_sleeps() -> None:
     async def handle(_: ConsumedRecord) -> None:
         raise AssertionError
 
-    async def whole() -> None:
+    async def scenario() -> None:
         consumer: Any = Scripted({RETRY: 3})
         producer: Any = NoRoom()
         retrying = RetryingConsumer(consumer, producer, TOPICS, handle)
@@ -115,7 +115,7 @@ def test_a_rebalance_does_not_skip_the_records_of_a_partition_that_sleeps() -> N
             assert (consumer.positions[RETRY], consumer.paused) == (0, [RETRY])
             consumer.rebalances = True
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_after_a_cancelled_run_a_revocation_waits_for_nobody() -> None:
@@ -123,7 +123,7 @@ def test_after_a_cancelled_run_a_revocation_waits_for_nobody() -> None:
         if record.offset:
             await asyncio.Event().wait()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         consumer: Any = Scripted({SOURCE: 2})
         parallel = ParallelConsumer(consumer, handle, revoke_timeout_ms=3_600_000)
         await parallel.subscribe("s")
@@ -137,7 +137,7 @@ def test_after_a_cancelled_run_a_revocation_waits_for_nobody() -> None:
             await consumer.listener["on_revoked"]([SOURCE])
         assert consumer.committed[SOURCE] == 1
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("code", [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH])
@@ -154,16 +154,16 @@ def test_a_commit_that_a_rebalance_refuses_does_not_end_a_retrying_consumer(code
     async def handle(record: ConsumedRecord) -> None:
         seen.append(record.offset)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         consumer = Refusing({SOURCE: 2, RETRY: 0})
         retrying = RetryingConsumer(consumer, None, TOPICS, handle)  # type: ignore[arg-type]
         await retrying.run_once()
-        # The member gets its partitions again, from the last commit on.
+        # The partitions are assigned to the member again, from the last commit on.
         consumer.positions[SOURCE] = 0
         await retrying.run_once()
         assert consumer.committed[SOURCE] == 2
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert seen == [0, 1, 0, 1]
 
 
@@ -186,12 +186,12 @@ def test_keys_that_have_no_hash_are_processed_in_order() -> None:
         if len(order) == len(keys):
             parallel.stop()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         nonlocal parallel
         parallel = ParallelConsumer(Keyed({SOURCE: len(keys)}), handle, workers=6)  # type: ignore[arg-type]
         await parallel.run()
 
     parallel: ParallelConsumer
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert sorted(order) == list(range(len(keys)))
     assert [order.index(first) < order.index(second) for first, second in ((0, 2), (1, 5), (3, 4))] == [True] * 3

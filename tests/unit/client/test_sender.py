@@ -1,4 +1,4 @@
-"""What leaves a producer, when, and what comes of it; the broker's answers are given by a script."""
+"""Which requests a producer sends, when, and their outcome; the broker answers by a script."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Script = Callable[[int, int], ErrorCode]
 
 
 class Connection:
-    """Takes requests down and answers by the script, at once or when told to."""
+    """Records requests and answers by the script, at once or when the test releases the answers."""
 
     def __init__(self, script: Script, *, waits: bool = False) -> None:
         self.script = script
@@ -109,7 +109,7 @@ def run(
     cluster: Mapping[str, int] | None = None,
     **settings: Any,
 ) -> Connection:
-    async def whole() -> Connection:
+    async def scenario() -> Connection:
         connection = Connection(script, waits=waits)
         sending = Sending(Cluster(connection, **(cluster or {})), ProducerSettings(**{"linger_ms": 0, **settings}))
         await sending.sender.start()
@@ -120,7 +120,7 @@ def run(
             await sending.sender.stop()
         return connection
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 async def until(holds: Callable[[], bool]) -> None:
@@ -205,8 +205,8 @@ def test_a_batch_shares_its_fate_and_no_other_does() -> None:
     async def work(sending: Sending) -> None:
         bad = [sending.send(b"x", 0) for _ in range(3)]
         good = [sending.send(b"x", 1) for _ in range(3)]
-        assert [await failure(each) for each in bad] == [ErrorCode.INVALID_RECORD] * 3
-        assert [(await each).offset for each in good] == [0, 1, 2]
+        assert [await failure(delivery) for delivery in bad] == [ErrorCode.INVALID_RECORD] * 3
+        assert [(await delivery).offset for delivery in good] == [0, 1, 2]
 
     def script(_number: int, partition: int) -> ErrorCode:
         return ErrorCode.NONE if partition else ErrorCode.INVALID_RECORD
@@ -254,7 +254,7 @@ def test_a_request_has_a_largest_size_too() -> None:
 @pytest.mark.parametrize(
     ("in_flight_max", "sent"),
     [
-        # The second is on its way before the first is known to be lost, and gets there before it.
+        # The second request is sent before the first is known to be lost, and arrives before its retry.
         (5, ["first", "second", "first"]),
         (1, ["first", "first", "second"]),
     ],
@@ -308,21 +308,21 @@ def test_partitions_that_come_later_are_noticed() -> None:
         for _ in range(5):
             await sending.send(b"x", None)
 
-    # Whatever is known is too old at once.
+    # All cached metadata expire at once.
     requests = run(accepts, work, partitioner=RoundRobinPartitioner(), cluster={"metadata_age_max_ms": 0}).requests
     assert {partition for request in requests for partition in request} == set(range(5))
 
 
 def test_what_is_known_is_not_asked_for_again_before_its_time() -> None:
-    asked: list[int] = []
+    refresh_counts: list[int] = []
 
     async def work(sending: Sending) -> None:
         for _ in range(5):
             await sending.send(b"x")
-        asked.append(sending.cluster.refreshed)
+        refresh_counts.append(sending.cluster.refreshed)
 
     run(accepts, work, cluster={"metadata_age_max_ms": NEVER_MS})
-    assert asked == [0]
+    assert refresh_counts == [0]
 
 
 def test_a_leader_whose_disk_failed_is_looked_for_elsewhere() -> None:
@@ -370,15 +370,15 @@ def test_an_unanswered_request_waits_until_it_can_be_sent() -> None:
         assert not connection.requests
         assert not any(delivery.done for delivery in deliveries)
         leaving.set()
-        for each in deliveries:
-            await each
+        for delivery in deliveries:
+            await delivery
         assert len(connection.requests) == 8
 
     run(accepts, work, acks=0, batch_size=100)
 
 
 class SlowCluster(Cluster):
-    """A broker whose connection takes as long as it is told to."""
+    """A broker whose connection takes a given time to open."""
 
     def __init__(self, connection: Connection, **settings: int) -> None:
         super().__init__(connection, **settings)
@@ -393,9 +393,9 @@ class SlowCluster(Cluster):
 
 
 def run_slowly(script: Script, work: Callable[[Sending, SlowCluster], Coroutine[Any, Any, None]]) -> list[list[int]]:
-    """The sizes of what was sent, request by request."""
+    """The batch sizes of each request."""
 
-    async def whole() -> list[list[int]]:
+    async def scenario() -> list[list[int]]:
         cluster = SlowCluster(Connection(script, waits=True))
         sending = Sending(cluster, ProducerSettings(linger_ms=0, batch_size=100))
         sending.batches.queues.setdefault(TopicPartition("t", 0), PartitionQueue()).known_producer_id = 5
@@ -407,7 +407,7 @@ def run_slowly(script: Script, work: Callable[[Sending, SlowCluster], Coroutine[
             await sending.sender.stop()
         return [list(request.values()) for request in cluster.connection.requests]
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 def test_what_comes_back_while_a_connection_is_made_goes_first() -> None:

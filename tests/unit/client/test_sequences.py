@@ -1,4 +1,4 @@
-"""Sequence numbers of an idempotent producer, over leaders that know what they have, and sometimes lose it."""
+"""Sequence numbers of an idempotent producer, with leaders that check them and sometimes lose records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.client.test_sender import Cluster, Connection, Script, Sending, 
 
 
 class SequencedLog:
-    """A leader's view of one producer: epochs and sequence numbers. It knows what it has, and wants what follows."""
+    """A leader's view of one producer: it recognises duplicates and accepts only the next sequence number."""
 
     def __init__(self) -> None:
         self.entries: list[tuple[int, int]] = []
@@ -59,19 +59,19 @@ class SequencedConnection(Connection):
         number = len(self.requests)
         self.requests.append({partition.index: 0 for partition in topic.partition_data})
         answers = []
-        for one in topic.partition_data:
-            assert isinstance(one.records, memoryview)
-            assert read_header(one.records).producer_id >= 0
-            code = self.script(number, one.index)
+        for partition in topic.partition_data:
+            assert isinstance(partition.records, memoryview)
+            assert read_header(partition.records).producer_id >= 0
+            code = self.script(number, partition.index)
             if code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
-                code = self.logs[one.index].append(one.records) or code
-            answers.append(PartitionProduceResponse(index=one.index, error_code=code, base_offset=number))
+                code = self.logs[partition.index].append(partition.records) or code
+            answers.append(PartitionProduceResponse(index=partition.index, error_code=code, base_offset=number))
         await self.answering.wait()
         return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=answers)])
 
 
 def run_sequenced(script: Script, work: Callable[[Sending, SequencedConnection], Coroutine[Any, Any, None]]) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         connection = SequencedConnection(script)
         cluster = Cluster(connection)
         sending = Sending(cluster, ProducerSettings(linger_ms=0, batch_size=100))
@@ -85,7 +85,7 @@ def run_sequenced(script: Script, work: Callable[[Sending, SequencedConnection],
         finally:
             await sending.sender.stop()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_lost_batch_makes_no_duplicate_of_another_whose_answer_is_missing() -> None:
@@ -114,8 +114,8 @@ def test_a_lost_batch_takes_none_with_it_that_follows() -> None:
         await until(lambda: len(connection.requests) == 4)
         connection.answering.set()
         assert await failure(bad) == ErrorCode.INVALID_RECORD
-        for each in good:
-            await each
+        for delivery in good:
+            await delivery
         assert connection.logs[0].entries == [(0, 0), (1, 0), (1, 1)]
 
     run_sequenced(lambda number, _: ErrorCode.INVALID_RECORD if number == 1 else ErrorCode.NONE, work)

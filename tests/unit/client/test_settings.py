@@ -23,7 +23,7 @@ from ottla.client.settings import ClientSettings, parse_bootstrap, settings_from
     ],
 )
 def test_addresses(text: str, expected: list[tuple[str, int]]) -> None:
-    assert [tuple(one) for one in parse_bootstrap(text)] == expected
+    assert [tuple(endpoint) for endpoint in parse_bootstrap(text)] == expected
 
 
 @pytest.mark.parametrize("text", ["", ",", "host:port", "host:0", "host:99999", "host:1:2", "::1:9092"])
@@ -34,24 +34,24 @@ def test_what_is_no_address_is_said(text: str) -> None:
 
 def test_a_java_clients_properties() -> None:
     settings = ClientSettings(bootstrap_servers=())
-    found = settings_from_properties(
+    parsed = settings_from_properties(
         settings, {"bootstrap.servers": "a:1", "client.id": "me", "request.timeout.ms": "5", "acks": "all"}
     )
-    assert (found.client_id, found.request_timeout_ms, found.bootstrap_servers[0].host) == ("me", 5, "a")
+    assert (parsed.client_id, parsed.request_timeout_ms, parsed.bootstrap_servers[0].host) == ("me", 5, "a")
     with pytest.raises(ClientError, match="it is one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
         settings_from_properties(settings, {"security.protocol": "TLS"})
 
 
 def test_a_java_clients_tls(tmp_path: Path) -> None:
     settings = ClientSettings(bootstrap_servers=())
-    given = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}
-    found = settings_from_properties(settings, given).tls
-    assert found is not None
-    assert found.trust_store.location == "/ca.pem"
-    assert found.checks_host_name
+    properties = {"security.protocol": "ssl", "ssl.truststore.type": "PEM", "ssl.truststore.location": "/ca.pem"}
+    tls = settings_from_properties(settings, properties).tls
+    assert tls is not None
+    assert tls.trust_store.location == "/ca.pem"
+    assert tls.checks_host_name
     # librdkafka's name for it.
     same = settings_from_properties(settings, {"security.protocol": "SSL", "ssl.ca.location": "/ca.pem"})
-    assert same.tls == found
+    assert same.tls == tls
     assert settings_from_properties(settings, {"ssl.ca.location": "/ca.pem"}).tls is None
     for name in ("key", "certificate"):
         (tmp_path / name).write_text(f"the {name}")

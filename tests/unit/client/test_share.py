@@ -153,30 +153,36 @@ def acquired(content: bytes, *ranges_: AcquiredRange) -> AcquiredRecords:
 class TestAcquiredRecords:
     def test_only_acquired_records_are_taken_and_the_rest_is_a_gap(self) -> None:
         content = batch(0, b"a", b"b", b"c") + batch(5, b"d")
-        found = acquired(content, AcquiredRange(1, 3, 1), AcquiredRange(5, 6, 2))
-        first = found.take(1, PLAIN)
-        assert ([one.value for one in first.records], first.decided) == ([b"b"], {})
-        rest = found.take(10, PLAIN)
-        assert [(one.value, one.delivery_count) for one in rest.records] == [(b"c", 1), (b"d", 2)]
-        assert (rest.decided, rest.error, found.offsets) == ({3: GAP, 6: GAP}, None, [])
+        fetched = acquired(content, AcquiredRange(1, 3, 1), AcquiredRange(5, 6, 2))
+        first = fetched.take(1, PLAIN)
+        assert ([shared_record.value for shared_record in first.records], first.decided) == ([b"b"], {})
+        rest = fetched.take(10, PLAIN)
+        assert [(shared_record.value, shared_record.delivery_count) for shared_record in rest.records] == [
+            (b"c", 1),
+            (b"d", 2),
+        ]
+        assert (rest.decided, rest.error, fetched.offsets) == ({3: GAP, 6: GAP}, None, [])
 
     def test_a_damaged_batch_is_rejected_alone(self) -> None:
         damaged = bytearray(batch(1, b"b", b"c"))
         damaged[-1] ^= 1
-        found = acquired(batch(0, b"a") + bytes(damaged) + batch(3, b"d"), AcquiredRange(0, 3, 1))
-        first = found.take(10, PLAIN)
-        assert [one.value for one in first.records] == [b"a"]
+        fetched = acquired(batch(0, b"a") + bytes(damaged) + batch(3, b"d"), AcquiredRange(0, 3, 1))
+        first = fetched.take(10, PLAIN)
+        assert [shared_record.value for shared_record in first.records] == [b"a"]
         assert first.decided == {1: Acknowledge.REJECT, 2: Acknowledge.REJECT}
         assert isinstance(first.error, CorruptRecords)
-        assert [one.value for one in found.take(10, PLAIN).records] == [b"d"]
+        assert [shared_record.value for shared_record in fetched.take(10, PLAIN).records] == [b"d"]
 
     def test_a_record_that_cannot_be_deserialized_is_released_alone(self) -> None:
-        found = acquired(batch(0, b"1", b"{", b"2"), AcquiredRange(0, 2, 1))
+        fetched = acquired(batch(0, b"1", b"{", b"2"), AcquiredRange(0, 2, 1))
         json = Deserializing(None, plain_serde("json").deserializer)
-        first = found.take(10, json)
-        assert ([one.value for one in first.records], first.decided) == ([1], {1: Acknowledge.RELEASE})
+        first = fetched.take(10, json)
+        assert ([shared_record.value for shared_record in first.records], first.decided) == (
+            [1],
+            {1: Acknowledge.RELEASE},
+        )
         assert isinstance(first.error, SerializationError)
-        assert [one.value for one in found.take(10, json).records] == [2]
+        assert [shared_record.value for shared_record in fetched.take(10, json).records] == [2]
 
 
 class TestConfiguration:
@@ -201,26 +207,26 @@ class TestConfiguration:
 
 class TestMembership:
     def test_topics_that_change_during_a_heartbeat_are_told_with_the_next(self) -> None:
-        told: list[list[str] | None] = []
+        sent_topics: list[list[str] | None] = []
 
         class Cluster:
             GROUP = 0
             random = random.Random(1)
 
             async def ask_coordinator(self, _kind: int, _key: str, request: Callable[[], Any], **_: Any) -> Any:
-                told.append(request().subscribed_topic_names)
-                if len(told) == 1:
+                sent_topics.append(request().subscribed_topic_names)
+                if len(sent_topics) == 1:
                     member.change(("t", "u"))
                 return ShareGroupHeartbeatResponse(member_id="m", member_epoch=1, heartbeat_interval_ms=1)
 
         async def nothing(*_: Any) -> None:
             return
 
-        async def whole() -> None:
+        async def scenario() -> None:
             for _ in range(3):
                 await member._heartbeat()
 
         cluster: Any = Cluster()
         member = ShareMembership(cluster, ShareSettings(group_id="g"), Subscription(("t",)), nothing)
-        asyncio.run(whole())
-        assert told == [["t"], ["t", "u"], None]
+        asyncio.run(scenario())
+        assert sent_topics == [["t"], ["t", "u"], None]

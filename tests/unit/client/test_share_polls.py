@@ -53,7 +53,7 @@ class Broker:
         self.asked.append(request)
         if isinstance(request, ShareAcknowledgeRequest):
             return await self._acknowledged(request)
-        if len([one for one in self.asked if not isinstance(one, ShareAcknowledgeRequest)]) > 1:
+        if len([asked for asked in self.asked if not isinstance(asked, ShareAcknowledgeRequest)]) > 1:
             await asyncio.Event().wait()
         content = build_batch([Record(value=b"%d" % number) for number in range(self.count)], base_offset=0)
         data = PartitionData(
@@ -75,11 +75,11 @@ class Broker:
     @property
     def decided(self) -> list[tuple[int, int, list[int]]]:
         return [
-            (one.first_offset, one.last_offset, one.acknowledge_types)
+            (batch.first_offset, batch.last_offset, batch.acknowledge_types)
             for request in self.asked
             for topic in request.topics
             for partition in topic.partitions
-            for one in partition.acknowledgement_batches
+            for batch in partition.acknowledgement_batches
         ]
 
 
@@ -99,7 +99,7 @@ class Member:
 
 
 def share(work: Callable[[ShareConsumer, Broker], Awaitable[object]], **settings: Any) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         broker = Broker()
         cluster = Cluster(ClientSettings(bootstrap_servers=(), retry_backoff_ms=0))
         cluster.metadata.brokers = {1: BrokerNode(1, "h", 1, None)}
@@ -121,11 +121,11 @@ def share(work: Callable[[ShareConsumer, Broker], Awaitable[object]], **settings
         await work(consumer, broker)
         await consumer.close(timeout_ms=100)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 class Slow:
-    """A deserializer that asks a registry, which answers when it is told to."""
+    """A deserializer that asks a registry, whose answer the test releases."""
 
     uses_network = True
 
@@ -196,10 +196,10 @@ def test_an_error_of_a_commit_leaves_undecided_records_with_the_application() ->
 
 
 def test_a_record_that_the_broker_has_taken_back_is_told_to_the_callback() -> None:
-    told: list[tuple[list[int], ErrorCode | None]] = []
+    callback_calls: list[tuple[list[int], ErrorCode | None]] = []
 
     def callback(_partition: TopicPartition, offsets: list[int], error: KafkaError | None) -> None:
-        told.append((offsets, None if error is None else error.code))
+        callback_calls.append((offsets, None if error is None else error.code))
 
     async def work(consumer: ShareConsumer, broker: Broker) -> None:
         consumer.set_acknowledgement_callback(callback)
@@ -208,7 +208,7 @@ def test_a_record_that_the_broker_has_taken_back_is_told_to_the_callback() -> No
         broker.outcome = ConnectionLost("gone")
         await consumer.commit()
         consumer.acknowledge(records[1])
-        assert told == [([0], ErrorCode.NETWORK_EXCEPTION), ([1], ErrorCode.INVALID_RECORD_STATE)]
+        assert callback_calls == [([0], ErrorCode.NETWORK_EXCEPTION), ([1], ErrorCode.INVALID_RECORD_STATE)]
 
     share(work, explicit=True)
 
@@ -219,8 +219,8 @@ def test_a_commit_in_a_loop_over_records_that_cannot_be_hashed() -> None:
             assert isinstance(record.headers, list | tuple)
             # Objects of a deserializer, such as dictionaries, have no hash.
             waiting: Any = consumer._waiting
-            for number, one in enumerate(waiting):
-                waiting[number] = one._replace(value={})
+            for number, waiting_record in enumerate(waiting):
+                waiting[number] = waiting_record._replace(value={})
             await consumer.commit()
             break
         assert broker.decided == [(0, 0, [1])]
@@ -242,10 +242,10 @@ def test_time_outs() -> None:
 
 
 def test_acknowledgements_of_a_deleted_topic_are_not_taken_for_successful() -> None:
-    told: list[KafkaError | None] = []
+    errors: list[KafkaError | None] = []
 
     async def work(consumer: ShareConsumer, broker: Broker) -> None:
-        consumer.set_acknowledgement_callback(lambda _partition, _offsets, error: told.append(error))
+        consumer.set_acknowledgement_callback(lambda _partition, _offsets, error: errors.append(error))
         records = await consumer.poll(20_000)
         metadata = consumer._cluster.metadata
         metadata.topics["t"] = TopicInfo("t", Uuid.ZERO, False, {}, KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
@@ -254,6 +254,6 @@ def test_acknowledgements_of_a_deleted_topic_are_not_taken_for_successful() -> N
         consumer.acknowledge(records[0])
         error = (await consumer.commit())[ONE]
         assert error is not None
-        assert told == [error]
+        assert errors == [error]
 
     share(work, explicit=True)

@@ -44,10 +44,10 @@ class SmallLog(Connection):
 
     async def post(self, request: ProduceRequest, **_: Any) -> ProduceResponse:
         (topic,) = request.topic_data
-        (one,) = topic.partition_data
-        assert isinstance(one.records, memoryview)
-        code = self.first_answers.pop(0) if self.first_answers else self._append(one.records)
-        answer = PartitionProduceResponse(index=one.index, error_code=code, base_offset=self.base_offset)
+        (partition_data,) = topic.partition_data
+        assert isinstance(partition_data.records, memoryview)
+        code = self.first_answers.pop(0) if self.first_answers else self._append(partition_data.records)
+        answer = PartitionProduceResponse(index=partition_data.index, error_code=code, base_offset=self.base_offset)
         await self.answering.wait()
         return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[answer])])
 
@@ -74,7 +74,7 @@ class SmallLog(Connection):
 
 
 def run(log: SmallLog, work: Callable[[Sending], Coroutine[Any, Any, None]], **settings: Any) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         sending = Sending(Cluster(log), ProducerSettings(**{"linger_ms": 5_000, "batch_size": 20_000, **settings}))
         sending.sender._identity.set(7, 0)
         await sending.sender.start()
@@ -85,7 +85,7 @@ def run(log: SmallLog, work: Callable[[Sending], Coroutine[Any, Any, None]], **s
         finally:
             await sending.sender.stop()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
@@ -96,9 +96,11 @@ def test_a_batch_is_split_until_its_parts_fit(codec: Codec, idempotent: bool) ->
     async def work(sending: Sending) -> None:
         deliveries = [sending.send(value, 0) for value in values]
         # One delivery is awaited while its batch is split, the others afterwards.
-        places = [await each for each in deliveries]
+        places = [await delivery for delivery in deliveries]
         assert [place.offset for place in places] == list(range(60))
-        assert all(each.done and each.result() == place for each, place in zip(deliveries, places, strict=True))
+        assert all(
+            delivery.done and delivery.result() == place for delivery, place in zip(deliveries, places, strict=True)
+        )
         assert not sending.batches.unfinished
         assert sending.batches.available_bytes == sending.batches._buffer_bytes
         assert sending.sender.measures.split_batches == log.refused > 1
@@ -121,7 +123,7 @@ def test_batches_in_flight_behind_a_split_one_keep_their_places() -> None:
         while sending.batches.queues[ONE].in_flight < 2:
             await asyncio.sleep(0)
         log.answering.set()
-        assert [(await each).offset for each in large + small] == list(range(1, 9))
+        assert [(await delivery).offset for delivery in large + small] == list(range(1, 9))
 
     log = SmallLog(500)
     run(log, work)
@@ -142,9 +144,9 @@ def test_callbacks_are_called_in_order_with_the_offset_of_their_record(idempoten
             KafkaError, match=r"t-0: a record with \d+ bytes before compression is larger than max\.mess"
         ):
             deliveries[5].result()
-        for number, each in enumerate(deliveries):
+        for number, delivery in enumerate(deliveries):
             if number != 5:
-                assert (await each).offset == number - (number > 5)
+                assert (await delivery).offset == number - (number > 5)
 
     log = SmallLog(600)
     run(log, work, idempotent=idempotent)
@@ -162,13 +164,13 @@ def test_records_beside_one_that_is_too_large_are_written_in_order(too_large: se
         deliveries = [sending.send(bytes([number]) * (900 if number in too_large else 100), 0) for number in range(40)]
         sending.batches.close_batch(sending.batches.queues[ONE])
         behind = [sending.send(bytes([number]) * 100, 0) for number in range(40, 44)]
-        for number, each in enumerate(deliveries):
+        for number, delivery in enumerate(deliveries):
             if number in too_large:
-                assert await failure(each) == ErrorCode.MESSAGE_TOO_LARGE
+                assert await failure(delivery) == ErrorCode.MESSAGE_TOO_LARGE
             else:
-                assert log.values[(await each).offset] == bytes([number]) * 100
-        for each in behind:
-            await each
+                assert log.values[(await delivery).offset] == bytes([number]) * 100
+        for delivery in behind:
+            await delivery
 
     log = SmallLog(600)
     run(log, work)
@@ -235,7 +237,7 @@ def test_an_encoded_batch_stays_whole() -> None:
 
 
 def test_the_parts_have_all_that_the_batch_had() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         done = asyncio.get_running_loop().create_future()
         batch = ProducerBatch(ONE, limit=10_000, codec=Codec.NONE, level=None, created=5.0, done=done)
         times = [100, 90, 300, 200]
@@ -257,4 +259,4 @@ def test_the_parts_have_all_that_the_batch_had() -> None:
             (200, b"k", [("h", b"v"), ("n", None)], 1),
         ]
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

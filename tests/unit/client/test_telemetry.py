@@ -1,4 +1,4 @@
-"""What clients push to brokers (KIP-714), without a broker."""
+"""The metrics that clients push to brokers (KIP-714), without a broker."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_subscription_names_prefixes() -> None:
     assert not subscription().wants("a.b")
     assert subscription(requested_metrics=["*"]).wants("a.b")
     assert subscription(requested_metrics=[""]).wants("a.b")
-    some = subscription(requested_metrics=["a.", "c"])
-    assert [name for name in ("a.b", "ab", "cd", "b.a") if some.wants(name)] == ["a.b", "cd"]
+    filtered = subscription(requested_metrics=["a.", "c"])
+    assert [name for name in ("a.b", "ab", "cd", "b.a") if filtered.wants(name)] == ["a.b", "cd"]
     assert subscription(push_interval_ms=0).interval_ms == DEFAULT_INTERVAL_MS
 
 
@@ -103,7 +103,7 @@ def test_growth_that_a_broker_may_have_is_not_counted_twice(outcome: str) -> Non
                 await asyncio.Event().wait()
             return PushTelemetryResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         anything: Any = Broker()
         points = ClientPoints(PRODUCER_METRICS, PRODUCER_TOTALS, measures, RequestMeasures())
         telemetry = Telemetry(anything, lambda: points, {})
@@ -117,7 +117,7 @@ def test_growth_that_a_broker_may_have_is_not_counted_twice(outcome: str) -> Non
         with contextlib.suppress(ConnectionLost):
             await telemetry._push(wanted, terminating=True)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert sums == ([5, 7] if outcome == "refused" else [5, 2])
 
 
@@ -140,7 +140,7 @@ def test_the_first_push_has_rates_and_counts_since_the_start_of_the_client() -> 
     async def while_waiting(_: float) -> None:
         measures.records += 5
 
-    async def whole() -> None:
+    async def scenario() -> None:
         broker: Any = Broker()
         telemetry: Any = Telemetry(
             broker,
@@ -150,7 +150,7 @@ def test_the_first_push_has_rates_and_counts_since_the_start_of_the_client() -> 
         telemetry._wait = while_waiting
         await telemetry._run()
 
-    asyncio.run(whole())
-    found = {point.name: point for point in pushed}
-    assert found[RATE].value > 0
-    assert (found[SENT].value, found[SENT].start_ns) == (8, 7)
+    asyncio.run(scenario())
+    points = {point.name: point for point in pushed}
+    assert points[RATE].value > 0
+    assert (points[SENT].value, points[SENT].start_ns) == (8, 7)

@@ -1,4 +1,4 @@
-"""What a producer's transaction is after something went wrong, over a coordinator that answers by a script."""
+"""The state of a producer's transaction after errors; the coordinator answers by a script."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Cluster:
         return AddOffsetsToTxnResponse()
 
 
-def made(version: int) -> tuple[TransactionManager, ProducerIdentity, Cluster]:
+def new_manager(version: int) -> tuple[TransactionManager, ProducerIdentity, Cluster]:
     identity, cluster = ProducerIdentity(), Cluster(version=version)
     anything: Any = cluster
     return TransactionManager(anything, ProducerSettings(transactional_id="x"), identity), identity, cluster
@@ -70,12 +70,12 @@ def made(version: int) -> tuple[TransactionManager, ProducerIdentity, Cluster]:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_sequence_numbers_restart_after_an_abort(version: int) -> None:
-    async def whole() -> None:
-        transactions, identity, cluster = made(version)
+    async def scenario() -> None:
+        transactions, identity, cluster = new_manager(version)
         await transactions.init()
         transactions.begin()
         await transactions.add_partitions([ONE])
-        # Sent, and given up: the leader may never have seen it.
+        # The request was sent and given up: the leader may never have received it.
         identity.take(ONE, 3)
         transactions.on_failure(TimedOut("not delivered"))
         await transactions.end(commit=False)
@@ -86,14 +86,14 @@ def test_sequence_numbers_restart_after_an_abort(version: int) -> None:
         await transactions.end(commit=True)
         assert transactions.state is TransactionState.READY
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("refusal", [TimedOut("late"), KafkaError(ErrorCode.ILLEGAL_GENERATION, "another has it")])
 def test_without_its_offsets_a_transaction_is_not_committed(version: int, refusal: Exception) -> None:
-    async def whole() -> None:
-        transactions, _, cluster = made(version)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(version)
         cluster.refusal = refusal
         await transactions.init()
         transactions.begin()
@@ -104,14 +104,14 @@ def test_without_its_offsets_a_transaction_is_not_committed(version: int, refusa
         assert "EndTxnRequest" not in cluster.asked
         await transactions.end(commit=False)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_what_is_sent_while_a_transaction_ends_is_not_of_the_next_one(version: int, commit: bool) -> None:
-    async def whole() -> None:
-        transactions, _, cluster = made(version)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(version)
         refusals: list[str] = []
 
         def send() -> None:
@@ -126,12 +126,12 @@ def test_what_is_sent_while_a_transaction_ends_is_not_of_the_next_one(version: i
         await transactions.end(commit=commit)
         assert len(refusals) == 1
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_record_that_fails_while_its_transaction_ends_spoils_it() -> None:
-    async def whole() -> None:
-        transactions, _, cluster = made(2)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(2)
         await transactions.init()
         transactions.begin()
         await transactions.add_partitions([ONE])
@@ -141,16 +141,16 @@ def test_a_record_that_fails_while_its_transaction_ends_spoils_it() -> None:
             await transactions.end(commit=True)
         assert "EndTxnRequest" not in cluster.asked
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_that_the_cluster_never_heard_of_is_not_ended_there(version: int, commit: bool) -> None:
-    """Its coordinator would not know what to end."""
+    """The coordinator knows no such transaction."""
 
-    async def whole() -> None:
-        transactions, _, cluster = made(version)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(version)
         await transactions.init()
         transactions.begin()
         transactions.check_open()
@@ -158,12 +158,12 @@ def test_a_transaction_that_the_cluster_never_heard_of_is_not_ended_there(versio
         assert cluster.asked == ["InitProducerIdRequest"]
         assert transactions.state is TransactionState.READY
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_an_unanswered_end_can_be_repeated() -> None:
-    async def whole() -> None:
-        transactions, _, cluster = made(2)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(2)
 
         def late() -> None:
             raise TimedOut("late")
@@ -180,11 +180,11 @@ def test_an_unanswered_end_can_be_repeated() -> None:
         await transactions.end(commit=True)
         assert transactions.state is TransactionState.READY
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_only_a_prepared_transaction_is_completed() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         cluster = Cluster(version=2)
         anything: Any = cluster
         two_phase = ProducerSettings(transactional_id="x", two_phase_commit=True)
@@ -199,7 +199,7 @@ def test_only_a_prepared_transaction_is_completed() -> None:
         assert cluster.asked == []
         assert transactions.state is TransactionState.OPEN
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -215,8 +215,8 @@ def test_only_a_prepared_transaction_is_completed() -> None:
 def test_a_commit_without_an_answer_can_be_repeated(version: int, code: ErrorCode) -> None:
     """An attempt may have been processed: an abort would be wrong."""
 
-    async def whole() -> None:
-        transactions, _, cluster = made(version)
+    async def scenario() -> None:
+        transactions, _, cluster = new_manager(version)
 
         def refuse() -> None:
             raise KafkaError(code)
@@ -231,7 +231,7 @@ def test_a_commit_without_an_answer_can_be_repeated(version: int, code: ErrorCod
         await transactions.end(commit=True)
         assert transactions.state is TransactionState.READY
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
@@ -239,8 +239,8 @@ def test_a_commit_without_an_answer_can_be_repeated(version: int, code: ErrorCod
 def test_a_fenced_producer_says_so_in_every_call(code: ErrorCode, call: str) -> None:
     """The application decides by the class of the error (KIP-1050)."""
 
-    async def whole() -> None:
-        transactions, _, _ = made(2)
+    async def scenario() -> None:
+        transactions, _, _ = new_manager(2)
         await transactions.init()
         transactions.begin()
         await transactions.add_partitions([ONE])
@@ -258,4 +258,4 @@ def test_a_fenced_producer_says_so_in_every_call(code: ErrorCode, call: str) -> 
             await make_call()
         assert raised.value.code == code
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""A log that is cut under its reader is noticed, whatever is written in place of what is gone (KIP-320)."""
+"""A consumer detects that the log it reads was truncated, also if other records replaced the lost ones (KIP-320)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONE = TopicPartition("t", 0)
 
 
 class Broker:
-    """Leads one partition in an epoch that may change, and answers only who knows that epoch."""
+    """Leads one partition in an epoch that may change, and rejects requests with another epoch."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -50,7 +50,7 @@ class Broker:
         self.changed.set()
 
     def elect(self, epoch: int, *, keeps: int | None = None) -> None:
-        """A new leader, which has so many of the records."""
+        """Elects a new leader, which has the first records only."""
         self.epoch = epoch
         self.log = self.log[:keeps]
         self.changed.set()
@@ -58,10 +58,10 @@ class Broker:
     async def ask(self, request: FetchRequest, **_: Any) -> FetchResponse:
         ((wanted,),) = [topic.partitions for topic in request.topics]
         self.fetches.append((wanted.current_leader_epoch, wanted.fetch_offset))
-        while (found := self._answer(wanted.current_leader_epoch, wanted.fetch_offset)) is None:
+        while (answer := self._answer(wanted.current_leader_epoch, wanted.fetch_offset)) is None:
             self.changed.clear()
             await self.changed.wait()
-        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[found])])
+        return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[answer])])
 
     def _answer(self, current_epoch: int, offset: int) -> PartitionData | None:
         data = PartitionData(partition_index=0, high_watermark=len(self.log), error_code=self._refusal(current_epoch))
@@ -103,11 +103,11 @@ class Broker:
         return self.committed
 
     async def find(self, times: Mapping[TopicPartition, int], **_: Any) -> dict[TopicPartition, FoundOffset]:
-        return {one: FoundOffset(0 if time == -2 else len(self.log), -1, -1) for one, time in times.items()}
+        return {partition: FoundOffset(0 if time == -2 else len(self.log), -1, -1) for partition, time in times.items()}
 
 
 class Cluster(OneNode):
-    """Knows of an election only when it asks again."""
+    """Learns of an election only by a metadata refresh."""
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker, partitions=1)
@@ -135,21 +135,21 @@ def run(work: Work, **settings: Any) -> Broker:
         await consumer.assign([ONE])
         await work(consumer, broker)
 
-    async def whole() -> Broker:
+    async def scenario() -> Broker:
         broker = Broker()
         await consume(Cluster(broker), assigned, **{"auto_offset_reset": "earliest", **settings})
         return broker
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
-    """So many records, as offset and epoch."""
-    found: list[tuple[int, int]] = []
-    while len(found) < count:
-        records = await consumer.poll(max_records=count - len(found))
-        found += [(record.offset, record.leader_epoch) for record in records]
-    return found
+    """Reads `count` records; their offsets and epochs."""
+    positions: list[tuple[int, int]] = []
+    while len(positions) < count:
+        records = await consumer.poll(max_records=count - len(positions))
+        positions += [(record.offset, record.leader_epoch) for record in records]
+    return positions
 
 
 def test_a_new_leader_that_has_everything_is_asked_once_and_read_on() -> None:
@@ -162,7 +162,7 @@ def test_a_new_leader_that_has_everything_is_asked_once_and_read_on() -> None:
 
     broker = run(work)
     assert broker.asked == [(3, 0)]
-    # Nothing is asked of the new leader before it has said that it has what was read.
+    # The consumer fetches from the new leader only after the leader has confirmed the consumer's position.
     assert next(fetch for fetch in broker.fetches if fetch[0] == 3) == (3, 2)
 
 
@@ -171,7 +171,7 @@ def test_after_a_cut_everything_that_is_new_is_read() -> None:
         broker.append(4)
         await read(consumer, 4)
         broker.elect(2, keeps=2)
-        # More than was there before: no offset is out of range.
+        # The log is longer than before the truncation: no offset is out of range.
         broker.append(3)
         assert await read(consumer, 3) == [(2, 2), (3, 2), (4, 2)]
 
@@ -207,10 +207,10 @@ def test_without_a_policy_a_cut_is_an_error_that_says_where() -> None:
         # The check stays pending, and nothing is asked while the application does not poll.
         with pytest.raises(LogTruncated):
             await read(consumer, 1)
-        asked = len(broker.asked)
+        request_count = len(broker.asked)
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(broker.asked) == asked
+        assert len(broker.asked) == request_count
         consumer.seek(ONE, 3)
         assert await read(consumer, 1) == [(3, 2)]
 
@@ -250,7 +250,7 @@ def test_a_commit_of_a_leader_epoch_that_is_not_known_yet_waits() -> None:
         broker.committed[ONE] = CommittedOffset(3, 7)
         assert await read(consumer, 1) == [(3, 7)]
 
-    # The leader of epoch 0, of which metadata tells first, could not say anything about epoch 7.
+    # The first metadata names the leader of epoch 0, which cannot answer about epoch 7.
     assert run(work, group_id="g").asked == [(7, 7)]
 
 

@@ -20,7 +20,7 @@ def test_a_wakeup_from_another_thread_ends_a_call_that_waits() -> None:
         finally:
             ended.append(True)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         wakeups = Wakeups(lambda: None)
         waking = threading.Timer(0.05, wakeups.wakeup)
         waking.start()
@@ -28,25 +28,25 @@ def test_a_wakeup_from_another_thread_ends_a_call_that_waits() -> None:
             await wakeups.interruptible(endless())
         await asyncio.sleep(0)
         assert ended == [True]
-        # It counts once.
+        # A wakeup counts once.
         assert await wakeups.interruptible(asyncio.sleep(0, "done")) == "done"
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_wakeup_before_a_call_is_not_lost() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         wakeups = Wakeups(lambda: None)
         wakeups.wakeup()
         with pytest.raises(WokenUp):
             await wakeups.interruptible(asyncio.sleep(0))
         wakeups.check()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_wakeup_that_was_told_leaves_the_next_call_interruptible() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         wakeups = Wakeups(lambda: None)
         wakeups.check()
         # The check is before the callback that the wakeup has given to the loop.
@@ -71,4 +71,4 @@ def test_a_wakeup_that_was_told_leaves_the_next_call_interruptible() -> None:
                 await wakeups.interruptible(endless())
         await again
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

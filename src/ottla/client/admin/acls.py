@@ -110,7 +110,7 @@ class Acls:
         )
         return [
             error_of(result.error_code, result.error_message)
-            or {_acl(one, one): error_of(one.error_code, one.error_message) for one in result.matching_acls}
+            or {_acl(acl, acl): error_of(acl.error_code, acl.error_message) for acl in result.matching_acls}
             for result in response.filter_results
         ]
 

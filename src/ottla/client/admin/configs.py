@@ -109,17 +109,17 @@ class Configs:
         documentation: bool = False,
     ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
         """Every setting of every resource. A broker's own settings are requested from that broker."""
-        found: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
+        descriptions: dict[ConfigResource, list[ConfigEntry] | KafkaError] = {}
 
-        async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
+        async def ask(node_id: int | None, node_resources: list[ConfigResource]) -> None:
             request = DescribeConfigsRequest(
                 resources=[
                     DescribeConfigsResource(
-                        resource_type=one.type,
-                        resource_name=one.name,
+                        resource_type=resource.type,
+                        resource_name=resource.name,
                         configuration_keys=None if keys is None else list(keys),
                     )
-                    for one in some
+                    for resource in node_resources
                 ],
                 include_synonyms=synonyms,
                 include_documentation=documentation,
@@ -131,32 +131,32 @@ class Configs:
                 response = await self._cluster.ask_broker(node_id, request)
             for result in response.results:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
-                found[resource] = error_of(result.error_code, result.error_message) or _entries(result)
+                descriptions[resource] = error_of(result.error_code, result.error_message) or _entries(result)
 
         groups = _by_node(resources)
         if any(node_id is not None for node_id in groups) and not self._cluster.metadata.brokers:
             await self._cluster.refresh([])
-        await asyncio.gather(*[ask(node_id, some) for node_id, some in groups.items()])
-        return found
+        await asyncio.gather(*[ask(node_id, node_resources) for node_id, node_resources in groups.items()])
+        return descriptions
 
     async def alter(
         self, changes: dict[ConfigResource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[ConfigResource, KafkaError | None]:
         """Alters the given settings; all others stay unchanged."""
-        found: dict[ConfigResource, KafkaError | None] = {}
+        errors: dict[ConfigResource, KafkaError | None] = {}
 
-        async def ask(node_id: int | None, some: list[ConfigResource]) -> None:
+        async def ask(node_id: int | None, node_resources: list[ConfigResource]) -> None:
             request = IncrementalAlterConfigsRequest(
                 resources=[
                     AlterConfigsResource(
-                        resource_type=one.type,
-                        resource_name=one.name,
+                        resource_type=resource.type,
+                        resource_name=resource.name,
                         configs=[
                             AlterableConfig(name=change.name, config_operation=change.operation, value=change.value)
-                            for change in changes[one]
+                            for change in changes[resource]
                         ],
                     )
-                    for one in some
+                    for resource in node_resources
                 ],
                 validate_only=validate_only,
             )
@@ -169,15 +169,15 @@ class Configs:
                 response = await self._cluster.ask_broker(node_id, request)
             for result in response.responses:
                 resource = ConfigResource(ResourceType(result.resource_type), result.resource_name)
-                found[resource] = error_of(result.error_code, result.error_message)
+                errors[resource] = error_of(result.error_code, result.error_message)
 
-        await asyncio.gather(*[ask(node_id, some) for node_id, some in _by_node(changes).items()])
-        return found
+        await asyncio.gather(*[ask(node_id, node_resources) for node_id, node_resources in _by_node(changes).items()])
+        return errors
 
     async def resources(self, *types: ResourceType) -> list[ConfigResource]:
         """The resources of these types with settings of their own (KIP-1142)."""
         response: ListConfigResourcesResponse = await self._cluster.ask_any(
-            ListConfigResourcesRequest(resource_types=[int(one) for one in types])
+            ListConfigResourcesRequest(resource_types=[int(resource_type) for resource_type in types])
         )
         check(response.error_code)
         return [
@@ -188,11 +188,11 @@ class Configs:
 
 def _by_node(resources: Iterable[ConfigResource]) -> dict[int | None, list[ConfigResource]]:
     """Resources by node: a broker's settings and loggers by that broker, all others by any broker (None)."""
-    found: dict[int | None, list[ConfigResource]] = {}
+    by_node: dict[int | None, list[ConfigResource]] = {}
     for resource in resources:
         own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and resource.name.isdecimal()
-        found.setdefault(int(resource.name) if own else None, []).append(resource)
-    return found
+        by_node.setdefault(int(resource.name) if own else None, []).append(resource)
+    return by_node
 
 
 def _entries(result: DescribeConfigsResult) -> list[ConfigEntry]:
@@ -203,7 +203,9 @@ def _entries(result: DescribeConfigsResult) -> list[ConfigEntry]:
             source=_source(config.config_source),
             is_sensitive=config.is_sensitive,
             is_read_only=config.read_only,
-            synonyms=tuple(ConfigSynonym(item.name, item.value, _source(item.source)) for item in config.synonyms),
+            synonyms=tuple(
+                ConfigSynonym(synonym.name, synonym.value, _source(synonym.source)) for synonym in config.synonyms
+            ),
             documentation=config.documentation,
         )
         for config in result.configs

@@ -59,13 +59,13 @@ class Credentials:
 
     async def describe(self, users: Iterable[str] = ()) -> dict[str, dict[ScramMechanism, int]]:
         """The mechanisms of these users, or of all, with their iterations. Users without credentials are left out."""
-        found: dict[str, dict[ScramMechanism, int]] = {}
+        credentials: dict[str, dict[ScramMechanism, int]] = {}
         for user, described in (await self.describe_each(users)).items():
             if not isinstance(described, KafkaError):
-                found[user] = described
+                credentials[user] = described
             elif described.code != ErrorCode.RESOURCE_NOT_FOUND:
                 raise described
-        return found
+        return credentials
 
     async def describe_each(self, users: Iterable[str] = ()) -> dict[str, dict[ScramMechanism, int] | KafkaError]:
         """The mechanisms of every user, or its error: RESOURCE_NOT_FOUND for a user without credentials."""

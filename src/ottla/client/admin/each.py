@@ -1,4 +1,4 @@
-"""Requests about many ids, one for each: every id gets its result or its error."""
+"""One request for each of many ids: every id gets its result or its error."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def ask_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> di
     """The result or the error of every id. A coordinator that does not answer costs only its own ids."""
     turns = asyncio.Semaphore(PARALLEL_MAX)
 
-    async def answer(one: str) -> T | KafkaError:
+    async def answer(key: str) -> T | KafkaError:
         async with turns:
             try:
-                return await ask(one)
+                return await ask(key)
             except KafkaError as error:
                 return error
             except ConnectionLost as error:
@@ -32,5 +32,5 @@ async def ask_each(ids: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> di
             except TimedOut as error:
                 return KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error))
 
-    wanted = list(dict.fromkeys(ids))
-    return dict(zip(wanted, await asyncio.gather(*map(answer, wanted)), strict=True))
+    unique_ids = list(dict.fromkeys(ids))
+    return dict(zip(unique_ids, await asyncio.gather(*map(answer, unique_ids)), strict=True))

@@ -110,23 +110,25 @@ class Groups:
         if brokers is None:
             responses = await self._cluster.ask_brokers(request)
         else:
-            asked = list(brokers)
-            answers = await asyncio.gather(*[self._cluster.ask_broker(node_id, request) for node_id in asked])
-            responses = dict(zip(asked, answers, strict=True))
+            node_ids = list(brokers)
+            answers = await asyncio.gather(*[self._cluster.ask_broker(node_id, request) for node_id in node_ids])
+            responses = dict(zip(node_ids, answers, strict=True))
         for response in responses.values():
             check(response.error_code)
-        found = {
-            one.group_id: ListedGroup(one.group_id, one.protocol_type, one.group_state, one.group_type, node_id)
+        groups = {
+            group.group_id: ListedGroup(
+                group.group_id, group.protocol_type, group.group_state, group.group_type, node_id
+            )
             for node_id, response in responses.items()
-            for one in response.groups
+            for group in response.groups
         }
-        return [found[group_id] for group_id in sorted(found)]
+        return [groups[group_id] for group_id in sorted(groups)]
 
     async def describe(self, group_ids: Iterable[str]) -> dict[str, DescribedGroup | KafkaError]:
         """Groups of the new protocol (KIP-848); all other groups are described as classic groups."""
-        return await ask_each(group_ids, self._describe_one)
+        return await ask_each(group_ids, self._describe)
 
-    async def _describe_one(self, group_id: str) -> DescribedGroup:
+    async def _describe(self, group_id: str) -> DescribedGroup:
         cluster = self._cluster
         response = await cluster.ask_coordinator(
             cluster.GROUP,
@@ -181,15 +183,17 @@ class Groups:
     ) -> dict[str, dict[TopicPartition, CommittedOffset] | KafkaError]:
         """The committed offsets of many groups: one request for each coordinator.
 
-        `coordinators` has the broker of each group, as `find` tells it. A group that has moved since gets a request of
-        its own.
+        `coordinators` maps every group to its broker, as `find` returns it. A group that has moved since then gets a
+        request of its own.
         """
         by_coordinator: dict[int, list[str]] = defaultdict(list)
         for group_id, node_id in coordinators.items():
             by_coordinator[node_id].append(group_id)
 
-        async def ask(node_id: int, some: list[str]) -> list[OffsetFetchResponseGroup]:
-            request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=one, topics=None) for one in some])
+        async def ask(node_id: int, group_ids: list[str]) -> list[OffsetFetchResponseGroup]:
+            request = OffsetFetchRequest(
+                groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None) for group_id in group_ids]
+            )
             try:
                 response: OffsetFetchResponse = await self._cluster.ask_node(
                     node_id, request, version_max=_NAMES_VERSION_MAX
@@ -198,15 +202,19 @@ class Groups:
                 return []
             return response.groups
 
-        found: dict[str, dict[TopicPartition, CommittedOffset] | KafkaError] = {}
-        for groups in await asyncio.gather(*[ask(*one) for one in by_coordinator.items() if one[0] >= 0]):
+        offsets: dict[str, dict[TopicPartition, CommittedOffset] | KafkaError] = {}
+        for groups in await asyncio.gather(
+            *[ask(*node_and_groups) for node_and_groups in by_coordinator.items() if node_and_groups[0] >= 0]
+        ):
             for group in groups:
                 if group.error_code not in _ELSEWHERE:
                     try:
-                        found[group.group_id] = _committed(group)
+                        offsets[group.group_id] = _committed(group)
                     except KafkaError as error:
-                        found[group.group_id] = error
-        return found | await ask_each([one for one in coordinators if one not in found], self.offsets)
+                        offsets[group.group_id] = error
+        return offsets | await ask_each(
+            [group_id for group_id in coordinators if group_id not in offsets], self.offsets
+        )
 
     async def alter_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset | int]
@@ -272,12 +280,13 @@ class Groups:
     ) -> dict[str, KafkaError | None]:
         """Removes static members by instance id (KIP-345), or all members of a classic group; by id, the error."""
         if instance_ids is None:
-            description = await self._describe_one(group_id)
-            if isinstance(description, KafkaError):
-                raise description
+            description = await self._describe(group_id)
             members = [MemberIdentity(member_id=member.member_id, reason=reason) for member in description.members]
         else:
-            members = [MemberIdentity(member_id="", group_instance_id=one, reason=reason) for one in instance_ids]
+            members = [
+                MemberIdentity(member_id="", group_instance_id=instance_id, reason=reason)
+                for instance_id in instance_ids
+            ]
         if not members:
             return {}
         request = LeaveGroupRequest(group_id=group_id, members=members)
@@ -295,23 +304,23 @@ class Groups:
             node_id = await cluster.retry(lambda group_id=group_id: cluster.coordinator(cluster.GROUP, group_id))  # type: ignore[misc]
             by_coordinator[node_id].append(group_id)
 
-        async def ask(some: list[str]) -> dict[str, KafkaError | None]:
+        async def ask(batch: list[str]) -> dict[str, KafkaError | None]:
             response: DeleteGroupsResponse = await cluster.ask_coordinator(
                 cluster.GROUP,
-                some[0],
-                DeleteGroupsRequest(groups_names=some),
-                lambda answer: [result.error_code for result in answer.results if len(some) == 1],
+                batch[0],
+                DeleteGroupsRequest(groups_names=batch),
+                lambda answer: [result.error_code for result in answer.results if len(batch) == 1],
             )
-            found = {result.group_id: error_of(result.error_code, result.error_message) for result in response.results}
-            moved = [group_id for group_id, error in found.items() if error is not None and error.code in _ELSEWHERE]
+            errors = {result.group_id: error_of(result.error_code, result.error_message) for result in response.results}
+            moved = [group_id for group_id, error in errors.items() if error is not None and error.code in _ELSEWHERE]
             for group_id in moved:
                 cluster.forget_coordinator(cluster.GROUP, group_id)
-            for again in await asyncio.gather(*[ask([group_id]) for group_id in moved]):
-                found |= again
-            return found
+            for retried in await asyncio.gather(*[ask([group_id]) for group_id in moved]):
+                errors |= retried
+            return errors
 
         result: dict[str, KafkaError | None] = {}
-        for answers in await asyncio.gather(*[ask(some) for some in by_coordinator.values()]):
+        for answers in await asyncio.gather(*[ask(batch) for batch in by_coordinator.values()]):
             result |= answers
         return result
 
@@ -319,15 +328,15 @@ class Groups:
 def _committed(group: OffsetFetchResponseGroup) -> dict[TopicPartition, CommittedOffset]:
     """Raises the error of the group, or the first one of its partitions."""
     check(group.error_code)
-    found = {}
+    offsets = {}
     for topic in group.topics:
         for partition in topic.partitions:
             check(partition.error_code)
             if partition.committed_offset >= 0:
-                found[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
+                offsets[TopicPartition(topic.name, partition.partition_index)] = CommittedOffset(
                     partition.committed_offset, partition.committed_leader_epoch, partition.metadata or ""
                 )
-    return dict(sorted(found.items()))
+    return dict(sorted(offsets.items()))
 
 
 def _from_consumer(group: ConsumerDescribed, coordinator: int) -> DescribedGroup:

@@ -87,7 +87,7 @@ class Quorum(NamedTuple):
     high_watermark: int
     voters: tuple[QuorumReplica, ...]
     observers: tuple[QuorumReplica, ...]
-    # Controller id -> its addresses, if the cluster tells them.
+    # Controller id -> its addresses, if the cluster reports them.
     endpoints: Mapping[int, tuple[str, ...]]
 
 
@@ -108,8 +108,8 @@ class Nodes:
             response.cluster_id,
             response.controller_id,
             tuple(
-                ClusterNode(one.broker_id, one.host, one.port, one.rack, one.is_fenced)
-                for one in sorted(response.brokers, key=lambda one: one.broker_id)
+                ClusterNode(broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced)
+                for broker in sorted(response.brokers, key=lambda broker: broker.broker_id)
             ),
         )
 
@@ -130,10 +130,10 @@ class Nodes:
     async def features(self) -> Features:
         answer = (await self._cluster.any_connection()).api_versions
         assert answer is not None
-        finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+        finalized = {feature.name: feature.max_version_level for feature in answer.finalized_features}
         ranges = tuple(
-            FeatureRange(one.name, one.min_version, one.max_version, finalized.get(one.name))
-            for one in sorted(answer.supported_features, key=lambda one: one.name)
+            FeatureRange(feature.name, feature.min_version, feature.max_version, finalized.get(feature.name))
+            for feature in sorted(answer.supported_features, key=lambda feature: feature.name)
         )
         return Features(answer.finalized_features_epoch, ranges)
 
@@ -181,7 +181,9 @@ class Nodes:
             timeout_ms=self._cluster.settings.request_timeout_ms,
             voter_id=node_id,
             voter_directory_id=directory_id,
-            listeners=[Listener(name=name, host=one.host, port=one.port) for name, one in listeners.items()],
+            listeners=[
+                Listener(name=name, host=endpoint.host, port=endpoint.port) for name, endpoint in listeners.items()
+            ],
         )
         response: AddRaftVoterResponse = await self._cluster.ask_controller(request)
         check(response.error_code, response.error_message)

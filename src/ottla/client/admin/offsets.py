@@ -56,7 +56,9 @@ class Offsets:
     ) -> dict[TopicPartition, FoundOffset | KafkaError]:
         """The first offset from a timestamp on, or one of the special offsets above."""
 
-        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, FoundOffset | KafkaError]:
+        async def ask(
+            node_id: int, node_partitions: list[TopicPartition]
+        ) -> dict[TopicPartition, FoundOffset | KafkaError]:
             request = ListOffsetsRequest(
                 replica_id=-1,
                 isolation_level=1 if committed else 0,
@@ -73,7 +75,7 @@ class Offsets:
                             for partition in partitions
                         ],
                     )
-                    for topic, partitions in by_topic(some).items()
+                    for topic, partitions in by_topic(node_partitions).items()
                 ],
                 timeout_ms=self._cluster.settings.request_timeout_ms,
             )
@@ -91,18 +93,18 @@ class Offsets:
         self, partitions: Iterable[TopicPartition], time: int, *, committed: bool = False
     ) -> dict[TopicPartition, int]:
         """The same kind of offset of many partitions. Raises the first error."""
-        found = await self.find(dict.fromkeys(partitions, time), committed=committed)
+        answers = await self.find(dict.fromkeys(partitions, time), committed=committed)
         result = {}
-        for partition, one in found.items():
-            if isinstance(one, KafkaError):
-                raise KafkaError(one.code, f"{partition}: {one.message}")
-            result[partition] = one.offset
+        for partition, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise KafkaError(answer.code, f"{partition}: {answer.message}")
+            result[partition] = answer.offset
         return result
 
     async def delete_records(self, before: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
         """Deletes records before an offset (-1: all records); returns the new first offsets."""
 
-        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+        async def ask(node_id: int, node_partitions: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
             request = DeleteRecordsRequest(
                 topics=[
                     DeleteRecordsTopic(
@@ -114,7 +116,7 @@ class Offsets:
                             for partition in partitions
                         ],
                     )
-                    for topic, partitions in by_topic(some).items()
+                    for topic, partitions in by_topic(node_partitions).items()
                 ],
                 timeout_ms=self._cluster.settings.request_timeout_ms,
             )
@@ -133,7 +135,9 @@ class Offsets:
     ) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
         """(epoch, end offset) of the largest epoch up to the given one."""
 
-        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
+        async def ask(
+            node_id: int, node_partitions: list[TopicPartition]
+        ) -> dict[TopicPartition, tuple[int, int] | KafkaError]:
             request = OffsetForLeaderEpochRequest(
                 replica_id=-1,
                 topics=[
@@ -146,7 +150,7 @@ class Offsets:
                             for partition in partitions
                         ],
                     )
-                    for topic, partitions in by_topic(some).items()
+                    for topic, partitions in by_topic(node_partitions).items()
                 ],
             )
             response: OffsetForLeaderEpochResponse = await self._cluster.ask_node(node_id, request)

@@ -203,7 +203,9 @@ class Partitions:
                         path=path,
                         topics=[
                             AlterReplicaLogDirTopic(name=topic, partitions=numbers)
-                            for topic, numbers in by_topic(one for one in paths if paths[one] == path).items()
+                            for topic, numbers in by_topic(
+                                replica for replica in paths if paths[replica] == path
+                            ).items()
                         ],
                     )
                     for path in dict.fromkeys(paths.values())

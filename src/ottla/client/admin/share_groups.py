@@ -57,7 +57,7 @@ class DescribedShareGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareOffset:
-    """All records before the offset are acknowledged. The lag is None if the cluster does not tell it."""
+    """All records before the offset are acknowledged. The lag is None if the cluster does not report it."""
 
     offset: int
     leader_epoch: int
@@ -119,20 +119,26 @@ class ShareGroups:
                 DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=numbers)
                 for name, numbers in by_topic(partitions).items()
             ]
-        asked = DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
+        requested_group = DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics)
         response: DescribeShareGroupOffsetsResponse = await self._cluster.ask_coordinator(
             self._cluster.GROUP,
             group_id,
-            DescribeShareGroupOffsetsRequest(groups=[asked]),
+            DescribeShareGroupOffsetsRequest(groups=[requested_group]),
             lambda answer: [group.error_code for group in answer.groups],
         )
         group = response.groups[0]
         check(group.error_code, group.error_message)
         return {
-            TopicPartition(topic.topic_name, one.partition_index): error_of(one.error_code, one.error_message)
-            or ShareOffset(offset=one.start_offset, leader_epoch=one.leader_epoch, lag=None if one.lag < 0 else one.lag)
+            TopicPartition(topic.topic_name, partition.partition_index): error_of(
+                partition.error_code, partition.error_message
+            )
+            or ShareOffset(
+                offset=partition.start_offset,
+                leader_epoch=partition.leader_epoch,
+                lag=None if partition.lag < 0 else partition.lag,
+            )
             for topic in group.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def alter_offsets(
@@ -159,9 +165,11 @@ class ShareGroups:
         )
         check(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.topic_name, one.partition_index): error_of(one.error_code, one.error_message)
+            TopicPartition(topic.topic_name, partition.partition_index): error_of(
+                partition.error_code, partition.error_message
+            )
             for topic in response.responses
-            for one in topic.partitions
+            for partition in topic.partitions
         }
 
     async def delete_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:

@@ -56,7 +56,7 @@ class StreamsGroupMember:
     rack: str | None
     epoch: int
     topology_epoch: int
-    # Where other instances of the application reach this one; None if it offers nothing.
+    # The address at which other instances of the application reach the member; None if it offers no endpoint.
     endpoint: tuple[str, int] | None
     client_tags: Mapping[str, str]
     assignment: StreamsTasks
@@ -69,7 +69,7 @@ class StreamsGroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """A topic that belongs to the application. 0 partitions or replicas: the application leaves them to others."""
+    """A topic that belongs to the application. 0 partitions or replicas: the application does not fix the number."""
 
     name: str
     partitions: int
@@ -93,7 +93,7 @@ class DescribedStreamsGroup:
     epoch: int
     assignment_epoch: int
     coordinator: int
-    # -1 and nothing until the first member has told them.
+    # Until the first member has sent the topology: -1, and no subtopologies.
     topology_epoch: int
     subtopologies: tuple[Subtopology, ...]
     members: tuple[StreamsGroupMember, ...]
@@ -165,50 +165,56 @@ def _described(group: DescribedGroup, coordinator: int) -> DescribedStreamsGroup
     )
 
 
-def _subtopology(found: WireSubtopology) -> Subtopology:
+def _subtopology(subtopology: WireSubtopology) -> Subtopology:
     return Subtopology(
-        subtopology_id=found.subtopology_id,
-        source_topics=tuple(found.source_topics),
-        repartition_sink_topics=tuple(found.repartition_sink_topics),
-        changelogs=tuple(map(_internal_topic, found.state_changelog_topics)),
-        repartition_source_topics=tuple(map(_internal_topic, found.repartition_source_topics)),
+        subtopology_id=subtopology.subtopology_id,
+        source_topics=tuple(subtopology.source_topics),
+        repartition_sink_topics=tuple(subtopology.repartition_sink_topics),
+        changelogs=tuple(map(_internal_topic, subtopology.state_changelog_topics)),
+        repartition_source_topics=tuple(map(_internal_topic, subtopology.repartition_source_topics)),
     )
 
 
-def _internal_topic(found: TopicInfo) -> InternalTopic:
+def _internal_topic(topic: TopicInfo) -> InternalTopic:
     return InternalTopic(
-        name=found.name,
-        partitions=found.partitions,
-        replication_factor=found.replication_factor,
-        configs={entry.key: entry.value for entry in found.topic_configs},
+        name=topic.name,
+        partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        configs={entry.key: entry.value for entry in topic.topic_configs},
     )
 
 
-def _member(found: Member) -> StreamsGroupMember:
-    endpoint = found.user_endpoint
+def _member(member: Member) -> StreamsGroupMember:
+    endpoint = member.user_endpoint
     return StreamsGroupMember(
-        member_id=found.member_id,
-        instance_id=found.instance_id,
-        process_id=found.process_id,
-        client_id=found.client_id,
-        host=found.client_host,
-        rack=found.rack_id,
-        epoch=found.member_epoch,
-        topology_epoch=found.topology_epoch,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        process_id=member.process_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        rack=member.rack_id,
+        epoch=member.member_epoch,
+        topology_epoch=member.topology_epoch,
         endpoint=None if endpoint is None else (endpoint.host, endpoint.port),
-        client_tags={tag.key: tag.value for tag in found.client_tags},
-        assignment=_tasks(found.assignment),
-        target=_tasks(found.target_assignment),
-        task_offsets={StreamsTask(one.subtopology_id, one.partition): one.offset for one in found.task_offsets},
-        task_end_offsets={StreamsTask(one.subtopology_id, one.partition): one.offset for one in found.task_end_offsets},
-        is_classic=found.is_classic,
+        client_tags={tag.key: tag.value for tag in member.client_tags},
+        assignment=_tasks(member.assignment),
+        target=_tasks(member.target_assignment),
+        task_offsets={StreamsTask(task.subtopology_id, task.partition): task.offset for task in member.task_offsets},
+        task_end_offsets={
+            StreamsTask(task.subtopology_id, task.partition): task.offset for task in member.task_end_offsets
+        },
+        is_classic=member.is_classic,
     )
 
 
-def _tasks(found: Assignment) -> StreamsTasks:
+def _tasks(assignment: Assignment) -> StreamsTasks:
     def flat(tasks: Sequence[TaskIds]) -> tuple[StreamsTask, ...]:
-        return tuple(StreamsTask(each.subtopology_id, number) for each in tasks for number in each.partitions)
+        return tuple(
+            StreamsTask(task_ids.subtopology_id, number) for task_ids in tasks for number in task_ids.partitions
+        )
 
     return StreamsTasks(
-        active=flat(found.active_tasks), standby=flat(found.standby_tasks), warmup=flat(found.warmup_tasks)
+        active=flat(assignment.active_tasks),
+        standby=flat(assignment.standby_tasks),
+        warmup=flat(assignment.warmup_tasks),
     )

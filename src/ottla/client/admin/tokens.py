@@ -58,27 +58,28 @@ class DelegationTokens:
         self, *, renewers: Iterable[str] = (), max_lifetime_ms: int = -1, owner: str | None = None
     ) -> DelegationToken:
         """A new token of the caller, or of another owner; a lifetime of -1 is the longest that the cluster allows."""
-        named = tuple(renewers)
+        renewer_names = tuple(renewers)
         kind, name = (None, None) if owner is None else _principal(owner)
         request = CreateDelegationTokenRequest(
             owner_principal_type=kind,
             owner_principal_name=name,
             renewers=[
-                CreatableRenewers(principal_type=kind, principal_name=name) for kind, name in map(_principal, named)
+                CreatableRenewers(principal_type=kind, principal_name=name)
+                for kind, name in map(_principal, renewer_names)
             ],
             max_lifetime_ms=max_lifetime_ms,
         )
         response: CreateDelegationTokenResponse = await self._cluster.ask_any(request)
         check(response.error_code)
-        made_for = f"{response.principal_type}:{response.principal_name}"
+        token_owner = f"{response.principal_type}:{response.principal_name}"
         return DelegationToken(
             token_id=response.token_id,
             hmac=bytes(response.hmac),
-            owner=made_for,
+            owner=token_owner,
             requester=_requester(
-                response.token_requester_principal_type, response.token_requester_principal_name, made_for
+                response.token_requester_principal_type, response.token_requester_principal_name, token_owner
             ),
-            renewers=named,
+            renewers=renewer_names,
             issued_ms=response.issue_timestamp_ms,
             expires_ms=response.expiry_timestamp_ms,
             max_ms=response.max_timestamp_ms,

@@ -61,7 +61,7 @@ class DescribedPartition:
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
-    # None if the cluster does not tell (KIP-966).
+    # None if the cluster does not report them (KIP-966).
     eligible_leader_replicas: tuple[int, ...] | None = None
     last_known_eligible_leader_replicas: tuple[int, ...] | None = None
     offline_replicas: tuple[int, ...] = ()
@@ -182,7 +182,7 @@ class Topics:
             return {name: _from_metadata(metadata.topics.get(name), name) for name in wanted}
 
     async def _describe_pages(self, names: list[str]) -> dict[str, DescribedTopic | KafkaError]:
-        found: dict[str, DescribedTopic | KafkaError] = {}
+        topics: dict[str, DescribedTopic | KafkaError] = {}
         cursor: Cursor | None = None
         while True:
             request = DescribeTopicPartitionsRequest(
@@ -194,32 +194,32 @@ class Topics:
                 name = topic.name or ""
                 error = error_of(topic.error_code)
                 if error is not None:
-                    found[name] = KafkaError(error.code, _about(name, error))
+                    topics[name] = KafkaError(error.code, _about(name, error))
                     continue
-                before = found.get(name)
+                before = topics.get(name)
                 partitions = list(before.partitions) if isinstance(before, DescribedTopic) else []
                 partitions += [
                     DescribedPartition(
-                        partition=one.partition_index,
-                        leader=one.leader_id,
-                        leader_epoch=one.leader_epoch,
-                        replicas=tuple(one.replica_nodes),
-                        isr=tuple(one.isr_nodes),
-                        eligible_leader_replicas=tuple(one.eligible_leader_replicas or ()),
-                        last_known_eligible_leader_replicas=tuple(one.last_known_elr or ()),
-                        offline_replicas=tuple(one.offline_replicas),
+                        partition=partition.partition_index,
+                        leader=partition.leader_id,
+                        leader_epoch=partition.leader_epoch,
+                        replicas=tuple(partition.replica_nodes),
+                        isr=tuple(partition.isr_nodes),
+                        eligible_leader_replicas=tuple(partition.eligible_leader_replicas or ()),
+                        last_known_eligible_leader_replicas=tuple(partition.last_known_elr or ()),
+                        offline_replicas=tuple(partition.offline_replicas),
                     )
-                    for one in topic.partitions
+                    for partition in topic.partitions
                 ]
-                found[name] = DescribedTopic(
+                topics[name] = DescribedTopic(
                     name=name,
                     topic_id=topic.topic_id,
                     is_internal=topic.is_internal,
-                    partitions=tuple(sorted(partitions, key=lambda one: one.partition)),
+                    partitions=tuple(sorted(partitions, key=lambda partition: partition.partition)),
                 )
             cursor = response.next_cursor
             if cursor is None:
-                return found
+                return topics
 
 
 def _about(name: str, error: KafkaError) -> str:

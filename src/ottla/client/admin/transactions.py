@@ -92,12 +92,12 @@ class Transactions:
             answers = {node_id: await self._cluster.ask_broker(node_id, request) for node_id in brokers}
         for answer in answers.values():
             check(answer.error_code)
-        found = [
+        transactions = [
             ListedTransaction(state.transactional_id, node_id, state.producer_id, state.transaction_state)
             for node_id, answer in answers.items()
             for state in answer.transaction_states
         ]
-        return sorted(found)
+        return sorted(transactions)
 
     async def describe_each(self, transactional_ids: Iterable[str]) -> dict[str, DescribedTransaction | KafkaError]:
         """The transaction of every transactional id, or its error."""
@@ -130,10 +130,13 @@ class Transactions:
         """The active producers of partitions, from their leaders or a given replica."""
 
         async def ask(
-            node_id: int, some: list[TopicPartition]
+            node_id: int, node_partitions: list[TopicPartition]
         ) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
             request = DescribeProducersRequest(
-                topics=[TopicRequest(name=name, partition_indexes=numbers) for name, numbers in by_topic(some).items()]
+                topics=[
+                    TopicRequest(name=name, partition_indexes=numbers)
+                    for name, numbers in by_topic(node_partitions).items()
+                ]
             )
             response: DescribeProducersResponse = await self._cluster.ask_node(node_id, request)
             return {
@@ -142,14 +145,14 @@ class Transactions:
                 )
                 or [
                     ProducerState(
-                        item.producer_id,
-                        item.producer_epoch,
-                        item.coordinator_epoch,
-                        item.last_sequence,
-                        item.last_timestamp,
-                        item.current_txn_start_offset,
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.coordinator_epoch,
+                        producer.last_sequence,
+                        producer.last_timestamp,
+                        producer.current_txn_start_offset,
                     )
-                    for item in partition.active_producers
+                    for producer in partition.active_producers
                 ]
                 for topic in response.topics
                 for partition in topic.partitions
@@ -164,7 +167,7 @@ class Transactions:
     ) -> None:
         """Writes an abort marker to a partition, for a transaction that its coordinator does not know any more."""
 
-        async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, bool | KafkaError]:
+        async def ask(node_id: int, node_partitions: list[TopicPartition]) -> dict[TopicPartition, bool | KafkaError]:
             marker = WritableTxnMarker(
                 producer_id=producer_id,
                 producer_epoch=producer_epoch,
@@ -172,7 +175,7 @@ class Transactions:
                 transaction_result=False,
                 topics=[
                     WritableTxnMarkerTopic(name=name, partition_indexes=numbers)
-                    for name, numbers in by_topic(some).items()
+                    for name, numbers in by_topic(node_partitions).items()
                 ],
             )
             response: WriteTxnMarkersResponse = await self._cluster.ask_node(

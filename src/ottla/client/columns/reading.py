@@ -1,4 +1,4 @@
-"""Fetched batches as Arrow record batches: the records of a partition that follow each other become one of them."""
+"""Fetched batches as Arrow record batches: consecutive batches of a partition become one Arrow batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _END = (1 << 63) - 1
 
 
 def readable_columns(
-    found: Sequence[tuple[ConsumedBatch, int]], deserializing: Deserializing, *, headers: bool
+    fetched: Sequence[tuple[ConsumedBatch, int]], deserializing: Deserializing, *, headers: bool
 ) -> tuple[list[pa.RecordBatch], int, int]:
     """The Arrow batches before the first record that cannot be read. Raises its error if there are none.
 
@@ -29,17 +29,17 @@ def readable_columns(
     are part of the result.
     """
     try:
-        return columns_of(found, deserializing, headers=headers), len(found), -1
+        return columns_of(fetched, deserializing, headers=headers), len(fetched), -1
     except Exception:  # noqa: BLE001 (looked for below)
         pass
     result: list[pa.RecordBatch] = []
-    for count, (batch, position) in enumerate(found):
+    for count, (batch, position) in enumerate(fetched):
         try:
             result += columns_of([(batch, position)], deserializing, headers=headers)
         except SerializationError as error:
             if error.offset is not None and error.offset > position:
                 result += columns_of([(batch, position)], deserializing, headers=headers, end=error.offset)
-                if any(one.num_rows for one in result):
+                if any(arrow_batch.num_rows for arrow_batch in result):
                     return result, count, error.offset
             if result:
                 return result, count, -1
@@ -50,15 +50,15 @@ def readable_columns(
             if isinstance(error, CorruptRecords) and str(batch.partition) not in str(error):
                 raise CorruptRecords(f"{batch.partition}: {error.message}") from error
             raise
-    return result, len(found), -1
+    return result, len(fetched), -1
 
 
 def columns_of(
-    found: Sequence[tuple[ConsumedBatch, int]], deserializing: Deserializing, *, headers: bool, end: int = _END
+    fetched: Sequence[tuple[ConsumedBatch, int]], deserializing: Deserializing, *, headers: bool, end: int = _END
 ) -> list[pa.RecordBatch]:
-    """Arrow batches of fetched batches and the positions before them, from which on their records count.
+    """Arrow batches of fetched batches. Records before the position that is paired with a batch are left out.
 
-    Records from the offset `end` on do not count.
+    Records from the offset `end` on are left out, too.
     """
     result: list[pa.RecordBatch] = []
     decoders: dict[TopicPartition, ArrowDecoder] = {}
@@ -67,7 +67,7 @@ def columns_of(
         if decoder.rows:
             result.append(decoder.finish())
 
-    for batch, position in found:
+    for batch, position in fetched:
         decoder = decoders.get(batch.partition)
         if decoder is None:
             topic, number = batch.partition
@@ -83,13 +83,17 @@ def columns_of(
         decoder.add(batch.header, batch.view, position, end)
     for decoder in decoders.values():
         finish(decoder)
-    return [_deserialized(one, deserializing, headers=headers) for one in result] if deserializing else result
+    return (
+        [_deserialized(arrow_batch, deserializing, headers=headers) for arrow_batch in result]
+        if deserializing
+        else result
+    )
 
 
 def _deserialized(batch: pa.RecordBatch, deserializing: Deserializing, *, headers: bool) -> pa.RecordBatch:
     topic = batch.column("topic")[0].as_py() if batch.num_rows else ""
     # A schema may be named in the headers.
-    pairs = [[(one["key"], one["value"]) for one in row or ()] for row in batch.column("headers").to_pylist()]
+    pairs = [[(header["key"], header["value"]) for header in row or ()] for row in batch.column("headers").to_pylist()]
     for name, convert in (("key", deserializing.key), ("value", deserializing.value)):
         if convert is None:
             continue

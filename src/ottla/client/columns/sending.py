@@ -80,11 +80,11 @@ async def serialized(batch: pa.RecordBatch, topic: str, serializing: Serializing
     """The rows with keys and values as serializers make them, and the headers that they have added."""
     names = batch.schema.names
     columns = {name: batch.column(name).to_pylist() for name in ("key", "value", "headers") if name in names}
-    nothing = [None] * batch.num_rows
-    rows = zip(columns.get("key", nothing), columns["value"], columns.get("headers", nothing), strict=True)
+    nulls = [None] * batch.num_rows
+    rows = zip(columns.get("key", nulls), columns["value"], columns.get("headers", nulls), strict=True)
     keys, values, headers = [], [], []
-    for key, value, given in rows:
-        pairs = [(header["key"], header["value"]) for header in given or ()]
+    for key, value, row_headers in rows:
+        pairs = [(header["key"], header["value"]) for header in row_headers or ()]
         new_key, new_value, new_headers = await serializing.convert(topic, key, value, pairs)
         keys.append(new_key)
         values.append(new_value)

@@ -34,25 +34,25 @@ _CLASSIC_ONLY = ("partition.assignment.strategy", "session.timeout.ms", "heartbe
 
 
 def _assignors(name: str, value: Any) -> tuple[Any, ...]:
-    """Names of Kafka's classes or of their protocols; an assignor of one's own is an object or a Python class."""
+    """Names of Kafka's classes or of their protocols; a custom assignor is an object or a Python class."""
     if isinstance(value, str):
         value = value.split(",")
     given = value if isinstance(value, list | tuple) else [value]
-    found: list[Any] = []
-    for one in given:
-        short = one.strip().removeprefix("class ").rpartition(".")[2] if isinstance(one, str) else ""
+    assignors: list[Any] = []
+    for assignor in given:
+        short = assignor.strip().removeprefix("class ").rpartition(".")[2] if isinstance(assignor, str) else ""
         protocol = _ASSIGNORS.get(short, short)
-        found += [protocol] if protocol in _ASSIGNORS.values() else objects(name, one)
-    if not found:
+        assignors += [protocol] if protocol in _ASSIGNORS.values() else objects(name, assignor)
+    if not assignors:
         raise ConfigurationError(f"{name} is empty; name an assignor, such as {', '.join(_ASSIGNORS.values())}.")
-    return tuple(found)
+    return tuple(assignors)
 
 
 def _reset(name: str, value: Any) -> str:
-    found = str(value).strip().lower()
-    if found not in ("earliest", "latest", "none") and not found.startswith("by_duration:"):
+    policy = str(value).strip().lower()
+    if policy not in ("earliest", "latest", "none") and not policy.startswith("by_duration:"):
         raise ConfigurationError(f"{name}={value!r} must be earliest, latest, none or by_duration:PnDTnHnMn.nS.")
-    return found if ":" not in found else f"by_duration:{str(value).strip().partition(':')[2]}"
+    return policy if ":" not in policy else f"by_duration:{str(value).strip().partition(':')[2]}"
 
 
 def _committed(name: str, value: Any) -> bool:

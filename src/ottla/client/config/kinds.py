@@ -23,7 +23,7 @@ def _nothing(_config: Mapping[str, Any], _fields: dict[str, Any]) -> None:
 class ClientKind(Generic[S]):
     """Producers, consumers and share consumers are read the same way; what differs is in these fields."""
 
-    # As error messages name it.
+    # The name in error messages.
     name: str
     # The typed settings, made of the fields that the own keys set.
     settings: Callable[..., S]

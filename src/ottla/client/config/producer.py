@@ -35,10 +35,10 @@ _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.
 
 
 def _acks(name: str, value: Any) -> int:
-    found = str(value).strip().lower()
-    if found not in ("all", "-1", "0", "1"):
+    acks = str(value).strip().lower()
+    if acks not in ("all", "-1", "0", "1"):
         raise ConfigurationError(f"{name}={value!r} must be all, 1 or 0.")
-    return -1 if found == "all" else int(found)
+    return -1 if acks == "all" else int(acks)
 
 
 def _codec(name: str, value: Any) -> Codec:
@@ -55,12 +55,12 @@ def _partitioner(name: str, value: Any) -> Partitioner:
         known = _PARTITIONERS.get(value.strip().rpartition(".")[2])
         if known is not None:
             return known()
-    (found,) = objects(name, value)
-    if not callable(found) and not hasattr(found, "partition"):
+    (partitioner,) = objects(name, value)
+    if not callable(partitioner) and not hasattr(partitioner, "partition"):
         raise ConfigurationError(
             f"{name}={value!r} is not a partitioner: it needs a method partition, or to be callable."
         )
-    return found  # type: ignore[no-any-return]
+    return partitioner  # type: ignore[no-any-return]
 
 
 # max.block.ms bounds every call of a producer, as default.api.timeout.ms does for other clients.
@@ -103,7 +103,7 @@ def _complete(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
     codec = fields.get("compression", Codec.NONE)
     level = f"compression.{codec.name.lower()}.level"
     if level in config:
-        # Each codec has a key of its own, and only that of the codec in use counts.
+        # Every codec has its own key, and only the key of the codec in use counts.
         fields["compression_level"] = _OWN_KEYS[level].read(level, config[level])
     if "partitioner" not in fields:
         sticky = {
@@ -111,9 +111,9 @@ def _complete(config: Mapping[str, Any], fields: dict[str, Any]) -> None:
             "partitioner.adaptive.partitioning.enable": "adaptive",
             "partitioner.availability.timeout.ms": "availability_timeout_ms",
         }
-        how = {field: _OWN_KEYS[name].read(name, config[name]) for name, field in sticky.items() if name in config}
-        if how:
-            fields["partitioner"] = StickyPartitioner(**how)
+        options = {field: _OWN_KEYS[name].read(name, config[name]) for name, field in sticky.items() if name in config}
+        if options:
+            fields["partitioner"] = StickyPartitioner(**options)
     _fit_delivery_timeout(config, fields)
     if fields.get("two_phase_commit") and "transaction.timeout.ms" in config:
         raise ConfigurationError(

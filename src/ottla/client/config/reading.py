@@ -1,7 +1,7 @@
-"""Reads configuration values, and says what is wrong with a key or a value.
+"""Reads configuration values, and explains what is wrong with a key or a value.
 
-A `Key` says which field of the typed settings a configuration key sets and how its value is read. A key without a field
-has no effect here: its reader refuses every value that would have one.
+A `Key` has the field of the typed settings that a configuration key sets, and the reader of its value. A key without a
+field has no effect here: its reader refuses every value that would have an effect.
 """
 
 from __future__ import annotations
@@ -98,14 +98,14 @@ def number(*, at_least: int = 0, at_most: int = INT_MAX) -> Reader:
         try:
             if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
                 raise ValueError
-            found = int(value)
+            integer = int(value)
         except (ValueError, TypeError):
             raise ConfigurationError(f"{name}={value!r} is not a whole number.") from None
-        if found < at_least:
-            raise ConfigurationError(f"{name}={found} must be at least {at_least}.")
-        if found > at_most:
-            raise ConfigurationError(f"{name}={found} must be at most {at_most}.")
-        return found
+        if integer < at_least:
+            raise ConfigurationError(f"{name}={integer} must be at least {at_least}.")
+        if integer > at_most:
+            raise ConfigurationError(f"{name}={integer} must be at most {at_most}.")
+        return integer
 
     return read
 
@@ -113,10 +113,10 @@ def number(*, at_least: int = 0, at_most: int = INT_MAX) -> Reader:
 def flag(name: str, value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    found = {"true": True, "false": False}.get(str(value).strip().lower())
-    if found is None:
+    state = {"true": True, "false": False}.get(str(value).strip().lower())
+    if state is None:
         raise ConfigurationError(f"{name}={value!r} must be true or false.")
-    return found
+    return state
 
 
 def text(name: str, value: Any) -> str:
@@ -129,10 +129,10 @@ def word(*allowed: str) -> Reader:
     """One of these words, in any case."""
 
     def read(name: str, value: Any) -> str:
-        found = str(value).strip().lower()
-        if found not in allowed:
+        choice = str(value).strip().lower()
+        if choice not in allowed:
             raise ConfigurationError(f"{name}={value!r} must be one of {', '.join(allowed)}.")
-        return found
+        return choice
 
     return read
 
@@ -157,8 +157,8 @@ def objects(name: str, value: Any) -> tuple[Any, ...]:
     """A list of objects, or of Python classes by name, such as `package.module:Class`, made without arguments."""
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
-    given = value if isinstance(value, list | tuple) else [value]
-    return tuple(_made(name, one) for one in given)
+    plugins = value if isinstance(value, list | tuple) else [value]
+    return tuple(_instantiate(name, plugin) for plugin in plugins)
 
 
 def converter(kind: str) -> Reader:
@@ -172,13 +172,13 @@ def converter(kind: str) -> Reader:
                 return getattr(plain_serde(plain), kind)
             except ValueError:
                 pass
-        (found,) = objects(name, value)
+        (plugin,) = objects(name, value)
         method = kind.removesuffix("r")
         # A serde has both sides.
-        found = getattr(found, kind, found)
-        if not hasattr(found, method):
+        plugin = getattr(plugin, kind, plugin)
+        if not hasattr(plugin, method):
             raise ConfigurationError(f"{name}={value!r} is not a {kind}: it has no method {method}.")
-        return found
+        return plugin
 
     return read
 
@@ -191,7 +191,7 @@ def configure_plugins(plugins: Iterable[Any], config: Mapping[str, Any]) -> None
             configure(config)
 
 
-def _made(name: str, value: Any) -> Any:
+def _instantiate(name: str, value: Any) -> Any:
     if isinstance(value, type):
         return value()
     if not isinstance(value, str):

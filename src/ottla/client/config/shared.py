@@ -143,12 +143,12 @@ def is_security_key(name: str) -> bool:
 def client_settings(
     config: Mapping[str, Any], keys: Mapping[str, Key], *, base: ClientSettings | None = None
 ) -> ClientSettings:
-    """The settings of a connection pool. `base` has them already, except for those in the configuration."""
+    """The settings of a connection pool: those of `base`, if there is one, with the changes of the configuration."""
     fields = apply_keys(config, keys)
     servers = config.get("bootstrap.servers")
     if servers:
-        given = servers if isinstance(servers, str) else ",".join(servers)
-        fields["bootstrap_servers"] = _servers("bootstrap.servers", given)
+        addresses = servers if isinstance(servers, str) else ",".join(servers)
+        fields["bootstrap_servers"] = _servers("bootstrap.servers", addresses)
     elif base is None and "bootstrap_servers" not in fields:
         raise ConfigurationError("bootstrap.servers is missing: set it to an address like localhost:9092.")
     settings = ClientSettings(**fields) if base is None else replace(base, **fields)

@@ -1,8 +1,8 @@
 """Assignors of classic groups, which the leader of a group runs.
 
 An assignor gets every member's subscription, the number of partitions of every topic, and the racks of the replicas. It
-prefers members in the rack of a replica where that costs no balance (KIP-881). One's own is an object with a `name` and
-a method `assign` (`GroupAssignor`).
+prefers members in the rack of a replica where that costs no balance (KIP-881). A custom assignor is an object with a
+`name` and a method `assign` (`GroupAssignor`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ Assignor = Callable[[Members, Mapping[str, int], Racks], Assignment]
 
 
 class GroupAssignor(Protocol):
-    """An assignor of one's own. All members of the group need it under the same name.
+    """A custom assignor. All members of the group need it under the same name.
 
     Optional attributes: `is_cooperative`, True if members keep their partitions while they join again;
-    `subscription_data(topics) -> bytes`, which the leader finds as `user_data`; `assignment_data(member_id) -> bytes`,
-    asked by the leader after `assign`; and `on_assignment(partitions, data, generation)`, which gets it at the member.
+    `subscription_data(topics) -> bytes`, which the leader gets as `user_data`; `assignment_data(member_id) -> bytes`,
+    which the leader calls after `assign`; and `on_assignment(partitions, data, generation)`, which the member calls
+    with that data.
     """
 
     name: str
@@ -70,7 +71,9 @@ def range_assignor(members: Members, counts: Mapping[str, int], racks: Racks | N
         room = {member: share + (1 if index < extra else 0) for index, member in enumerate(readers)}
         if racks and _racks_matter(members, readers, partitions, racks):
             for member in readers:
-                near = [one for one in left if members[member].rack in racks.get(one, ())][: room[member]]
+                near = [partition for partition in left if members[member].rack in racks.get(partition, ())][
+                    : room[member]
+                ]
                 _give(result, room, left, member, near)
         for member in readers:
             _give(result, room, left, member, list(left)[: room[member]])
@@ -100,10 +103,14 @@ def sticky(members: Members, counts: Mapping[str, int], racks: Racks | None = No
 
 
 def cooperative_sticky(members: Members, counts: Mapping[str, int], racks: Racks | None = None) -> Assignment:
-    """Members keep their partitions while shares are fair. A moved partition is first revoked (KIP-429)."""
+    """Members keep their partitions while shares are fair. A moved partition is first revoked (KIP-429).
+
+    A partition that two members claim is revoked first, too: both members may be reading it.
+    """
     owner = _owners(members)
+    claimed = {partition for subscription in members.values() for partition in subscription.owned}
     return {
-        member: [one for one in partitions if owner.get(one, member) == member]
+        member: [partition for partition in partitions if owner.get(partition) == member or partition not in claimed]
         for member, partitions in sticky(members, counts, racks).items()
     }
 
@@ -118,7 +125,10 @@ ASSIGNORS: Mapping[str, Assignor] = {
 
 def _owners(members: Members) -> dict[TopicPartition, str]:
     claims = {
-        member: ([one for one in subscription.owned if one.topic in subscription.topics], subscription.generation)
+        member: (
+            [partition for partition in subscription.owned if partition.topic in subscription.topics],
+            subscription.generation,
+        )
         for member, subscription in members.items()
     }
     return previous_owners(claims)
@@ -135,15 +145,19 @@ def _partitions(members: Members, counts: Mapping[str, int]) -> list[TopicPartit
 def _racks_matter(members: Members, readers: list[str], partitions: list[TopicPartition], racks: Racks) -> bool:
     """False if every partition has a replica in the rack of every member, or no member has a rack with replicas."""
     own = {members[member].rack for member in readers}
-    return any(rack in racks.get(one, ()) for one in partitions for rack in own) and not all(
-        rack in racks.get(one, ()) for one in partitions for rack in own
+    return any(rack in racks.get(partition, ()) for partition in partitions for rack in own) and not all(
+        rack in racks.get(partition, ()) for partition in partitions for rack in own
     )
 
 
 def _give(
-    result: Assignment, room: dict[str, int], left: dict[TopicPartition, None], member: str, some: list[TopicPartition]
+    result: Assignment,
+    room: dict[str, int],
+    left: dict[TopicPartition, None],
+    member: str,
+    partitions: list[TopicPartition],
 ) -> None:
-    result[member] += some
-    room[member] -= len(some)
-    for one in some:
-        del left[one]
+    result[member] += partitions
+    room[member] -= len(partitions)
+    for partition in partitions:
+        del left[partition]

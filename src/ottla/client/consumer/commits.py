@@ -37,7 +37,9 @@ __all__ = ["Commits", "OnCommit", "as_commits"]
 logger = logging.getLogger(__name__)
 
 _NAMES_VERSION_MAX = 9
-# An automatic commit does not hold up a poll for longer.
+# An automatic commit does not hold up a poll for longer. The last one before partitions are given up also waits for the
+# answer to a request that was sent: partitions are given up on another connection, and the coordinator refuses a commit
+# that it sees after that.
 _QUIET_SECONDS_MAX = 5.0
 
 OnCommit = Callable[[Mapping[TopicPartition, CommittedOffset], Exception | None], object]
@@ -62,6 +64,8 @@ class Commits:
         self._due_at = 0.0
         # The number of records that were handed out before the last automatic commit.
         self._covered = 0
+        # Done when the request of an awaited commit has its answer; None if there is no request in flight.
+        self._answered: asyncio.Future[None] | None = None
         self.membership: Membership | None = None
 
     async def commit(self, commits: Offsets) -> None:
@@ -75,16 +79,16 @@ class Commits:
         """Commits in the background, once."""
         self._check_group()
 
-        async def whole() -> None:
+        async def commit_once() -> None:
             error: Exception | None = None
             try:
-                await self._measured(commits, lambda: self._send(commits, once=True))
+                await self._measured(commits, lambda: self._send_once(commits))
             except (KafkaError, ClientError) as failure:
                 error = failure
             if on_commit is not None:
                 on_commit(commits, error)
 
-        task = asyncio.ensure_future(whole())
+        task = asyncio.ensure_future(commit_once())
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
 
@@ -106,13 +110,34 @@ class Commits:
 
     async def commit_last(self) -> None:
         """Commits automatically before partitions are given up. After a failure their records may be read again."""
-        error = await self.commit_quietly()
+        if not self._is_automatic:
+            return
+        # The pending commits are awaited in any case, and must not use up the time of the last commit.
+        await self.wait_pending()
+        self._covered = self._measures.records
+        error = await self._try_last()
         if error is not None:
             logger.warning(
                 "The last commit of group %s failed, so records may be read again: %s",
                 self._settings.group_id,
                 str(error) or f"no answer within {_QUIET_SECONDS_MAX:g} s",
             )
+
+    async def _try_last(self) -> Exception | None:
+        task = asyncio.ensure_future(self.commit(self._committable()))
+        try:
+            await asyncio.wait({task}, timeout=_QUIET_SECONDS_MAX)
+            while not task.done() and self._answered is not None:
+                await asyncio.wait({task, self._answered}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+        if task.cancelled():
+            return TimeoutError()
+        error = task.exception()
+        if error is not None and not isinstance(error, KafkaError | ClientError):
+            raise error
+        return error
 
     async def commit_quietly(self) -> Exception | None:
         """Commits automatically. After a failure, which is returned, the next commit covers the same offsets."""
@@ -151,7 +176,22 @@ class Commits:
             self._measures.commit_seconds += asyncio.get_running_loop().time() - begun
         self._interceptors.on_commit(commits)
 
-    async def _send(self, commits: Offsets, *, once: bool = False) -> None:
+    async def _send(self, commits: Offsets) -> None:
+        """Sends once; `_answered` is set while the answer is awaited."""
+
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_sent() -> None:
+            self._answered = answered
+
+        try:
+            await self._send_once(commits, on_sent)
+        finally:
+            answered.set_result(None)
+            if self._answered is answered:
+                self._answered = None
+
+    async def _send_once(self, commits: Offsets, on_sent: Callable[[], None] = lambda: None) -> None:
         assert self._settings.group_id is not None
         if self.membership is not None and not self.membership.is_member:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "This consumer is not a member of its group.")
@@ -170,11 +210,15 @@ class Commits:
             ],
         )
 
+        def send() -> OffsetCommitRequest:
+            on_sent()
+            return request
+
         def codes(answer: OffsetCommitResponse) -> list[int]:
             return [partition.error_code for topic in answer.topics for partition in topic.partitions]
 
         response: OffsetCommitResponse = await self._cluster.ask_coordinator(
-            self._cluster.GROUP, self._settings.group_id, request, codes, version_max=_NAMES_VERSION_MAX, once=once
+            self._cluster.GROUP, self._settings.group_id, send, codes, version_max=_NAMES_VERSION_MAX, once=True
         )
         for code in codes(response):
             check(code)

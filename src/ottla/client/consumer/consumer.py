@@ -1,8 +1,7 @@
 """`Consumer`: assign or subscribe, then poll records, or whole batches if records need not be decoded.
 
-Positions move when records are returned. Rebalances happen inside `poll` only, so an automatic commit covers the
-records that the caller has processed. `async for` hands out the records of a poll one by one; records that were not
-handed out yet are not committed.
+Positions move when records are returned. Rebalances happen inside `poll` only, so an automatic commit covers processed
+records. `async for` hands out the records of a poll one by one; records that were not handed out yet are not committed.
 """
 
 from __future__ import annotations
@@ -62,9 +61,7 @@ class Consumer:
         self._interceptors = ConsumerInterceptors(self.settings.interceptors)
         self._deserializing = Deserializing(self.settings.key_deserializer, self.settings.value_deserializer)
         self._deserializing.configure(config)
-        self._commits = Commits(
-            self._cluster, self.settings, self.measures, self._interceptors, lambda: self._committable()
-        )
+        self._commits = Commits(self._cluster, self.settings, self.measures, self._interceptors, self._committable)
         self._membership: Membership | None = None
         self._listener = RebalanceListener()
         self._opened = OpenedPayload()
@@ -84,14 +81,14 @@ class Consumer:
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return self._figures.tell()
+        return self._figures.values()
 
     async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
         """The id under which brokers get this client's metrics (KIP-714)."""
         return await self._figures.instance_id(timeout_ms)
 
     def _gauges(self) -> dict[str, float]:
-        lags = [lag for one in self._positions.states if (lag := self.lag(one)) is not None]
+        lags = [lag for partition in self._positions.states if (lag := self.lag(partition)) is not None]
         return {"lag_max": max(lags, default=float("nan")), "assigned": len(self._positions.states)}
 
     # Assignment.
@@ -100,8 +97,9 @@ class Consumer:
         """Reads exactly these partitions, without group membership. Automatic commits need group.id alone."""
         wanted = list(partitions)
         await self._leave(keeps=wanted)
-        topics = sorted({partition.topic for partition in wanted})
-        await self._cluster.refresh(topics, create=self.settings.allow_auto_create)
+        await self._cluster.refresh(
+            sorted({partition.topic for partition in wanted}), create=self.settings.allow_auto_create
+        )
         for partition in wanted:
             info = self._cluster.metadata.topics.get(partition.topic)
             if info is None or (info.error is not None and not info.error.code.retriable):
@@ -181,13 +179,13 @@ class Consumer:
                 f"{partition}: the offset {offset} is negative; use seek_to(EARLIEST) or seek_to(LATEST)."
             )
         self._positions.get(partition).seek(offset, leader_epoch)
-        self._forget_waiting(lambda one: one != partition)
+        self._forget_waiting(lambda other: other != partition)
 
     async def seek_to(self, time: int, *partitions: TopicPartition) -> None:
         """Moves to the first offset (`EARLIEST`), the end (`LATEST`), or the first record from a timestamp on."""
         wanted = partitions or tuple(self._positions.states)
-        for partition, found in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
-            self.seek(partition, found.offset if found else (await self.end_offsets([partition]))[partition])
+        for partition, start in (await self.offsets_for_times(dict.fromkeys(wanted, time))).items():
+            self.seek(partition, start.offset if start else (await self.end_offsets([partition]))[partition])
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         await self.seek_to(EARLIEST, *partitions)
@@ -198,7 +196,7 @@ class Consumer:
     def position(self, partition: TopicPartition) -> int:
         """The offset of the next returned record; -1 if it is not known yet."""
         position = self._positions.get(partition).position
-        waiting = (one.offset for one in self._waiting if (one.topic, one.partition) == partition)
+        waiting = (record.offset for record in self._waiting if (record.topic, record.partition) == partition)
         return next(waiting, position)
 
     def lag(self, partition: TopicPartition) -> int | None:
@@ -215,27 +213,27 @@ class Consumer:
             return self.take_waiting()
         limit = self.settings.max_poll_records if max_records is None else max_records
         end = self._cluster.deadline(timeout_ms)
-        found: list[ConsumedRecord] = []
+        records: list[ConsumedRecord] = []
         while True:
             await self._work(end)
-            while len(found) < limit:
+            while len(records) < limit:
                 batch = self._fetcher.take()
                 if batch is None:
                     break
                 try:
-                    found += await self._open(batch, self._positions.get(batch.partition), limit - len(found))
+                    records += await self._open(batch, self._positions.get(batch.partition), limit - len(records))
                 except BaseException as error:
                     # Whatever a deserializer raises, no record may be skipped: the position stays before the bad batch
                     # until a seek. Earlier records are returned first, or by the next poll if this one is cancelled.
                     self._fetcher.put_back(batch)
                     if not isinstance(error, Exception):
-                        self._waiting.extend(found)
-                    if not found or not isinstance(error, Exception):
+                        self._waiting.extend(records)
+                    if not records or not isinstance(error, Exception):
                         raise
                     break
-            if found or not await self._wait(end):
-                self.measures.records += len(found)
-                return self._interceptors.on_consume(found) if found and self._interceptors else found
+            if records or not await self._wait(end):
+                self.measures.records += len(records)
+                return self._interceptors.on_consume(records) if records and self._interceptors else records
 
     def __aiter__(self) -> Self:
         return self
@@ -255,7 +253,9 @@ class Consumer:
     async def fill_waiting(self, timeout_ms: int = 1_000, *, max_records: int | None = None) -> None:
         """Polls records for `next_waiting` and `take_waiting`, if none wait."""
         if not self._waiting:
-            self._waiting.extend(await self.poll(timeout_ms, max_records=max_records))
+            # An assignment during the poll replaces the queue.
+            records = await self.poll(timeout_ms, max_records=max_records)
+            self._waiting.extend(records)
 
     def take_waiting(self) -> list[ConsumedRecord]:
         """All records of the last `fill_waiting`, which count as handed out from now on."""
@@ -283,10 +283,7 @@ class Consumer:
             # What is not handed out does not count as read, and comes first in the next call.
             for number in range(len(fetched) - 1, count - 1, -1):
                 batch, position = fetched[number]
-                state = self._positions.states.get(batch.partition)
-                if state is not None:
-                    state.position = part_end if number == count and part_end >= 0 else position
-                    self._fetcher.put_back(batch)
+                self._fetcher.put_back(batch, part_end if number == count and part_end >= 0 else position)
 
     async def raw_batches(self, timeout_ms: int = 1_000, *, with_skipped: bool = False) -> list[ConsumedBatch]:
         """All fetched data as whole batches. The first batch may contain records before the position.
@@ -312,10 +309,7 @@ class Consumer:
                 return taken
 
     def wakeup(self) -> None:
-        """Makes the present or the next call that waits raise WokenUp, also calls of a listener inside of a poll.
-
-        May be called from any thread and from signal handlers.
-        """
+        """Makes the present or next waiting call raise WokenUp, also a listener's. For any thread or signal handler."""
         self._wakeups.wakeup()
 
     # Offsets.
@@ -390,6 +384,9 @@ class Consumer:
             failure, self._fetcher.failure = self._fetcher.failure, None
             raise failure
         await self._starts.find_due()
+        if self._membership is not None and self._positions.states and not self._membership.is_member:
+            # The membership ended during the wait, so the fetched records belong to other members.
+            await self._membership.poll(deadline)
         self._fetcher.start()
 
     async def _wait(self, end: float) -> bool:
@@ -397,7 +394,7 @@ class Consumer:
         loop = asyncio.get_running_loop()
         if self._fetcher.has_next or self._fetcher.failure is not None:
             return True
-        lookups = [self._positions.get(one).look_again for one in self._positions.unknown]
+        lookups = [self._positions.get(partition).look_again for partition in self._positions.unknown]
         until = min(end, self._commits.next_at, *lookups)
         self._fetcher.arrived.clear()
         # A wakeup before the line above would be missed otherwise.
@@ -409,8 +406,8 @@ class Consumer:
             left = max(until - loop.time(), 0)
             done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waits:
-                one.cancel()
+            for waiter in waits:
+                waiter.cancel()
         self._wakeups.check()
         return bool(done) or loop.time() < end
 
@@ -438,8 +435,8 @@ class Consumer:
         return records
 
     def _forget_waiting(self, keeps: Any) -> None:
-        if self._waiting:
-            self._waiting = deque(one for one in self._waiting if keeps(TopicPartition(one.topic, one.partition)))
+        kept = (record for record in self._waiting if keeps(TopicPartition(record.topic, record.partition)))
+        self._waiting = deque(kept)
 
     def _committable(self) -> dict[TopicPartition, CommittedOffset]:
         """The positions behind the records that were handed out."""
@@ -458,34 +455,37 @@ class Consumer:
         self._forget_waiting(self._positions.states.__contains__)
 
     async def _leave(self, *, keeps: Iterable[TopicPartition] = ()) -> None:
-        """Commits, unless all partitions are kept. A member also tells its listener and leaves the group."""
+        """Commits, unless all partitions are kept. A member also calls its listener and leaves the group."""
         membership = self._membership
         if membership is None:
             if not self._positions.states.keys() <= set(keeps):
                 await self._commits.commit_last()
             return
-        owned = self.assignment
         try:
-            if owned and membership.is_member:
-                await self._commits.commit_last()
-                await self._commits.wait_pending()
-                await self._listener.on_revoked(owned)
-            elif owned:
-                await self._listener.on_lost(owned)
+            await self._give_up(self.assignment)
         finally:
+            # Also after an error of the listener: other members get the partitions.
+            self._assign([partition for partition in keeps if partition in self._positions.states])
             await membership.leave()
             self._membership = self._commits.membership = None
 
-    async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
-        before = set(self._positions.states)
-        self.measures.rebalances += 1
-        if revoked and self._membership is not None and self._membership.is_member:
+    async def _give_up(self, partitions: list[TopicPartition]) -> None:
+        """Commits, and calls the listener. A removed member commits nothing: other members may have committed since."""
+        if partitions and self._membership is not None and self._membership.is_member:
             await self._commits.commit_last()
             await self._commits.wait_pending()
-            await self._listener.on_revoked(revoked)
-        elif revoked:
-            # A removed member commits nothing: other members may have committed since.
-            await self._listener.on_lost(revoked)
+            await self._listener.on_revoked(partitions)
+            # Commits of the listener must not come after a join or a leave, which is sent on another connection.
+            await self._commits.wait_pending()
+        elif partitions:
+            await self._listener.on_lost(partitions)
+
+    async def _on_rebalance(self, revoked: list[TopicPartition], assigned: list[TopicPartition]) -> None:
+        before = set(self._positions.states)
+        # After a listener has failed, the membership and the consumer may have different partitions.
+        revoked = [partition for partition in revoked if partition in before]
+        self.measures.rebalances += 1
+        await self._give_up(revoked)
         self._assign(assigned)
         added = [partition for partition in assigned if partition not in before]
         if added or not revoked:

@@ -25,7 +25,7 @@ class ConsumedRecord(NamedTuple):
     timestamp: int
     # 0: create time, of the producer. 1: log append time, of the broker.
     timestamp_type: int
-    # Bytes or None, or what a deserializer makes of them.
+    # Bytes or None, or the object that a deserializer makes of them.
     key: Any
     value: Any
     headers: Sequence[tuple[str, bytes | None]]

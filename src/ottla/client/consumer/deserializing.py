@@ -18,7 +18,9 @@ class Deserializing:
     def __init__(self, key: Deserializer[Any] | None, value: Deserializer[Any] | None) -> None:
         self.key = key
         self.value = value
-        self._networked = [one for one in (key, value) if getattr(one, "uses_network", False)]
+        self._networked = [
+            deserializer for deserializer in (key, value) if getattr(deserializer, "uses_network", False)
+        ]
 
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
@@ -30,9 +32,9 @@ class Deserializing:
             self.value.configure(config, is_key=False)
 
     def close(self) -> None:
-        for one in (self.key, self.value):
-            if one is not None:
-                one.close()
+        for deserializer in (self.key, self.value):
+            if deserializer is not None:
+                deserializer.close()
 
     async def run(self, work: Callable[[], T]) -> T:
         """Calls a function that deserializes: in a thread if it may ask a registry, so that the event loop goes on."""
@@ -48,20 +50,20 @@ class Deserializing:
                 deserializer.close()
 
     def apply(self, records: Sequence[ConsumedRecord]) -> list[ConsumedRecord]:
-        """The records up to the first that cannot be deserialized. Raises its error if that is the first."""
-        found: list[ConsumedRecord] = []
+        """The records before the first that cannot be deserialized. Raises the error if there are none."""
+        deserialized: list[ConsumedRecord] = []
         for record in records:
             try:
-                found.append(self._applied(record))
+                deserialized.append(self._applied(record))
             except Exception as error:
-                if found:
-                    return found
+                if deserialized:
+                    return deserialized
                 if not isinstance(error, SerializationError):
                     raise
                 raise error.at(
                     topic=record.topic, partition=record.partition, offset=record.offset
                 ) from error.__cause__
-        return found
+        return deserialized
 
     def _applied(self, record: ConsumedRecord) -> ConsumedRecord:
         key, value, headers = record.key, record.value, record.headers

@@ -15,8 +15,8 @@ _UNITS_MS = {"days": 86_400_000, "hours": 3_600_000, "minutes": 60_000, "seconds
 
 def parse_duration_ms(text: str) -> int:
     """Milliseconds of a duration that is not negative; raises ValueError."""
-    found = _DURATION.fullmatch(text.strip())
-    given = {} if found is None else {unit: value for unit, value in found.groupdict().items() if value is not None}
-    if not given or text.strip().upper().endswith("T"):
+    match = _DURATION.fullmatch(text.strip())
+    parts = {} if match is None else {unit: value for unit, value in match.groupdict().items() if value is not None}
+    if not parts or text.strip().upper().endswith("T"):
         raise ValueError(f"{text!r} is not a duration such as P1D or PT2H30M")
-    return int(sum(float(value) * _UNITS_MS[unit] for unit, value in given.items()))
+    return int(sum(float(value) * _UNITS_MS[unit] for unit, value in parts.items()))

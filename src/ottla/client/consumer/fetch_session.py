@@ -42,7 +42,7 @@ class FetchPlan(NamedTuple):
     forgotten: list[ForgottenTopic]
 
 
-class _Told(NamedTuple):
+class _SessionPartition(NamedTuple):
     """The broker's state of one partition."""
 
     topic_id: Uuid
@@ -54,70 +54,76 @@ class _Told(NamedTuple):
 class FetchSession:
     """The session with one broker. `plan` a request, then call `accepts` or `on_no_answer`, then plan the next."""
 
-    __slots__ = ("_epoch", "_id", "_told", "_uses_ids")
+    __slots__ = ("_epoch", "_id", "_partitions", "_uses_ids")
 
     def __init__(self) -> None:
         self._id = NO_SESSION_ID
         self._epoch = EPOCH_FULL
         self._uses_ids = False
-        self._told: dict[TopicPartition, _Told] = {}
+        self._partitions: dict[TopicPartition, _SessionPartition] = {}
 
     def plan(self, wanted: Mapping[TopicPartition, FetchPartition], ids: Mapping[str, Uuid] | None) -> FetchPlan:
         """The next request, for exactly these partitions. Topics go by name if `ids` is None."""
         if self._uses_ids != (ids is not None):
             self._uses_ids = ids is not None
-            self._begin_anew()
-        known = self._told
-        self._told = {
-            partition: _Told(
+            self._restart()
+        previous = self._partitions
+        self._partitions = {
+            partition: _SessionPartition(
                 Uuid.ZERO if ids is None else ids[partition.topic],
-                asked.fetch_offset,
-                asked.current_leader_epoch,
-                asked.partition_max_bytes,
+                fetch.fetch_offset,
+                fetch.current_leader_epoch,
+                fetch.partition_max_bytes,
             )
-            for partition, asked in wanted.items()
+            for partition, fetch in wanted.items()
         }
         added: defaultdict[tuple[str, Uuid], list[FetchPartition]] = defaultdict(list)
-        for partition, told in self._told.items():
-            if known.get(partition) != told:
-                added[partition.topic, told.topic_id].append(wanted[partition])
+        for partition, state in self._partitions.items():
+            if previous.get(partition) != state:
+                added[partition.topic, state.topic_id].append(wanted[partition])
         gone: defaultdict[tuple[str, Uuid], list[int]] = defaultdict(list)
-        for partition, told in known.items():
-            still = self._told.get(partition)
+        for partition, state in previous.items():
+            current = self._partitions.get(partition)
             # A topic that was deleted and created again has a new topic id.
-            if still is None or still.topic_id != told.topic_id:
-                gone[partition.topic, told.topic_id].append(partition.partition)
+            if current is None or current.topic_id != state.topic_id:
+                gone[partition.topic, state.topic_id].append(partition.partition)
         return FetchPlan(
             self._id,
             self._epoch,
-            [FetchTopic(topic=name, topic_id=topic_id, partitions=some) for (name, topic_id), some in added.items()],
-            [ForgottenTopic(topic=name, topic_id=topic_id, partitions=some) for (name, topic_id), some in gone.items()],
+            [
+                FetchTopic(topic=name, topic_id=topic_id, partitions=partitions)
+                for (name, topic_id), partitions in added.items()
+            ],
+            [
+                ForgottenTopic(topic=name, topic_id=topic_id, partitions=numbers)
+                for (name, topic_id), numbers in gone.items()
+            ],
         )
 
     def accepts(self, *, error_code: int, session_id: int) -> bool:
-        """Processes a response. Returns False if it only says that a new session must begin: send a new request."""
+        """Processes a response. Returns False if the session must begin again: plan and send a new request."""
         was_full = self._epoch == EPOCH_FULL
         if error_code:
             if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
                 self._id = NO_SESSION_ID
-            self._begin_anew()
+            self._restart()
             return was_full or error_code not in _SESSION_ERRORS
         if was_full:
             self._id = session_id
         if session_id == NO_SESSION_ID:
             self._id = NO_SESSION_ID
-            self._begin_anew()
+            self._restart()
         else:
             self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         return True
 
     def on_no_answer(self) -> None:
         """No response came: the broker's next epoch is unknown."""
-        self._begin_anew()
+        self._restart()
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self._epoch = EPOCH_FULL
-        self._told = {}
+        self._partitions = {}
 
     def final(self) -> FetchPlan | None:
         """The request that closes the session; None if there is no session."""

@@ -21,7 +21,7 @@ from ottla.client.consumer.positions import PartitionState, Positions
 from ottla.client.consumer.settings import ConsumerSettings
 from ottla.client.consumer.starts import Starts
 from ottla.client.consumer.truncation import Doubt, EpochEnd, LeaderLog, ask_epoch_ends, leader_log
-from ottla.client.errors import ClientError, RequestUnsupported, error_of
+from ottla.client.errors import ClientError, RequestUnsupported, error_of, is_temporary
 from ottla.client.measures import ConsumerMeasures
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
@@ -35,7 +35,7 @@ __all__ = ["Fetcher"]
 _NAMES_VERSION_MAX = 12
 # A response with fewer bytes is followed by the pause of the settings.
 _FEW_BYTES = 64 * 1024
-# The time-out of closing a session; the broker would evict it later.
+# The time-out of closing a session; the broker evicts an open session later.
 _GOODBYE_TIMEOUT_MS = 500
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -71,7 +71,11 @@ class Fetcher:
         self._sessions: defaultdict[int, FetchSession] = defaultdict(FetchSession)
         self._refreshing: asyncio.Task[None] | None = None
         self.ready: deque[tuple[int, ConsumedBatch]] = deque()
+        # Batches of paused partitions, in order: every call of `take` would otherwise pass all of them.
+        self._paused: dict[TopicPartition, list[tuple[int, ConsumedBatch]]] = {}
         self.arrived = asyncio.Event()
+        # A position that was found late ends the wait of a poll, which then fetches from it.
+        starts.on_found = self.arrived.set
         self.failure: Exception | None = None
         self.measures = ConsumerMeasures()
         self._buffered = 0
@@ -79,6 +83,7 @@ class Fetcher:
 
     async def close(self) -> None:
         self._closed = True
+        await self._starts.close()
         # A broker with a Fetch in flight would answer only after it, so its session is not closed.
         idle = [node_id for node_id in self._sessions if node_id not in self._tasks]
         tasks = [*self._tasks.values(), *self._checks.values()]
@@ -121,16 +126,19 @@ class Fetcher:
             elif node_id not in self._tasks:
                 wanted[node_id].append(state)
         for node_id, states in wanted.items():
-            asked = [(state, state.turn) for state in states]
-            self._begin(self._tasks, node_id, states, self._fetch(node_id, asked))
-        for node_id, some in doubts.items():
-            self._begin(self._checks, node_id, [doubt.state for doubt in some], self._check(node_id, some))
+            requested = [(state, state.turn) for state in states]
+            self._begin(self._tasks, node_id, states, self._fetch(node_id, requested))
+        for node_id, node_doubts in doubts.items():
+            self._begin(
+                self._checks, node_id, [doubt.state for doubt in node_doubts], self._check(node_id, node_doubts)
+            )
         if stale:
             self._refresh(stale)
 
     @property
     def has_next(self) -> bool:
         """True if `take` has a batch to return."""
+        self._restore_resumed()
         states = self._positions.states
         for turn, batch in self.ready:
             state = states.get(batch.partition)
@@ -140,23 +148,43 @@ class Fetcher:
 
     def take(self) -> ConsumedBatch | None:
         """The next batch of an assigned partition. Batches of paused partitions wait without blocking others."""
-        waiting: list[tuple[int, ConsumedBatch]] = []
-        found: ConsumedBatch | None = None
-        while self.ready and found is None:
+        self._restore_resumed()
+        while self.ready:
             turn, batch = self.ready.popleft()
             state = self._positions.states.get(batch.partition)
             if state is not None and state.turn == turn and state.paused:
-                waiting.append((turn, batch))
+                self._paused.setdefault(batch.partition, []).append((turn, batch))
                 continue
             self._buffered -= len(batch.view)
             if state is not None and state.turn == turn:
-                found = batch
-        self.ready.extendleft(reversed(waiting))
-        return found
+                state.taken_turn = turn
+                return batch
+        return None
 
-    def put_back(self, batch: ConsumedBatch) -> None:
-        """Returns a batch that is not used up to the front of the queue."""
-        state = self._positions.get(batch.partition)
+    def _restore_resumed(self) -> None:
+        """Returns the batches of partitions that are not paused any more to the front of the queue.
+
+        Batches from before a seek or a new assignment return as well: `take` drops them.
+        """
+        for partition, batches in list(self._paused.items()):
+            state = self._positions.states.get(partition)
+            if state is None or not state.paused or state.turn != batches[0][0]:
+                del self._paused[partition]
+                self.ready.extendleft(reversed(batches))
+
+    def put_back(self, batch: ConsumedBatch, position: int | None = None) -> None:
+        """Returns a batch that is not used up to the front of the queue, and takes back the position, if given.
+
+        A batch of a partition that was moved after `take`, or is not assigned any more, is dropped.
+        """
+        state = self._positions.states.get(batch.partition)
+        if state is None or state.seek_turn > state.taken_turn:
+            return
+        state.position = state.position if position is None else position
+        if state.turn != state.taken_turn:
+            # The leader has changed: its log may have other records, so they are fetched again.
+            state.rewind()
+            return
         self._buffered += len(batch.view)
         self.ready.appendleft((state.turn, batch))
 
@@ -183,36 +211,41 @@ class Fetcher:
             answers = await ask_epoch_ends(self._cluster, node_id, doubts)
         except RequestUnsupported:
             # The broker does not support the request: there is nothing to check.
-            answers = {one.state.partition: EpochEnd(one.current_epoch, one.state.position) for one in doubts}
-        except ClientError:
+            answers = {doubt.state.partition: EpochEnd(doubt.current_epoch, doubt.state.position) for doubt in doubts}
+        except ClientError as error:
             answers = {}
+            if not is_temporary(error):
+                self._fail(error)
         finally:
-            for one in doubts:
-                one.state.fetching = False
+            for doubt in doubts:
+                doubt.state.fetching = False
         unanswered: set[str] = set()
-        for one in doubts:
-            end = answers.get(one.state.partition)
-            if not self._is_current(one.state, one.turn):
+        for doubt in doubts:
+            end = answers.get(doubt.state.partition)
+            if not self._is_current(doubt.state, doubt.turn):
                 continue
             if isinstance(end, EpochEnd):
-                if not one.settle(end):
+                if not doubt.settle(end):
                     known = end if end.epoch >= 0 and end.offset >= 0 else None
-                    self._fail(self._starts.after_truncation(one.state, known))
+                    self._fail(self._starts.after_truncation(doubt.state, known))
             elif end is None or end.code.retriable:
-                unanswered.add(one.state.partition.topic)
+                unanswered.add(doubt.state.partition.topic)
             else:
-                self._fail(KafkaError(end.code, f"{one.state.partition}: {end.message}"))
+                self._fail(KafkaError(end.code, f"{doubt.state.partition}: {end.message}"))
         if unanswered:
             self._refresh(unanswered)
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
 
-    async def _fetch(self, node_id: int, asked: list[tuple[PartitionState, int]]) -> None:
-        states = [state for state, _ in asked]
+    async def _fetch(self, node_id: int, requested: list[tuple[PartitionState, int]]) -> None:
+        states = [state for state, _ in requested]
         session = self._sessions[node_id]
         try:
             response = await self._ask(node_id, states, session)
-        except ClientError:
+        except ClientError as error:
             session.on_no_answer()
+            if not is_temporary(error):
+                # The connections of other requests may live on, so that only the poll can report it.
+                self._fail(error)
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
             self._refresh({state.partition.topic for state in states})
             return
@@ -224,7 +257,7 @@ class Fetcher:
         if response.error_code:
             self._fail(error_of(response.error_code))
             return
-        by_partition = {state.partition: (state, turn) for state, turn in asked}
+        by_partition = {state.partition: (state, turn) for state, turn in requested}
         names = self._cluster.metadata.names
         pause = False
         received = 0
@@ -232,13 +265,13 @@ class Fetcher:
             name = topic.topic or names.get(topic.topic_id, "")
             for data in topic.partitions:
                 received += len(data.records or b"")
-                place = TopicPartition(name, data.partition_index)
-                found = by_partition.get(place)
-                if found is not None and self._is_current(*found):
-                    pause |= self._on_partition(node_id, found[0], data)
-                elif not data.error_code and place in self._positions.states:
-                    # There was a seek since. The session does not tell the ends again until they change.
-                    _see_ends(self._positions.states[place], data)
+                partition = TopicPartition(name, data.partition_index)
+                state_and_turn = by_partition.get(partition)
+                if state_and_turn is not None and self._is_current(*state_and_turn):
+                    pause |= self._on_partition(node_id, state_and_turn[0], data)
+                elif not data.error_code and partition in self._positions.states:
+                    # A seek has happened since the request. The session does not repeat the ends until they change.
+                    _see_ends(self._positions.states[partition], data)
         if pause:
             await asyncio.sleep(self._cluster.settings.retry_backoff_ms / 1000)
         elif self._settings.fetch_pause_ms and 0 < received < _FEW_BYTES:

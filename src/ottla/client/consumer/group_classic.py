@@ -10,6 +10,7 @@ its pattern matches, and the leader for partitions that it has not assigned; the
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Mapping
 
 from ottla.client.classic_member import ClassicGroup, ClassicMember, Heartbeat
@@ -18,7 +19,7 @@ from ottla.client.consumer.assignors import ASSIGNORS, COOPERATIVE, STICKY, Memb
 from ottla.client.consumer.membership import Identity, Membership, Rebalance, Subscription
 from ottla.client.consumer.previous import decode_previous, encode_previous
 from ottla.client.consumer.settings import ConsumerSettings
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, is_temporary
 from ottla.client.leaders import by_topic
 from ottla.client.metadata import MetadataCache
 from ottla.model.errors import KafkaError
@@ -53,9 +54,12 @@ class ClassicMembership(Membership):
         )
         self._member = ClassicMember(cluster, group)
         # By the name of its protocol.
-        self._assignors = {one if isinstance(one, str) else one.name: one for one in settings.assignors}
+        self._assignors = {
+            assignor if isinstance(assignor, str) else assignor.name: assignor for assignor in settings.assignors
+        }
         cooperative = [
-            name == COOPERATIVE or getattr(one, "is_cooperative", False) for name, one in self._assignors.items()
+            name == COOPERATIVE or getattr(assignor, "is_cooperative", False)
+            for name, assignor in self._assignors.items()
         ]
         # As in Java, partitions are kept during a rebalance only if every assignor of the member allows it.
         self._is_cooperative = all(cooperative)
@@ -64,6 +68,8 @@ class ClassicMembership(Membership):
         self._rejoin = True
         # JoinGroup and SyncGroup on their way.
         self._negotiation: asyncio.Task[list[TopicPartition] | None] | None = None
+        # The LeaveGroup request that is sent when the application has not polled within max.poll.interval.ms.
+        self._leave_task: asyncio.Task[None] | None = None
         self._topics: list[str] = []
         # As leader: the number of partitions of every topic of the group in the last assignment.
         self._counts: dict[str, int] = {}
@@ -87,8 +93,10 @@ class ClassicMembership(Membership):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         await super().leave()
+        if self._leave_task is not None:
+            await self._leave_task
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         await self._member.leave("the consumer is closed")
 
     async def _begin_to_join(self) -> None:
@@ -98,7 +106,7 @@ class ClassicMembership(Membership):
             await self._on_rebalance(self._owned, [])
             self._owned = []
         await self._stop_heartbeats()
-        # Heartbeats may have heard of another rebalance. The join that follows takes part in it.
+        # A heartbeat may have reported another rebalance. The join that follows takes part in it.
         self._due.clear()
         self._counts = {}
         self._negotiation = asyncio.ensure_future(self._negotiate())
@@ -115,15 +123,19 @@ class ClassicMembership(Membership):
             return False
         self._negotiation = None
         assignment = task.result()
-        if assignment is None:
+        if assignment is None or not self.is_member:
+            # A member that was removed since the join has no right to its assignment any more.
             return True
         revoked = [partition for partition in self._owned if partition not in set(assignment)]
+        # If a listener fails, the consumer may have the old partitions or the new ones: the next join gives all of them
+        # up, or claims them.
+        self._owned = sorted({*self._owned, *assignment})
         await self._on_rebalance(revoked, assignment)
         self._owned = assignment
         self._previous = (assignment, self._member.generation)
         # Partitions that a cooperative member has revoked are assigned to other members in the next round.
         self._rejoin = self._is_cooperative and bool(revoked)
-        if self._task is not None and self._task.done():
+        if not self.is_member or (self._task is not None and self._task.done()):
             # The membership has ended meanwhile.
             self._rejoin = True
         return True
@@ -134,8 +146,8 @@ class ClassicMembership(Membership):
         joined = await self._member.join({name: self._metadata(name) for name in self._assignors})
         if joined is None:
             return None
-        is_leader = joined.leader == joined.member_id and not joined.skip_assignment
-        content = await self._member.sync(joined, await self._assign(joined) if is_leader else {})
+        assignments = await self._assign(joined) if joined.leader == joined.member_id else {}
+        content = await self._member.sync(joined, assignments)
         if content is None:
             return None
         assignment = decode_assignment(content)
@@ -149,7 +161,14 @@ class ClassicMembership(Membership):
 
     def _metadata(self, assignor: str) -> bytes:
         own = getattr(self._assignors[assignor], "subscription_data", None)
-        data = encode_previous(*self._previous) if assignor == STICKY else b"" if own is None else own(self._topics)
+        if assignor == STICKY:
+            data = encode_previous(*self._previous)
+        elif self._assignors[assignor] == COOPERATIVE:
+            # Leaders of Apache Kafka before KIP-792 look for the generation here. They give the partitions of a member
+            # without a generation to other members at once, if those send theirs.
+            data = self._member.generation.to_bytes(4, "big", signed=True)
+        else:
+            data = b"" if own is None else own(self._topics)
         subscription = ConsumerProtocolSubscription(
             topics=self._topics,
             user_data=memoryview(data) if data else None,
@@ -182,7 +201,7 @@ class ClassicMembership(Membership):
         return any(name in known and len(known[name].partitions) > count for name, count in self._counts.items())
 
     async def _assign(self, joined: JoinGroupResponse) -> dict[str, bytes]:
-        """As leader: the assignments of all members."""
+        """As leader: the assignments of all members, or none if the present assignments stay (KIP-814)."""
         name = joined.protocol_name or ""
         members = {
             member.member_id: _decode_subscription(memoryview(member.metadata), is_sticky=name == STICKY)
@@ -192,6 +211,8 @@ class ClassicMembership(Membership):
         metadata = await self._cluster.refresh(topics)
         counts = {name: len(metadata.topics[name].partitions) for name in topics if name in metadata.topics}
         self._counts = {name: counts.get(name, 0) for name in topics}
+        if joined.skip_assignment:
+            return {}
         own = self._assignors.get(name)
         racks = _racks(metadata, counts)
         if own is not None and not isinstance(own, str):
@@ -212,12 +233,14 @@ class ClassicMembership(Membership):
         fresh_until = now() + age_max
         while True:
             await asyncio.sleep(self._settings.heartbeat_interval_ms / 1000)
-            if self._nobody_polls:
-                await self._say_goodbye()
+            if self._is_poll_overdue:
+                # Not a member from now on: a poll may come before the coordinator has answered, and must not read on.
+                leaving = copy.copy(self._member)
                 self._member.forget()
                 self._join_at_next_poll()
+                self._leave_task = asyncio.ensure_future(leaving.leave("the application does not poll"))
                 return
-            # A topic that is missing may be created at any time: it does not wait for the next look at all topics.
+            # A missing topic may be created at any time, so it is looked up even if the metadata is fresh.
             if now() >= fresh_until or 0 in self._counts.values():
                 fresh_until = now() + age_max
                 if await self._has_grown():
@@ -227,7 +250,11 @@ class ClassicMembership(Membership):
             except KafkaError:
                 self._join_at_next_poll()
                 return
-            except ClientError:
+            except ClientError as error:
+                if not is_temporary(error):
+                    # The join fails as well, and so the poll reports the error.
+                    self._join_at_next_poll()
+                    return
                 # The coordinator was not reached. The next answer shows whether the session has survived it.
                 continue
             if answer is not Heartbeat.ALIVE:
@@ -264,7 +291,7 @@ def decode_assignment(content: memoryview) -> list[TopicPartition]:
 
 
 def decode_user_data(content: memoryview) -> bytes:
-    """What an assignor of one's own has added to the assignment of a member."""
+    """The data that a custom assignor has added to the assignment of a member."""
     if len(content) < 2:
         return b""
     version = min(int.from_bytes(content[:2], "big"), _ASSIGNMENT_VERSION)

@@ -2,6 +2,8 @@
 
 The member sends heartbeats with its owned partitions; the coordinator answers with the target assignment. Partitions
 are first revoked (and committed); the next heartbeat does not own them any more, and only then other members get them.
+So a heartbeat also names the partitions of an assignment that no poll has applied yet: a poll may apply it before the
+coordinator sees the heartbeat.
 
 The coordinator sends an assignment once, when it changes, and again in answer to a full heartbeat. A member sends a
 full heartbeat when it joins, and whenever it cannot know that it has received and applied the last response: otherwise
@@ -47,8 +49,12 @@ class ConsumerMembership(Membership):
         self._member_id = str(uuid.UUID(int=cluster.random.getrandbits(128), version=4))
         self._epoch = 0
         self._target: list[TopicPartition] | None = None
-        # The topic ids of the partitions above and of the owned ones, as the coordinator told them: a broker with old
-        # metadata may not know the topics, and heartbeats without them would give the partitions up.
+        # The target that a poll is applying.
+        self._taking: list[TopicPartition] = []
+        # True after a listener has failed: the consumer may have the old partitions or the new ones.
+        self._unsure = False
+        # The topic ids of these partitions and of the owned ones, from the coordinator: the metadata of a broker may be
+        # too old to have the topics, and heartbeats without them would give the partitions up.
         self._ids: dict[str, Uuid] = {}
         self._now = asyncio.Event()
         self._failure: Exception | None = None
@@ -70,26 +76,35 @@ class ConsumerMembership(Membership):
             failure, self._failure = self._failure, None
             raise failure
         self._due.clear()
-        if self._target is not None:
+        # A newer target may arrive while a target is applied: the partitions that it revokes must not be read any more.
+        while self._target is not None:
             await self._take_over(self._target)
         if self._task is None:
             self._task = asyncio.ensure_future(self._run())
 
     async def _take_over(self, target: list[TopicPartition]) -> None:
         revoked = [partition for partition in self._owned if partition not in set(target)]
-        if set(target) != set(self._owned):
-            await self._on_rebalance(revoked, target)
-            # Not before: other members get partitions that a heartbeat does not own. The next one follows at once.
-            self._owned = target
-            self._now.set()
+        if self._unsure or set(target) != set(self._owned):
+            self._taking = target
+            try:
+                await self._on_rebalance(revoked, target)
+                # Only now: other members get partitions that a heartbeat does not own.
+                self._owned, self._unsure = target, False
+            except BaseException:
+                self._owned, self._unsure = self._held, True
+                raise
+            finally:
+                self._taking = []
+                # The next heartbeat, or a join that has waited, follows at once.
+                self._now.set()
         if self._target is target:
             self._target = None
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         if not self.is_member and not self._joining:
             return
         # On the connection of the heartbeats, so that a join in flight is processed before the leave.
-        if await self._tell_goodbye(self._leave_request(), purpose="group"):
+        if await self._send_leave(self._leave_request(), purpose="group"):
             self._epoch, self._joining = 0, False
 
     def _leave_request(self) -> Message:
@@ -103,10 +118,10 @@ class ConsumerMembership(Membership):
     async def _run(self) -> None:
         try:
             while True:
-                if self._nobody_polls:
+                if self._is_poll_overdue:
                     await self._step_aside()
                     return
-                if self._owned and not self.is_member:
+                if self._held and not self.is_member:
                     # The coordinator has removed the member. It joins again after the consumer has revoked all
                     # partitions: other members may have owned them and committed offsets.
                     interval_ms = None
@@ -136,10 +151,13 @@ class ConsumerMembership(Membership):
             self._names, self._full = names, True
 
     async def _step_aside(self) -> None:
-        """Leaves the group. The next poll revokes all partitions and joins again."""
-        await self._say_goodbye()
+        """Leaves the group. The next poll revokes all partitions, and the one after that joins again."""
+        # First: a poll may come before the coordinator has answered, and must not read on.
+        self._joining = self._joining or self.is_member
         self._lose_everything()
+        await self._leave_group()
         self._task = None
+        self._due.set()
 
     def _lose_everything(self) -> None:
         self._epoch = 0
@@ -159,6 +177,9 @@ class ConsumerMembership(Membership):
             if error.code in _REJOIN or (error.code == ErrorCode.GROUP_ID_NOT_FOUND and self.is_member):
                 self._lose_everything()
                 return 0
+            if error.code == ErrorCode.FENCED_INSTANCE_ID:
+                # Another member with this instance id has the partitions.
+                self._lose_everything()
             if error.code == ErrorCode.UNRELEASED_INSTANCE_ID or not error.code.retriable:
                 raise error
             return self._cluster.settings.retry_backoff_ms
@@ -183,7 +204,7 @@ class ConsumerMembership(Membership):
             instance_id=self._settings.group_instance_id,
             topic_partitions=[
                 TopicPartitions(topic_id=self._ids[name], partitions=numbers)
-                for name, numbers in by_topic(self._owned).items()
+                for name, numbers in by_topic(self._held).items()
             ],
         )
         if self._full:
@@ -197,6 +218,11 @@ class ConsumerMembership(Membership):
                 request.subscribed_topic_names = list(self._names)
         return request
 
+    @property
+    def _held(self) -> list[TopicPartition]:
+        """The partitions that are read, or will be if a poll comes before the next response."""
+        return sorted({*self._owned, *self._taking, *(self._target or ())})
+
     async def _take(self, assignment: Assignment) -> bool:
         """Sets the target. Returns False if a topic id is unknown: not all brokers know a new topic at once."""
         names = self._cluster.metadata.names
@@ -208,9 +234,9 @@ class ConsumerMembership(Membership):
             if topic.topic_id in names
             for partition in topic.partitions
         ]
-        owned = {name: self._ids[name] for name in by_topic(self._owned)}
-        told = [topic.topic_id for topic in assignment.topic_partitions if topic.topic_id in names]
-        self._ids = owned | {names[topic_id]: topic_id for topic_id in told}
+        held = {name: self._ids[name] for name in by_topic(self._held)}
+        topic_ids = [topic.topic_id for topic in assignment.topic_partitions if topic.topic_id in names]
+        self._ids = held | {names[topic_id]: topic_id for topic_id in topic_ids}
         self._target = sorted(target)
         self._due.set()
         return all(topic.topic_id in names for topic in assignment.topic_partitions)

@@ -23,7 +23,7 @@ class ConsumerInterceptor:
     """The base of interceptors, which override what they need."""
 
     def on_consume(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
-        """Returns the records, or others in their place."""
+        """Returns the records, or other records in their place."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
@@ -34,7 +34,7 @@ class ConsumerInterceptor:
 
 
 class ConsumerInterceptors:
-    """Interceptors in the order of the setting. Each gets the records of the previous one."""
+    """Interceptors in the order of the setting. An interceptor gets the records of the previous one."""
 
     def __init__(self, interceptors: Sequence[ConsumerInterceptor]) -> None:
         self._interceptors = tuple(interceptors)

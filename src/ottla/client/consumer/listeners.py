@@ -1,4 +1,4 @@
-"""Listeners of rebalances: what a member is assigned, gives up, or has lost."""
+"""Listeners of rebalances: partitions that a member is assigned, gives up, or has lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RebalanceListener:
 
 
 class FunctionListener(RebalanceListener):
-    """A listener from functions. Without one for lost partitions they count as revoked."""
+    """A listener from functions. Without `on_lost`, lost partitions count as revoked."""
 
     def __init__(
         self, on_assigned: OnPartitions | None, on_revoked: OnPartitions | None, on_lost: OnPartitions | None

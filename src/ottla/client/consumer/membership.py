@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Identity", "Membership", "Rebalance", "Subscription"]
 
 # A leaving member waits this long for the coordinator's answer.
-GOODBYE_MS_MAX = 5_000
+LEAVE_MS_MAX = 5_000
 
 
 class Subscription(NamedTuple):
@@ -81,11 +81,11 @@ class Membership:
 
     @property
     def identity(self) -> Identity:
-        """The member as commits name it at this time."""
+        """The present identity of the member, for commits."""
         raise NotImplementedError
 
     async def wait(self) -> None:
-        """Completes when a `poll` is due. An application that waits here does poll."""
+        """Completes when a `poll` is due. An application that waits here counts as polling."""
         self._waiting_polls += 1
         try:
             await self._due.wait()
@@ -103,14 +103,14 @@ class Membership:
     async def leave(self) -> None:
         """Leaves the group, if the coordinator is reachable."""
         await self._stop_heartbeats()
-        await self._say_goodbye()
+        await self._leave_group()
 
-    async def _say_goodbye(self) -> None:
+    async def _leave_group(self) -> None:
         raise NotImplementedError
 
-    async def _tell_goodbye(self, request: Message, *, purpose: str = "") -> bool:
+    async def _send_leave(self, request: Message, *, purpose: str = "") -> bool:
         """Returns True if the coordinator has answered; otherwise the session times out later."""
-        deadline = self._cluster.deadline(GOODBYE_MS_MAX)
+        deadline = self._cluster.deadline(LEAVE_MS_MAX)
         try:
             await self._cluster.ask_coordinator(
                 self._cluster.GROUP, self._group_id, request, deadline=deadline, purpose=purpose
@@ -123,7 +123,7 @@ class Membership:
         self._polled = asyncio.get_running_loop().time()
 
     @property
-    def _nobody_polls(self) -> bool:
+    def _is_poll_overdue(self) -> bool:
         """True if the application exceeds max.poll.interval: the member leaves, and the next poll joins again."""
         silent_seconds = 0.0 if self._waiting_polls else asyncio.get_running_loop().time() - self._polled
         return silent_seconds > self._settings.max_poll_interval_ms / 1000

@@ -33,7 +33,9 @@ class PartitionState:
         "position",
         "read_replica",
         "read_replica_until",
+        "seek_turn",
         "stale_until",
+        "taken_turn",
         "topic_id",
         "turn",
     )
@@ -55,6 +57,9 @@ class PartitionState:
         self.fetching = False
         # Changed by every seek: responses to earlier fetches are dropped.
         self.turn = next(_turns)
+        # The turn that began with the last seek, and the turn of the batch that was taken last.
+        self.seek_turn = self.turn
+        self.taken_turn = -1
         # True if the reset policy must set the position, because the known one is out of range.
         self.forgets_commits = False
         # The time of the next lookup of an unknown position.
@@ -73,7 +78,7 @@ class PartitionState:
         self.agreed_epoch = -1
         self.topic_id = Uuid.ZERO
         self.stale_until = 0.0
-        self.turn = next(_turns)
+        self.turn = self.seek_turn = next(_turns)
         self.forgets_commits = False
         self.look_again = 0.0
         self.read_replica = -1

@@ -1,6 +1,6 @@
 """The user data of Kafka's sticky assignor: the partitions of a member before the rebalance, and their generation.
 
-Members of an eager group give up their partitions before they join, so the leader learns from here what they had.
+Members of an eager group give up their partitions before they join: this data has their former partitions.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ def encode_previous(partitions: Sequence[TopicPartition], generation: int) -> by
 
 def decode_previous(data: bytes) -> tuple[list[TopicPartition], int]:
     """Partitions and generation. Data of an unknown form counts as none: the assignment is then less sticky."""
-    found: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     try:
         (topics,), at = struct.unpack_from(">i", data), 4
         for _ in range(topics):
             (length,) = struct.unpack_from(">h", data, at)
             name, at = data[at + 2 : at + 2 + length].decode(), at + 2 + length
             (count,) = struct.unpack_from(">i", data, at)
-            found += [TopicPartition(name, number) for number in struct.unpack_from(f">{count}i", data, at + 4)]
+            partitions += [TopicPartition(name, number) for number in struct.unpack_from(f">{count}i", data, at + 4)]
             at += 4 + 4 * count
         # The first version of the format has no generation.
         generation = struct.unpack_from(">i", data, at)[0] if at + 4 <= len(data) else -1
     except (struct.error, UnicodeDecodeError):
         return [], -1
-    return found, generation
+    return partitions, generation

@@ -33,7 +33,7 @@ class ConsumerSettings:
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 50 * 1024 * 1024
     partition_fetch_bytes: int = 1024 * 1024
-    # The next Fetch waits so long after a response with few bytes: requests cost the same for one record and for many.
+    # The pause after a response with few bytes: a request costs the same for one record and for many.
     fetch_pause_ms: int = 0
     # Fetching pauses while more bytes than this are buffered.
     buffer_bytes: int = 64 * 1024 * 1024
@@ -47,10 +47,10 @@ class ConsumerSettings:
     allow_auto_create: bool = True
     # A pattern that clients match does not match internal topics.
     exclude_internal_topics: bool = True
-    # Keys and values stay bytes without one.
+    # Keys and values stay bytes without a deserializer.
     key_deserializer: Deserializer[Any] | None = None
     value_deserializer: Deserializer[Any] | None = None
-    # They see every polled list of records, and every commit.
+    # Called with every polled list of records, and with every commit.
     interceptors: tuple[ConsumerInterceptor, ...] = ()
 
     def __post_init__(self) -> None:

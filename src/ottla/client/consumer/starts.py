@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, FoundOffset, Offsets
@@ -30,6 +31,16 @@ class Starts:
         self._positions = positions
         self.groups = Groups(cluster)
         self.offsets = Offsets(cluster)
+        # Lookups at leaders that answer too late for a poll.
+        self._late: set[asyncio.Task[None]] = set()
+        # Called when a late lookup has ended.
+        self.on_found: Callable[[], object] = lambda: None
+
+    async def close(self) -> None:
+        """Ends the late lookups."""
+        for task in self._late:
+            task.cancel()
+        await asyncio.gather(*self._late, return_exceptions=True)
 
     async def find_due(self) -> None:
         """Looks for the unknown positions, unless their last lookup was a moment ago."""
@@ -73,9 +84,9 @@ class Starts:
 
     async def for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, FoundOffset | None]:
         """The first record from each timestamp on; None if there is none."""
-        found = await self.offsets.find(times, committed=self._settings.read_committed)
+        answers = await self.offsets.find(times, committed=self._settings.read_committed)
         result: dict[TopicPartition, FoundOffset | None] = {}
-        for partition, answer in found.items():
+        for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise KafkaError(answer.code, f"{partition}: {answer.message}")
             result[partition] = None if answer.offset < 0 else answer
@@ -83,13 +94,13 @@ class Starts:
 
     async def _find(self, partitions: list[TopicPartition]) -> None:
         left = partitions
-        asked = [partition for partition in partitions if not self._positions.get(partition).forgets_commits]
-        if self._settings.group_id is not None and asked:
-            committed = await self.committed(asked)
-            for partition, found in committed.items():
+        candidates = [partition for partition in partitions if not self._positions.get(partition).forgets_commits]
+        if self._settings.group_id is not None and candidates:
+            committed = await self.committed(candidates)
+            for partition, commit in committed.items():
                 state = self._positions.states.get(partition)
                 if state is not None and state.position < 0:
-                    state.seek(found.offset, found.leader_epoch)
+                    state.seek(commit.offset, commit.leader_epoch)
             left = [partition for partition in partitions if partition not in committed]
         if not left:
             return
@@ -102,6 +113,34 @@ class Starts:
             missing = await self._begin_at({partition: times[partition] for partition in missing})
             for partition, error in missing.items():
                 raise KafkaError(error.code, f"{partition}: {error.message}")
+        elif late := [partition for partition, error in missing.items() if error.code == ErrorCode.REQUEST_TIMED_OUT]:
+            self._find_later({partition: times[partition] for partition in late})
+
+    def _find_later(self, times: Mapping[TopicPartition, int]) -> None:
+        """Looks the positions up in the background: the lookups of polls may be too short for a slow leader."""
+        states = {partition: state for partition in times if (state := self._positions.states.get(partition))}
+        for state in states.values():
+            state.look_again = math.inf
+        task = asyncio.ensure_future(self._find_late(states, {partition: times[partition] for partition in states}))
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
+
+    async def _find_late(
+        self, states: Mapping[TopicPartition, PartitionState], times: Mapping[TopicPartition, int]
+    ) -> None:
+        try:
+            answers = await self.offsets.find(times, committed=self._settings.read_committed)
+            for partition, answer in answers.items():
+                offset = await self._offset_of(partition, answer) if isinstance(answer, FoundOffset) else -1
+                if offset >= 0 and states[partition].position < 0:
+                    states[partition].seek(offset)
+        except (ClientError, KafkaError):
+            # The next lookup reports an error that lasts.
+            pass
+        finally:
+            for state in states.values():
+                state.look_again = 0.0
+            self.on_found()
 
     def _reset_time(self) -> int:
         """The time of the first record to read without a committed offset."""
@@ -113,25 +152,26 @@ class Starts:
     async def _begin_at(
         self, times: Mapping[TopicPartition, int], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, KafkaError]:
-        """Sets positions by time. Returns the partitions without a leader, which the others do not wait for."""
-        found = await self.offsets.find(times, committed=self._settings.read_committed, timeout_ms=timeout_ms)
+        """Sets positions by time. Returns the partitions without a leader: no other partition waits for them."""
+        answers = await self.offsets.find(times, committed=self._settings.read_committed, timeout_ms=timeout_ms)
         missing: dict[TopicPartition, KafkaError] = {}
-        for partition, answer in found.items():
+        for partition, answer in answers.items():
             state = self._positions.states.get(partition)
             if state is None or state.position >= 0:
                 continue
             if not isinstance(answer, FoundOffset):
                 state.look_again = asyncio.get_running_loop().time() + _LOOK_AGAIN_SECONDS
                 missing[partition] = answer
-            elif answer.offset >= 0:
-                state.seek(answer.offset)
             else:
-                # No record is as young as the duration: the partition is read from its end.
-                state.seek((await self.numbers([partition], LATEST))[partition])
+                state.seek(await self._offset_of(partition, answer))
         for partition, error in missing.items():
-            # A leader that does not know its partition yet learns of it later.
+            # A leader may refuse a partition that it has just got, which ends soon.
             is_gone = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             is_gone = is_gone and self._cluster.metadata.leader_of(*partition) < 0
             if not error.code.retriable or is_gone:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         return missing
+
+    async def _offset_of(self, partition: TopicPartition, answer: FoundOffset) -> int:
+        """The offset of a lookup by time. If no record is as young as the duration, it is the end of the partition."""
+        return answer.offset if answer.offset >= 0 else (await self.numbers([partition], LATEST))[partition]

@@ -1,8 +1,9 @@
 """Sticky assignment: fair shares, and among the fair ones an assignment with few moves.
 
-Members keep what they had, as far as their share allows it. Other partitions go to the member with the fewest that may
-read them, in the rack of a replica if there is such a member. At last partitions move from members with more to members
-with fewer as long as a move makes the difference smaller; with unequal subscriptions this is where balance comes from.
+Members keep their previous partitions, as far as their share allows it. Every other partition goes to the subscribed
+member with the fewest partitions; among equal members, to one in the rack of a replica. At last partitions move from
+members with more to members with fewer as long as a move makes the difference smaller: with unequal subscriptions only
+these moves bring balance.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ __all__ = ["assign_sticky", "previous_owners"]
 
 
 def previous_owners(claims: Mapping[str, tuple[Sequence[TopicPartition], int]]) -> dict[TopicPartition, str]:
-    """Partition -> member. If two members claim a partition, that of the latest generation has it.
+    """Partition -> member. If two members claim a partition, the claim of the later generation counts.
 
     Two claims of the same generation are both wrong: one of the members has missed a rebalance.
     """
@@ -67,7 +68,7 @@ def _keep(
     readers: Mapping[str, list[str]],
     result: dict[str, list[TopicPartition]],
 ) -> list[TopicPartition]:
-    """Gives members what they had, up to their share; returns the partitions that are left."""
+    """Gives members their previous partitions, up to their share; returns the partitions that are left."""
     share, extra = divmod(len(partitions), max(len(result), 1))
     has_equal_topics = len({tuple(able) for able in readers.values()}) <= 1
     left: list[TopicPartition] = []
@@ -93,7 +94,7 @@ def _balance(
 ) -> None:
     held_by = {partition: member for member, held in result.items() for partition in held}
     # Partitions that have moved anyway move first.
-    order = sorted(partitions, key=lambda one: owner.get(one) == held_by.get(one))
+    order = sorted(partitions, key=lambda partition: owner.get(partition) == held_by.get(partition))
     moved = True
     while moved:
         moved = False

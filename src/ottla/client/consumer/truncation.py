@@ -100,22 +100,23 @@ async def ask_epoch_ends(
     cluster: Cluster, node_id: int, doubts: Sequence[Doubt]
 ) -> dict[TopicPartition, EpochEnd | KafkaError]:
     """The ends of the positions' epochs in their leader's log, or an error if the leader epoch has changed."""
-    asked: dict[str, list[OffsetForLeaderPartition]] = {}
-    for one in doubts:
-        asked.setdefault(one.state.partition.topic, []).append(
+    requested: dict[str, list[OffsetForLeaderPartition]] = {}
+    for doubt in doubts:
+        requested.setdefault(doubt.state.partition.topic, []).append(
             OffsetForLeaderPartition(
-                partition=one.state.partition.partition,
-                current_leader_epoch=one.current_epoch,
-                leader_epoch=one.state.leader_epoch,
+                partition=doubt.state.partition.partition,
+                current_leader_epoch=doubt.current_epoch,
+                leader_epoch=doubt.state.leader_epoch,
             )
         )
     request = OffsetForLeaderEpochRequest(
-        replica_id=-1, topics=[OffsetForLeaderTopic(topic=topic, partitions=some) for topic, some in asked.items()]
+        replica_id=-1,
+        topics=[OffsetForLeaderTopic(topic=topic, partitions=partitions) for topic, partitions in requested.items()],
     )
     response: OffsetForLeaderEpochResponse = await cluster.ask_node(node_id, request)
     return {
-        TopicPartition(answer.topic, one.partition): error_of(one.error_code)
-        or EpochEnd(one.leader_epoch, one.end_offset)
+        TopicPartition(answer.topic, partition.partition): error_of(partition.error_code)
+        or EpochEnd(partition.leader_epoch, partition.end_offset)
         for answer in response.topics
-        for one in answer.partitions
+        for partition in answer.partitions
     }

@@ -28,7 +28,7 @@ class Wakeups:
             self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        # A check may have told of the wakeup before the loop came here: nothing is left to interrupt.
+        # A check may have raised WokenUp before the loop came here: nothing is left to interrupt.
         if self._is_woken:
             self._event.set()
         self._notify()

@@ -1,4 +1,4 @@
-"""Encodes and decodes records one by one, in C where it was compiled. See README.md."""
+"""Encodes and decodes records one by one, in C where `_native` was compiled. See README.md."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ def decode_records(
 ) -> list[Any]:
     """At most `limit` records of a payload, from an offset on. Raises ValueError if they are damaged."""
     data = bytes(payload)
-    found: list[Any] = []
+    records: list[Any] = []
     position = 0
     for index in range(count):
-        if len(found) >= limit:
+        if len(records) >= limit:
             break
         try:
             length, position = read_varint(data, position)
@@ -121,8 +121,8 @@ def decode_records(
         position = end
         time = _wrapped(base_timestamp + timestamp) if append_time is None else append_time
         fields = (topic, partition, _wrapped(base_offset + offset), time, kind, key, value, headers, epoch)
-        found.append(tuple.__new__(record_type, fields))
-    return found
+        records.append(tuple.__new__(record_type, fields))
+    return records
 
 
 def _varint(value: int) -> bytes:

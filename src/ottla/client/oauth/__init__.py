@@ -1,1 +1,1 @@
-"""Logins with OAUTHBEARER: where the tokens come from. See README.md."""
+"""Logins with OAUTHBEARER, and the sources of their tokens. See README.md."""

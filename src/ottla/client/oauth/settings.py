@@ -24,7 +24,7 @@ __all__ = ["oauth_login_of"]
 
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _CALLBACK = "sasl.login.callback.handler.class"
-# What these classes do is decided by the other settings.
+# The other settings determine what these classes do.
 _KAFKAS_CALLBACKS = frozenset(
     f"org.apache.kafka.common.security.oauthbearer.{name}"
     for name in (

@@ -28,8 +28,8 @@ def from_callable(function: Callable[[], str | ClientToken | Awaitable[str | Cli
 
     async def fetch() -> ClientToken:
         try:
-            made: Any = function() if asyncio.iscoroutinefunction(function) else asyncio.to_thread(function)
-            outcome = await made
+            pending: Any = function() if asyncio.iscoroutinefunction(function) else asyncio.to_thread(function)
+            outcome = await pending
         except Exception as error:
             raise AuthenticationFailed(f"The program's function for tokens failed: {type(error).__name__}.") from error
         return outcome if isinstance(outcome, ClientToken) else token_of(str(outcome))
@@ -70,7 +70,7 @@ def from_endpoint(credentials: ClientCredentials) -> TokenSource:
 
 
 def unsecured(claims: Mapping[str, object], *, lifetime_seconds: int = 3600) -> TokenSource:
-    """Unsigned tokens, which a server accepts only if it was told to. For tests."""
+    """Unsigned tokens, which a server accepts only if it is configured so. For tests."""
 
     async def make() -> ClientToken:
         return unsecured_token(claims, now_seconds=time.time(), lifetime_seconds=lifetime_seconds)

@@ -1,7 +1,7 @@
 """Collects records in batches: one open batch for each partition, and a bound on the bytes of all batches.
 
-A batch is closed when it is full, or by the sender after `linger_ms`; from then on the sender owns it. `wake` tells the
-sender that a batch is ready, `room` tells waiting sends that the buffer has room again.
+A batch is closed when it is full, or by the sender after `linger_ms`; from then on the sender owns it. `wake` is set
+when a batch is ready for the sender, `room` while the buffer has room for waiting sends.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Accumulator:
         self.room = asyncio.Event()
         self.room.set()
         self.wake = asyncio.Event()
-        # Brokers that take no batches at the moment, and since when.
+        # Broker -> the time since which it takes no batches.
         self.stalled: dict[int, float] = {}
 
     @property
@@ -76,7 +76,7 @@ class Accumulator:
         on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Adds a record to the open batch of its partition."""
-        # The hot path of a producer: it makes no call that it can do without.
+        # The hot path of a producer, without any avoidable call.
         size = RECORD_OVERHEAD + (len(key) if key else 0) + (len(value) if value else 0)
         if headers:
             size += headers_size(headers)
@@ -125,24 +125,24 @@ class Accumulator:
     def _batch_with_room(
         self, info: TopicInfo, queue: PartitionQueue, partition: int, size: int, sticky: StickyPartitioner | None
     ) -> tuple[PartitionQueue, ProducerBatch]:
-        """A batch for a record that the open one has no room for. With `sticky` it goes to the next partition."""
-        one = TopicPartition(info.name, partition)
+        """A batch for a record for which the open batch has no room; with `sticky`, of the next partition."""
+        topic_partition = TopicPartition(info.name, partition)
         if sticky is not None:
-            # In a batch of the old partition the record would stay alone.
+            # In the old partition the record would be alone in its batch.
             self.close_batch(queue)
             sticky.next_partition()
-            one = TopicPartition(info.name, sticky(None, info.partitions))
-            queue = self._queue(one)
+            topic_partition = TopicPartition(info.name, sticky(None, info.partitions))
+            queue = self._queue(topic_partition)
         batch = queue.open
         if batch is None or not batch.has_room(size):
-            batch = self._next_batch(one, queue)
+            batch = self._next_batch(topic_partition, queue)
         return queue, batch
 
-    def _queue(self, one: TopicPartition) -> PartitionQueue:
-        queue = self.queues.get(one)
+    def _queue(self, partition: TopicPartition) -> PartitionQueue:
+        queue = self.queues.get(partition)
         if queue is None:
-            queue = self.queues[one] = PartitionQueue()
-            self._by_topic.setdefault(one.topic, {})[one.partition] = queue
+            queue = self.queues[partition] = PartitionQueue()
+            self._by_topic.setdefault(partition.topic, {})[partition.partition] = queue
         return queue
 
     def forget_topic(self, topic: str) -> None:
@@ -205,7 +205,7 @@ class Accumulator:
             self.room.set()
 
     def split(self, batch: ProducerBatch) -> None:
-        """Replaces a batch that the broker refused as too large by two, which are sent next."""
+        """Replaces a batch that the broker refused as too large by two batches, which are sent next."""
         queue = self.queues[batch.partition]
         first, second = split_batch(batch)
         for part in (second, first):

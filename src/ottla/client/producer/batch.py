@@ -137,7 +137,7 @@ class ProducerBatch:
         self.level = level
         self.created = created
         # Orders batches by age; the clock of the loop is too coarse for that. Parts of a split batch have the numbers
-        # of the batch, and one more.
+        # of the batch, and another number.
         self.order: tuple[int, ...] = (next(_numbers),)
         self.done = done
         # Index, timestamp and callback of records with a callback.
@@ -170,9 +170,9 @@ class ProducerBatch:
     @property
     def complaint(self) -> str:
         """The error message after its delivery time-out."""
-        why = self.last_error
-        name = f" ({why.code.name})" if isinstance(why, KafkaError) else ""
-        last = "" if why is None else f"; the last answer was{name}: {str(why).rstrip('.')}"
+        error = self.last_error
+        name = f" ({error.code.name})" if isinstance(error, KafkaError) else ""
+        last = "" if error is None else f"; the last answer was{name}: {str(error).rstrip('.')}"
         return f"{self.partition}: the record was not delivered in time{last}. Is the cluster healthy?"
 
     @property
@@ -236,7 +236,7 @@ class ProducerBatch:
                 logger.exception("The delivery callback of a record of %s failed.", self.partition)
 
     def encode(self, *, is_transactional: bool) -> bytearray:
-        """The whole batch as it goes over the wire. It is written where the records are, unless it compresses them."""
+        """The whole batch in wire format: in the buffer of the records, unless they have to be compressed."""
         fields = {
             "base_offset": 0,
             "last_offset_delta": self.count - 1,

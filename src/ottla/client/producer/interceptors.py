@@ -41,7 +41,7 @@ class ProducerInterceptor:
     """The base of interceptors, which override what they need."""
 
     def on_send(self, record: OutgoingRecord) -> OutgoingRecord:
-        """Returns the record, or another one in its place."""
+        """Returns the record, or another record in its place."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: Exception | None) -> None:
@@ -52,7 +52,7 @@ class ProducerInterceptor:
 
 
 class InterceptorChain:
-    """Interceptors in the order of the setting. Each gets the record of the previous one."""
+    """Interceptors in the order of the setting. An interceptor gets the record of the previous one."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
         self._interceptors = tuple(interceptors)

@@ -5,7 +5,7 @@ Without a key: the same partition for as many bytes as a batch may have (KIP-794
 robin, and a slow broker does not get more records than the others: the next partition is drawn at random, and the
 longer the queue of a partition, the smaller its chance.
 
-A partitioner of one's own is a function of a key and the topic's partitions, or an object with a method `partition`
+A custom partitioner is a function of a key and the topic's partitions, or an object with a method `partition`
 (`TopicPartitioner`).
 """
 
@@ -98,7 +98,7 @@ class StickyPartitioner:
         )
 
     def on_batch_closed(self, partition: int, size: int, *, batch_size: int) -> None:
-        """Chooses another partition if this one has got `batch_size` bytes.
+        """Chooses another partition if the current one has got `batch_size` bytes.
 
         A batch that leaves after its linger time is smaller: its partition is kept. Otherwise the partitions of a slow
         broker, whose batches wait longer and become larger, would get more records than others.
@@ -131,4 +131,4 @@ class RoundRobinPartitioner:
 
 def _with_leader(partitions: Mapping[int, PartitionInfo]) -> list[int]:
     """The partitions with a leader; all partitions if none has one."""
-    return [number for number, one in partitions.items() if one.leader >= 0] or list(partitions)
+    return [number for number, info in partitions.items() if info.leader >= 0] or list(partitions)

@@ -8,6 +8,7 @@ public interface. Interceptors come first, then the partitioner; a record with a
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from ottla.client.columns.sending import TableDelivery
 
 __all__ = ["Producer"]
+
+logger = logging.getLogger(__name__)
 
 # A send lets the sender work after this many batches were closed.
 CLOSED_BATCHES_MAX = 4
@@ -85,7 +88,7 @@ class Producer:
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return self._figures.tell()
+        return self._figures.values()
 
     async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
         """The id under which brokers get this client's metrics (KIP-714)."""
@@ -171,15 +174,15 @@ class Producer:
         info = await self._cluster.topic(topic, create=True)
         encoder = TopicEncoder(
             partitions=len(info.partitions),
-            available=[number for number, one in info.partitions.items() if one.leader >= 0],
+            available=[number for number, partition_info in info.partitions.items() if partition_info.leader >= 0],
             batch_bytes=min(max(batch_bytes, self.settings.batch_size), self.settings.request_bytes_max),
             seed=random.getrandbits(63) or 1,
         )
         sent = []
         now_ms = int(time.time() * 1000)
 
-        async def send(some: list[EncodedBatch]) -> None:
-            for partition, records in some:
+        async def send(batches: list[EncodedBatch]) -> None:
+            for partition, records in batches:
                 # Waits for room in the buffer, so no more than a portion is encoded ahead of it.
                 done = await self.send_encoded(TopicPartition(topic, partition), records)
                 sent.append((partition, records.record_count, done))
@@ -204,12 +207,16 @@ class Producer:
             self._sender.flushing -= 1
 
     async def close(self, *, flush: bool = True) -> None:
-        """Sends the remaining batches and closes the producer. Without a flush batches that wait are dropped."""
+        """Sends the remaining batches, aborts an open transaction, and closes the producer.
+
+        Without a flush batches that wait are dropped, and an open transaction ends with its time-out.
+        """
         if self._closed:
             return
         try:
             if flush:
                 await self.flush()
+                await self._abort_open_transaction()
         finally:
             self._closed = True
             await self._sender.stop()
@@ -235,7 +242,7 @@ class Producer:
     async def init_transactions(self, *, keep_prepared: bool = False) -> None:
         """Fences older producers of the transactional id, and ends their open transaction.
 
-        `keep_prepared` keeps a prepared one: `complete_transaction` ends it (KIP-939).
+        `keep_prepared` keeps a prepared transaction: `complete_transaction` ends it (KIP-939).
         """
         await self._transactions.init(keeps_prepared=keep_prepared)
 
@@ -260,7 +267,7 @@ class Producer:
         self._transactions.begin()
 
     def spoil_transaction(self, error: Exception) -> None:
-        """The open transaction can only be aborted: the caller of a send that has failed does not hear of it."""
+        """Makes the open transaction abort-only: the caller of a send that has failed does not get the error."""
         self._transactions.on_unsent(error)
 
     def share_transaction(self) -> tuple[int, int]:
@@ -297,8 +304,17 @@ class Producer:
         await self._give_up("The transaction was aborted.")
         await self._transactions.end(commit=False)
 
+    async def _abort_open_transaction(self) -> None:
+        """Consumers of committed records would otherwise wait until the time-out of the transaction."""
+        if not self._transactions.is_own_and_open:
+            return
+        try:
+            await self.abort_transaction()
+        except (ClientError, KafkaError) as error:
+            logger.warning("The open transaction of %s was not aborted: %s", self.settings.transactional_id, error)
+
     async def _give_up(self, reason: str) -> None:
-        """Drops unsent batches and waits for the answers of the others, which are not sent again."""
+        """Drops unsent batches and waits for the answers to those in flight, which are not sent again."""
         self._sender.gives_up = True
         try:
             self._sender.fail_all(ClientError(reason))
@@ -315,7 +331,7 @@ class Producer:
             return None
         if partition is not None and partition not in info.partitions:
             return None
-        # While any send waits, the others take their turns as well.
+        # While any send waits, all other sends take their turns as well.
         return None if self._turns.lines or not self._sender.is_running else info
 
     @asynccontextmanager
@@ -327,7 +343,7 @@ class Producer:
         if asked_at is None:
             asked_at = now()
         async with self._turns.turn(topic):
-            # If the send before this one timed out, this one has waited with it: its time began when it was asked for.
+            # If the previous send timed out, this send has waited with it: its time began when it was asked for.
             since = asked_at if topic in self._stuck else now()
             try:
                 info = await self._prepare(topic, partition, since + self.settings.max_block_ms / 1000)
@@ -345,7 +361,7 @@ class Producer:
             async with asyncio.timeout_at(deadline):
                 info = await self._cluster.topic(topic, create=True)
                 if partition is not None and partition not in info.partitions:
-                    # It may have been added since.
+                    # The partition may have been added since.
                     info = await self._cluster.fresh_topic(topic)
                 await self._sender.start()
                 while not self._batches.room.is_set():
@@ -382,7 +398,7 @@ class Producer:
         try:
             return await self._append(await self._serializing.record(record), on_acknowledgement, asked_at)
         except Exception as error:
-            # Also an error of a serializer: every interceptor that saw the record sees its end.
+            # Also an error of a serializer: every interceptor that got the record gets its outcome.
             observed(RecordMetadata(record.topic, -1 if record.partition is None else record.partition, -1, -1), error)
             raise
 

@@ -12,7 +12,7 @@ __all__ = ["PartitionQueue"]
 
 
 class PartitionQueue:
-    """Unacknowledged batches of a partition: the open one, the closed ones, and the number of those in flight."""
+    """Unacknowledged batches of a partition: the open batch, closed batches, and the number of batches in flight."""
 
     __slots__ = ("closed", "filled_at", "in_flight", "known_producer_id", "open", "retrying", "sent_epoch", "sent_to")
 
@@ -28,7 +28,7 @@ class PartitionQueue:
         self.known_producer_id = -1
         # The epoch of the batch that was sent last.
         self.sent_epoch = -1
-        # The broker to which it was sent.
+        # The broker to which that batch was sent.
         self.sent_to = -1
 
     @property
@@ -40,17 +40,17 @@ class PartitionQueue:
 
         A leader accepts any sequence number as the first of an unknown producer. If the first batch were lost and the
         second accepted, the first would be out of order for ever. So the first batch is sent alone. A leader that has a
-        batch of a new epoch refuses those of older ones, so these are answered first.
+        batch of a new epoch refuses batches of older epochs, so these are answered first.
         """
         producer_id, epoch = producer
         is_new = self.known_producer_id != producer_id or self.sent_epoch != epoch
         return self.in_flight > 0 and (self.retrying or is_new)
 
     def is_elsewhere(self, node_id: int) -> bool:
-        """True if batches are in flight to another broker, which must be answered before this one gets the next.
+        """True if batches are in flight to another broker: it must answer before this broker gets the next batch.
 
         The old leader may have written them. A new leader remembers the last five batches only: after more of them it
-        would take a repeated one for a gap, and the batch would be written twice.
+        would take a repeated batch for a gap, and the batch would be written twice.
         """
         return self.in_flight > 0 and self.sent_to != node_id
 
@@ -75,7 +75,7 @@ class PartitionQueue:
         """True if a batch with this error may be retried."""
         if isinstance(error, KafkaError):
             if error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-                # It follows a batch that has to be retried.
+                # The batch follows a batch that has to be retried.
                 return self.retrying or self.in_flight > 0
             return error.code.retriable
         return isinstance(error, ClusterUnreachable | ConnectionLost | TimedOut)

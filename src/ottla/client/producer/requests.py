@@ -49,7 +49,7 @@ def answers_by_partition(
     response: ProduceResponse, names: dict[Uuid, str]
 ) -> dict[TopicPartition, PartitionProduceResponse]:
     return {
-        TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
+        TopicPartition(topic.name or names.get(topic.topic_id, ""), answer.index): answer
         for topic in response.responses
-        for one in topic.partition_responses
+        for answer in topic.partition_responses
     }

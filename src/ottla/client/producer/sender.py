@@ -61,7 +61,7 @@ class Sender:
         self._identity = identity
         self._transactions = transactions
         self.measures = ProducerMeasures()
-        # The number of waiting flushes; batches do not linger while there is one.
+        # The number of waiting flushes; batches do not linger while a flush waits.
         self.flushing = 0
         # True while a transaction is aborted: a batch in flight is not retried, but its answer is awaited.
         self.gives_up = False
@@ -144,8 +144,8 @@ class Sender:
         linger = 0.0 if self.flushing or self._batches.is_full else self._settings.linger_ms / 1000
         pause: float | None = None
         ready: dict[int, list[ProducerBatch]] = defaultdict(list)
-        homeless: set[str] = set()
-        for one, queue in self._batches.queues.items():
+        leaderless: set[str] = set()
+        for partition, queue in self._batches.queues.items():
             batch = queue.open
             if batch is not None and not queue.closed:
                 wait = batch.created + linger - now
@@ -159,22 +159,26 @@ class Sender:
             left = first.created + self._settings.delivery_timeout_ms / 1000 - now
             if left < 0:
                 queue.closed.popleft()
-                first.last_error = first.last_error or self._metadata_error(one.topic)
+                first.last_error = first.last_error or self._metadata_error(partition.topic)
                 self._finish(first, TimedOut(first.complaint))
-                # The batches behind it are looked at in the next turn, which nothing else may begin.
+                # The next batches of the queue are examined in the next turn, which nothing else may begin.
                 self._batches.wake.set()
                 continue
             if first.retry_at > now:
                 pause = first.retry_at - now if pause is None else min(pause, first.retry_at - now)
                 continue
-            leader = self._cluster.metadata.leader_of(*one)
+            leader = self._cluster.metadata.leader_of(*partition)
             if leader < 0:
-                homeless.add(one.topic)
+                leaderless.add(partition.topic)
             elif queue.is_elsewhere(leader):
                 # The next turn begins with the answer, or when the time of the batch is over.
                 pause = left if pause is None else min(pause, left)
             elif self._requests[leader] < self._settings.in_flight_max and leader not in self._opening:
                 ready[leader].append(first)
+                if queue.open is not None:
+                    # Otherwise the open batch would wait for the answer to the first one.
+                    wait = max(queue.open.created + linger - now, 0.0)
+                    pause = wait if pause is None else min(pause, wait)
             else:
                 self._batches.stalled.setdefault(leader, now)
                 pause = left if pause is None else min(pause, left)
@@ -182,12 +186,12 @@ class Sender:
             if self._cluster.is_connected(node_id, "produce"):
                 await self._send(node_id, batches)
             else:
-                # A broker that does not answer must not delay the batches of the others.
+                # A broker that does not answer must not delay the batches of other brokers.
                 self._opening[node_id] = self._begin(self._open_and_send(node_id, batches))
-        if homeless:
+        if leaderless:
             if self._learning is None or self._learning.done():
                 # A cluster that does not answer must not delay the batches of other partitions, nor their time-outs.
-                self._learning = self._begin(self._learn(homeless))
+                self._learning = self._begin(self._learn(leaderless))
             pause = 0.1 if pause is None else min(pause, 0.1)
         return 0.0 if ready and pause is not None and pause < 0 else pause
 
@@ -202,14 +206,18 @@ class Sender:
     def _forget_idle_topics(self, now: float) -> None:
         queues = self._batches.queues
         used_since = now - self._settings.metadata_idle_max_ms / 1000
-        used = {one.topic for one, queue in queues.items() if queue.filled_at >= used_since or not queue.is_empty}
-        for topic in {one.topic for one in queues} - used:
+        used = {
+            partition.topic
+            for partition, queue in queues.items()
+            if queue.filled_at >= used_since or not queue.is_empty
+        }
+        for topic in {partition.topic for partition in queues} - used:
             # The sequence numbers stay in `ProducerIdentity`; the next record asks for metadata again.
             self._batches.forget_topic(topic)
             self._cluster.metadata.topics.pop(topic, None)
 
     def _metadata_error(self, topic: str) -> KafkaError | None:
-        """Why a batch without a leader was not sent."""
+        """The error of the topic's metadata, for a batch without a leader."""
         info = self._cluster.metadata.topics.get(topic)
         return None if info is None else info.error
 
@@ -242,7 +250,7 @@ class Sender:
             await self._transactions.add_partitions([batch.partition for batch in batches])
         except (ClusterUnreachable, ConnectionLost, KafkaError, TimedOut) as error:
             for batch in self._still_first(node_id, batches):
-                self._again_or_fail(batch, error, taken=False)
+                self._retry_or_fail(batch, error, taken=False)
             return
         taken: list[ProducerBatch] = []
         size = 0
@@ -268,7 +276,7 @@ class Sender:
         self._begin(self._deliver(node_id, connection, taken))
 
     def _still_first(self, node_id: int, batches: list[ProducerBatch]) -> list[ProducerBatch]:
-        """The batches that are still first in their queues: older ones may have returned during a wait."""
+        """The batches that are still first in their queues: older batches may have returned during a wait."""
         identity, first = self._identity, []
         for batch in batches:
             queue = self._batches.queues[batch.partition]
@@ -292,18 +300,18 @@ class Sender:
             response = await self._post(connection, batches)
         except (ConnectionLost, ClientError) as error:
             for batch in batches:
-                self._landed(batch, error)
+                self._on_result(batch, error)
             self._cluster.metadata.topics.pop(batches[0].partition.topic, None)
             await self._learn({batch.partition.topic for batch in batches})
         except Exception as error:
             # A defect, such as a codec that fails: records must not wait for ever.
             logger.exception("A request of a producer has failed.")
             for batch in batches:
-                self._landed(batch, ClientError(f"The request has failed: {error!r}"))
+                self._on_result(batch, ClientError(f"The request has failed: {error!r}"))
         else:
             answers = {} if response is None else answers_by_partition(response, self._cluster.metadata.names)
             for batch in batches:
-                self._landed(batch, answers.get(batch.partition))
+                self._on_result(batch, answers.get(batch.partition))
         finally:
             self._requests[node_id] -= 1
             self._batches.wake.set()
@@ -318,7 +326,9 @@ class Sender:
             measures.queue_seconds += sent - batch.created
         request, version_max = produce_request(batches, self._settings, self._cluster.metadata)
         measures.batches += len(batches)
-        measures.batch_bytes += sum(len(one.records or b"") for t in request.topic_data for one in t.partition_data)
+        measures.batch_bytes += sum(
+            len(data.records or b"") for topic in request.topic_data for data in topic.partition_data
+        )
         if self._settings.transactional_id is not None and not self._transactions.adds_by_itself(connection):
             version_max = min(version_max, _OLD_TRANSACTIONS_VERSION_MAX)
         response: ProduceResponse | None = await connection.post(
@@ -331,7 +341,7 @@ class Sender:
         measures.produce_seconds += now() - sent
         return response
 
-    def _landed(self, batch: ProducerBatch, answer: PartitionProduceResponse | ClientError | None) -> None:
+    def _on_result(self, batch: ProducerBatch, answer: PartitionProduceResponse | ClientError | None) -> None:
         """Processes the result of a batch that was in flight."""
         queue = self._batches.queues[batch.partition]
         queue.in_flight -= 1
@@ -339,10 +349,10 @@ class Sender:
             if self._settings.acks == 0:
                 self._finish(batch, (-1, -1))
             else:
-                self._again_or_fail(batch, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The answer left the batch out."))
+                self._retry_or_fail(batch, KafkaError(ErrorCode.NETWORK_EXCEPTION, "The answer left the batch out."))
             return
         if isinstance(answer, ClientError):
-            self._again_or_fail(batch, answer)
+            self._retry_or_fail(batch, answer)
             return
         error = error_of(answer.error_code, answer.error_message)
         if error is None or error.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
@@ -352,11 +362,11 @@ class Sender:
         else:
             if error.code in _LEADER_UNKNOWN:
                 self._cluster.metadata.forget_leader(batch.partition)
-            self._again_or_fail(batch, error)
+            self._retry_or_fail(batch, error)
 
-    def _again_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
+    def _retry_or_fail(self, batch: ProducerBatch, error: ClientError | KafkaError, *, taken: bool = True) -> None:
         if isinstance(error, KafkaError) and error.code == ErrorCode.MESSAGE_TOO_LARGE:
-            if taken and may_split(batch) and not self._stopped:
+            if taken and may_split(batch) and not self._stopped and not self.gives_up:
                 self.measures.split_batches += 1
                 self._batches.split(batch)
                 return
@@ -366,7 +376,7 @@ class Sender:
         in_time = (
             not self._stopped and not self.gives_up and now - batch.created < self._settings.delivery_timeout_ms / 1000
         )
-        may_repeat = self._begins_anew(batch, error) or queue.may_repeat(error)
+        may_repeat = self._resets_sequence(batch, error) or queue.may_repeat(error)
         if may_repeat and in_time and batch.attempts < self._settings.retries:
             batch.attempts += 1
             batch.last_error = error
@@ -406,8 +416,8 @@ class Sender:
         """True if a batch has the producer id and epoch that new batches get."""
         return batch.producer == self._identity.pair
 
-    def _begins_anew(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
-        """True if a batch was refused for its sequence numbers: it is not in the log and may get new ones.
+    def _resets_sequence(self, batch: ProducerBatch, error: ClientError | KafkaError) -> bool:
+        """True if a batch was refused for its sequence numbers: it is not in the log and gets new numbers.
 
         The previous batch has failed, or the leader has lost its producer state, as after an unclean election. Batches
         without a response keep their numbers, also with an old epoch, because they may be in the log.
@@ -417,8 +427,8 @@ class Sender:
         if not isinstance(error, KafkaError):
             return False
         if error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
-            # A batch before it got the new epoch and was written. The leader does not look for duplicates among batches
-            # of an old epoch, so this answer says nothing about earlier attempts.
+            # An earlier batch got the new epoch and was written. The leader does not look for duplicates among batches
+            # of an old epoch, so this error proves nothing about earlier attempts.
             if self._is_current(batch) or batch.may_be_written:
                 return False
         elif error.code not in _OUT_OF_SEQUENCE:

@@ -41,8 +41,8 @@ class ProducerIdentity:
     def raise_epoch(self) -> None:
         """Restarts the sequence numbers after a gap, for a producer without transactions (KIP-360).
 
-        Leaders that have seen the new epoch refuse batches of the old one. So a batch that has failed and arrives late
-        cannot be written behind its successors. After the last epoch the producer needs a new id.
+        Leaders that have seen the new epoch refuse batches of the old epoch. So a batch that has failed and arrives
+        late cannot be written behind its successors. After the last epoch the producer needs a new id.
         """
         if self.epoch < _EPOCH_MAX:
             self.set(self.producer_id, self.epoch + 1)

@@ -15,7 +15,7 @@ from ottla.serdes.protocol import Header, Serializer
 
 __all__ = ["Serializing"]
 
-# Serializers for types of values, for the sentence about a value that is no bytes.
+# Serializers by the type of a value, for the error message about a value that is not bytes.
 _SERIALIZERS = {"str": "string", "int": "long", "float": "double", "dict": "json", "list": "json", "UUID": "uuid"}
 # Key, value and headers.
 Converted = tuple[Any, Any, list[Header]]
@@ -25,7 +25,7 @@ class Serializing:
     def __init__(self, key: Serializer[Any] | None, value: Serializer[Any] | None) -> None:
         self.key = key
         self.value = value
-        self._networked = [one for one in (key, value) if getattr(one, "uses_network", False)]
+        self._networked = [serializer for serializer in (key, value) if getattr(serializer, "uses_network", False)]
 
     def __bool__(self) -> bool:
         return self.key is not None or self.value is not None
@@ -41,7 +41,7 @@ class Serializing:
                 serializer.close()
 
     def explain(self, error: TypeError, *, key: Any, value: Any) -> None:
-        """Raises a TypeError that says what to do about a key or value that is no bytes and has no serializer."""
+        """Raises a TypeError with the remedy for a key or value that is not bytes and has no serializer."""
         for name, content, serializer in (("key", key, self.key), ("value", value, self.value)):
             if serializer is None and content is not None and not isinstance(content, bytes | bytearray | memoryview):
                 kind = type(content).__name__

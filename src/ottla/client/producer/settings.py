@@ -39,10 +39,10 @@ class ProducerSettings:
     request_bytes_max: int = 1_048_576
     in_flight_max: int = 5
     partitioner: Partitioner | None = None
-    # Without one, keys and values are bytes.
+    # Without a serializer, keys and values are bytes.
     key_serializer: Serializer[Any] | None = None
     value_serializer: Serializer[Any] | None = None
-    # They see every record before it is partitioned, and every acknowledgement.
+    # Called with every record before it is partitioned, and with every acknowledgement.
     interceptors: tuple[ProducerInterceptor, ...] = ()
     # The metadata of a topic that got no records for this time is forgotten.
     metadata_idle_max_ms: int = 300_000
@@ -77,8 +77,8 @@ class ProducerSettings:
             return True
         return self.idempotent is not False and self.acks == -1 and self.retries > 0
 
-    def _check_sequences(self, who: str) -> None:
+    def _check_sequences(self, subject: str) -> None:
         if self.acks != -1:
-            raise ValueError(f"{who} needs acks=all")
+            raise ValueError(f"{subject} needs acks=all")
         if self.retries < 1:
-            raise ValueError(f"{who} needs retries")
+            raise ValueError(f"{subject} needs retries")

@@ -35,7 +35,7 @@ def may_split(batch: ProducerBatch) -> bool:
     """True if a batch that is too large may be split.
 
     An earlier attempt may be in the log, if its answer was lost and the topic accepts less since then. The leader would
-    not recognise the parts as duplicates. The caller of an encoded batch knows it as one, with consecutive offsets.
+    not recognise the parts as duplicates. The caller of an encoded batch expects one batch, with consecutive offsets.
     """
     return batch.count > 1 and not batch.is_encoded and not batch.may_be_written
 

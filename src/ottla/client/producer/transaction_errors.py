@@ -8,7 +8,7 @@
 | `InvalidConfiguration` | stop: rights or settings are wrong, and no retry helps |
 | others | stop and look at the message |
 
-Every class is a `KafkaError` with its code. `error_class` tells the class of any error, also of a failed delivery.
+Every class is a `KafkaError` with its code. `error_class` returns the class of any error, also of a failed delivery.
 """
 
 from __future__ import annotations

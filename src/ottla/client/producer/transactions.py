@@ -74,7 +74,7 @@ class TransactionState(Enum):
     OPEN = "open"
     # All records are in the cluster; only a commit or an abort may follow.
     PREPARED = "prepared"
-    # It is being committed or aborted, or the outcome is unknown: no more records are accepted.
+    # The transaction is being committed or aborted, or its outcome is unknown: no more records are accepted.
     ENDING = "ending"
     FAILED = "failed"
     FENCED = "fenced"
@@ -93,15 +93,17 @@ class TransactionManager:
         self._settings = settings
         self._identity = identity
         self._partitions: set[TopicPartition] = set()
-        # True if the coordinator may know the transaction: only then it needs an EndTxn.
+        # True if the coordinator may have the transaction: only then it needs an EndTxn.
         self._begun = False
         self._failure: Exception | None = None
+        # True for a transaction that another process ends.
+        self._is_joined = False
         self.prepared = NO_TRANSACTION
         self.state = TransactionState.UNINITIALIZED
         self._second_version: bool | None = None
 
     async def init(self, *, continuing: bool = False, keeps_prepared: bool = False) -> None:
-        """Initialises the transactional id. `continuing` fails if another producer did so since (KIP-360).
+        """Initialises the transactional id. `continuing` fails if another producer has done so since (KIP-360).
 
         `keeps_prepared` leaves a prepared transaction as it is, to be completed by this producer (KIP-939).
         """
@@ -190,7 +192,16 @@ class TransactionManager:
         """Writes in a transaction that another producer has begun and ends."""
         assert self.state is TransactionState.UNINITIALIZED, "a producer joins one transaction, and has none of its own"
         self._identity.set(producer_id, epoch)
-        self.state = TransactionState.OPEN
+        self.state, self._is_joined = TransactionState.OPEN, True
+
+    @property
+    def is_own_and_open(self) -> bool:
+        """True if only an abort can follow when the producer is closed.
+
+        A prepared transaction stays open, also if its commit has failed: a later producer completes it (KIP-939).
+        """
+        may_abort = not self._is_joined and self.prepared == NO_TRANSACTION
+        return may_abort and self.state in (TransactionState.OPEN, TransactionState.FAILED)
 
     def check_open(self) -> None:
         """Raises ClientError if no record may be sent now."""
@@ -350,7 +361,7 @@ class TransactionManager:
         except KafkaError as error:
             if not error.code.retriable:
                 self.on_failure(error)
-            # After others the call is repeated: the coordinator may have processed an attempt without an answer.
+            # After a retriable error the call is repeated: the coordinator may have processed an unanswered attempt.
             raise classified(error) from error
         if second and response.producer_id >= 0:
             self._identity.set(response.producer_id, response.producer_epoch)
@@ -360,7 +371,7 @@ class TransactionManager:
         self._end()
 
     def _check_fenced(self) -> None:
-        """Raises the error that has ended the producer: its class tells the application what to do."""
+        """Raises the error that has ended the producer, as an exception of its class (KIP-1050)."""
         if self.state is TransactionState.FENCED and isinstance(self._failure, KafkaError):
             raise classified(self._failure)
 
@@ -383,7 +394,7 @@ class TransactionManager:
         self._failure = error
 
     def on_unsent(self, error: Exception) -> None:
-        """A record of the open transaction came into no batch: without it the transaction must not be committed."""
+        """A record of the open transaction is in no batch: without it the transaction must not be committed."""
         if self.state is TransactionState.OPEN:
             self.on_failure(error)
 

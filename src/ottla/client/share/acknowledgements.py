@@ -13,15 +13,15 @@ __all__ = ["GAP", "Acknowledge", "Decisions", "OffsetRange", "merge", "ranges"]
 
 
 class Acknowledge(IntEnum):
-    """What becomes of a record. The numbers are those of the protocol."""
+    """The decision about a record. The numbers are those of the protocol."""
 
-    # It was processed.
+    # The record was processed.
     ACCEPT = 1
-    # It becomes available again, for this or another consumer, if its deliveries are not used up.
+    # The record becomes available again, for this or another consumer, if its deliveries are not used up.
     RELEASE = 2
-    # It cannot be processed by any consumer, and is not delivered again.
+    # The record cannot be processed by any consumer, and is not delivered again.
     REJECT = 3
-    # It is still being processed: its lock is renewed (KIP-1222).
+    # The record is still being processed: its lock is renewed (KIP-1222).
     RENEW = 4
 
 
@@ -33,7 +33,7 @@ Decisions = dict[TopicPartition, dict[int, int]]
 
 
 class OffsetRange(NamedTuple):
-    """Consecutive offsets. There is one type for all of them, or one for each."""
+    """Consecutive offsets, with one type for all of them, or a type for every offset."""
 
     first: int
     last: int
@@ -63,8 +63,8 @@ def _range(run: list[tuple[int, int]]) -> OffsetRange:
 
 def merge(*many: Mapping[TopicPartition, Mapping[int, int]]) -> Decisions:
     """All decisions; later ones replace earlier ones of the same record."""
-    found: defaultdict[TopicPartition, dict[int, int]] = defaultdict(dict)
+    merged: defaultdict[TopicPartition, dict[int, int]] = defaultdict(dict)
     for decisions in many:
         for partition, by_offset in decisions.items():
-            found[partition].update(by_offset)
-    return dict(found)
+            merged[partition].update(by_offset)
+    return dict(merged)

@@ -57,11 +57,11 @@ class ShareConsumer:
         self._membership: ShareMembership | None = None
         self._assigned: list[TopicPartition] = []
         self._on_acknowledged: OnAcknowledged | None = None
-        # Records of the last poll that `async for` has not handed out yet, and the one that it handed out last.
+        # Records of the last poll that `async for` has not handed out yet, and the record that it handed out last.
         self._waiting: deque[SharedRecord] = deque()
         self._last: SharedRecord | None = None
-        # Records that a cancelled poll has read and not returned, and the reading that it has left behind.
-        self._found: list[tuple[int, list[SharedRecord]]] = []
+        # Records that a cancelled poll has read and not returned, and its unfinished read.
+        self._undelivered: list[tuple[int, list[SharedRecord]]] = []
         self._reading: tuple[AcquiredRecords, asyncio.Task[Taken]] | None = None
         # An error that a poll raises after the records before it.
         self._error: Exception | None = None
@@ -79,7 +79,7 @@ class ShareConsumer:
 
     def metrics(self) -> dict[str, float]:
         """Recent rates and averages under Kafka's names; `measures` has the totals."""
-        return self._figures.tell()
+        return self._figures.values()
 
     async def client_instance_id(self, timeout_ms: int = 30_000) -> Uuid:
         """The id under which brokers get this client's metrics (KIP-714)."""
@@ -140,10 +140,10 @@ class ShareConsumer:
         end = self._cluster.deadline(timeout_ms)
         while True:
             await self._work(end)
-            found = await self._take()
-            if found or not await self._wait(end):
-                self.measures.records += len(found)
-                return found
+            polled = await self._take()
+            if polled or not await self._wait(end):
+                self.measures.records += len(polled)
+                return polled
 
     async def _settle(self) -> None:
         """Decides about the records of the last poll, or demands that the application has done so."""
@@ -156,10 +156,20 @@ class ShareConsumer:
             )
         if self._held.has_renewals:
             # The application holds renewed records until it decides about them: a poll returns them again.
-            await self._send_decisions()
+            await self._decisions_sent()
         else:
             self._fetcher.add(self._held.take())
         self._held.begin_poll()
+
+    async def _decisions_sent(self) -> dict[TopicPartition, KafkaError | None]:
+        """Waits for `_send_decisions`, which goes on if the wait is cancelled.
+
+        A request that is cancelled would end the share session, and with it the locks of all held records.
+        """
+        task = asyncio.ensure_future(self._send_decisions())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return await asyncio.shield(task)
 
     async def _send_decisions(self) -> dict[TopicPartition, KafkaError | None]:
         """Sends all decisions. Records whose lock could not be renewed belong to the broker again."""
@@ -187,34 +197,34 @@ class ShareConsumer:
     async def _take(self) -> list[SharedRecord]:
         """The next records. They are held only when they are returned: a cancelled poll has delivered nothing."""
         while self._reading is not None or (
-            self._fetcher.ready and self._count_found() < self.settings.max_poll_records and self._error is None
+            self._fetcher.ready and self._undelivered_count() < self.settings.max_poll_records and self._error is None
         ):
             acquired, taken = await self._read()
-            self._found.append((acquired.node_id, taken.records))
+            self._undelivered.append((acquired.node_id, taken.records))
             self._held.decide(acquired.node_id, acquired.partition, taken.decided)
             self._error = taken.error or self._error
             ready = self._fetcher.ready
-            # A broken connection may have removed it meanwhile.
+            # A broken connection may have removed the records meanwhile.
             if not acquired.offsets and ready and ready[0] is acquired:
                 ready.popleft()
-        found: list[SharedRecord] = []
-        for node_id, records in self._found:
+        delivered: list[SharedRecord] = []
+        for node_id, records in self._undelivered:
             self._held.deliver(node_id, records)
-            found += records
-        self._found.clear()
-        if not found:
+            delivered += records
+        self._undelivered.clear()
+        if not delivered:
             # Gaps are acknowledged with the next request.
             self._fetcher.add(self._held.take())
-        return found
+        return delivered
 
-    def _count_found(self) -> int:
-        return sum(len(records) for _, records in self._found)
+    def _undelivered_count(self) -> int:
+        return sum(len(records) for _, records in self._undelivered)
 
     async def _read(self) -> tuple[AcquiredRecords, Taken]:
-        """Decodes and deserializes records. If the poll is cancelled, the next one gets them."""
+        """Decodes and deserializes records. If the poll is cancelled, the next poll gets them."""
         if self._reading is None:
             acquired = self._fetcher.ready[0]
-            limit = self.settings.max_poll_records - self._count_found()
+            limit = self.settings.max_poll_records - self._undelivered_count()
             work = self._deserializing.run(partial(acquired.take, limit, self._deserializing))
             self._reading = acquired, asyncio.ensure_future(work)
         acquired, task = self._reading
@@ -242,8 +252,8 @@ class ShareConsumer:
             left = max(end - asyncio.get_running_loop().time(), 0)
             done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waits:
-                one.cancel()
+            for waiter in waits:
+                waiter.cancel()
         self._wakeups.check()
         return bool(done) or asyncio.get_running_loop().time() < end
 
@@ -251,7 +261,7 @@ class ShareConsumer:
         return self
 
     async def __anext__(self) -> SharedRecord:
-        """The next record; waits for it without limit. With implicit acknowledgement it accepts the one before."""
+        """The next record; waits for it without limit. With implicit acknowledgement it accepts the previous one."""
         while (record := self.next_waiting()) is None:
             if self._closed:
                 raise StopAsyncIteration
@@ -276,7 +286,7 @@ class ShareConsumer:
     # Acknowledgement.
 
     def acknowledge(self, record: SharedRecord, kind: Acknowledge = Acknowledge.ACCEPT) -> None:
-        """Decides about a record of the last poll. The next poll or commit tells the broker."""
+        """Decides about a record of the last poll. The next poll or commit sends the decision."""
         self.acknowledge_offset(record.topic, record.partition, record.offset, kind)
 
     def acknowledge_offset(
@@ -285,7 +295,7 @@ class ShareConsumer:
         if not self.settings.explicit:
             raise ClientError("The next poll acknowledges records: set share.acknowledgement.mode to explicit.")
         if self._held.is_taken_back(topic, partition, offset):
-            # Not a mistake of the application: the callback tells it, as after an answer of the broker.
+            # Not a mistake of the application: the callback gets the error, as after an answer of the broker.
             released = KafkaError(ErrorCode.INVALID_RECORD_STATE, "The broker has released the record.")
             self._acknowledged(TopicPartition(topic, partition), [offset], released)
             return
@@ -299,7 +309,7 @@ class ShareConsumer:
         self._accept_handed_out()
         try:
             async with asyncio.timeout_at(self._cluster.deadline(timeout_ms)):
-                return await self._send_decisions()
+                return await self._decisions_sent()
         except TimeoutError:
             raise TimedOut("The brokers did not answer the acknowledgements in time.") from None
 
@@ -367,7 +377,7 @@ class ShareConsumer:
             self._fetcher.add(self._held.take())
             await self._fetcher.close(max(int((end - asyncio.get_running_loop().time()) * 1000), 0))
         finally:
-            self._found.clear()
+            self._undelivered.clear()
             self._reading = None
             self._held = HeldRecords()
             self._fetcher = self._renewed_fetcher()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError, RequestUnsupported, error_of
+from ottla.client.errors import ClientError, error_of, is_temporary
 from ottla.client.measures import ShareMeasures
 from ottla.client.share.acknowledgements import Decisions, merge
 from ottla.client.share.held import OnAcknowledged
@@ -77,7 +77,7 @@ class ShareFetcher:
     def start(self, assigned: Collection[TopicPartition], held: Callable[[int], set[TopicPartition]]) -> None:
         """Sends a fetch to every broker that leads assigned partitions and has no request in flight.
 
-        `held` gives the partitions whose records the application holds: they stay in the session of their broker.
+        `held` returns the partitions whose records the application holds: they stay in the session of their broker.
         """
         by_leader: dict[int, set[TopicPartition]] = defaultdict(set)
         topics = self._cluster.metadata.topics
@@ -95,7 +95,9 @@ class ShareFetcher:
             self._next_node += 1
         for node_id in nodes:
             self._begin(node_id, self._fetch(node_id, by_leader[node_id], held))
-        for node_id in [one for one, some in self._waiting.items() if some and one not in self._tasks]:
+        for node_id in [
+            node_id for node_id, decisions in self._waiting.items() if decisions and node_id not in self._tasks
+        ]:
             # Brokers that are not asked for records get acknowledgements in a request of their own.
             self._begin(node_id, self._acknowledge_waiting(node_id))
         if stale:
@@ -133,7 +135,7 @@ class ShareFetcher:
                 response: ShareFetchResponse = await connection.ask(request, timeout_ms=timeout_ms)
             except ClientError as error:
                 self._on_lost(node_id, decisions, error)
-                await self._pause({one.topic for one in assigned})
+                await self._pause({partition.topic for partition in assigned})
                 return
             except asyncio.CancelledError:
                 session.on_no_answer()
@@ -144,7 +146,7 @@ class ShareFetcher:
         if is_accepted:
             await self._on_fetched(node_id, response, decisions)
         else:
-            await self._pause({one.topic for one in assigned})
+            await self._pause({partition.topic for partition in assigned})
 
     async def _on_fetched(self, node_id: int, response: ShareFetchResponse, decisions: Decisions) -> None:
         if response.acquisition_lock_timeout_ms > 0:
@@ -167,7 +169,7 @@ class ShareFetcher:
                     moved.add(partition.topic)
                 elif not error.code.retriable:
                     self.failure = KafkaError(error.code, f"{partition}: {error.message}")
-        self._tell(decisions, results)
+        self._report(decisions, results)
         self.arrived.set()
         if moved:
             await self._pause(moved)
@@ -178,7 +180,8 @@ class ShareFetcher:
         content = data.records if isinstance(data.records, memoryview) else memoryview(b"")
         self.measures.fetched_bytes += len(content)
         acquired = [
-            AcquiredRange(one.first_offset, one.last_offset, one.delivery_count) for one in data.acquired_records
+            AcquiredRange(offsets.first_offset, offsets.last_offset, offsets.delivery_count)
+            for offsets in data.acquired_records
         ]
         self.ready.append(AcquiredRecords(partition, node_id, acquired, content, check_crcs=self._settings.check_crcs))
 
@@ -186,15 +189,15 @@ class ShareFetcher:
 
     def add(self, decisions: dict[int, Decisions]) -> None:
         """Keeps acknowledgements for the next request to their broker."""
-        for node_id, some in decisions.items():
-            self._waiting[node_id] = merge(self._waiting[node_id], some)
+        for node_id, node_decisions in decisions.items():
+            self._waiting[node_id] = merge(self._waiting[node_id], node_decisions)
 
     async def acknowledge(self, decisions: dict[int, Decisions]) -> Results:
         """Sends acknowledgements at once; returns an error, or None, for each partition."""
         self.add(decisions)
-        nodes = [node_id for node_id, some in self._waiting.items() if some]
+        nodes = [node_id for node_id, waiting in self._waiting.items() if waiting]
         answers = await asyncio.gather(*map(self._in_turn, nodes))
-        return {partition: error for one in answers for partition, error in one.items()}
+        return {partition: error for results in answers for partition, error in results.items()}
 
     async def _in_turn(self, node_id: int) -> Results:
         async with self._turns[node_id]:
@@ -204,7 +207,7 @@ class ShareFetcher:
         await self._in_turn(node_id)
 
     async def _acknowledge(self, node_id: int, given: Decisions, *, final: bool = False) -> Results:
-        """Called by the owner of the broker's turn."""
+        """Sends acknowledgements. The caller holds the turn of the broker."""
         results: Results = {partition: error_of(_LOST) for partition in given}
         decisions = self._current(node_id, given)
         session = self._sessions[node_id]
@@ -215,7 +218,7 @@ class ShareFetcher:
             connection = await self._cluster.node_connection(node_id, "share")
             if request.is_renew_ack and connection.version_of(_ACKNOWLEDGE) < _RENEW_VERSION:
                 refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "The broker cannot renew acquisition locks.")
-                self._tell(decisions, dict.fromkeys(decisions, refused))
+                self._report(decisions, dict.fromkeys(decisions, refused))
                 return results | dict.fromkeys(decisions, refused)
             response: ShareAcknowledgeResponse = await connection.ask(
                 request, timeout_ms=self._cluster.settings.request_timeout_ms
@@ -238,13 +241,13 @@ class ShareFetcher:
                 partition = TopicPartition(names.get(topic.topic_id, ""), data.partition_index)
                 if partition in answered and data.error_code:
                     answered[partition] = error_of(data.error_code, data.error_message)
-        self._tell(decisions, answered)
+        self._report(decisions, answered)
         return results | answered
 
     def _current(self, node_id: int, given: Decisions) -> Decisions:
         """The decisions about records that the broker still holds for this member; the rest fails here."""
         current, void = self._sessions[node_id].split(given)
-        self._tell(void, {partition: error_of(_LOST) for partition in void})
+        self._report(void, {partition: error_of(_LOST) for partition in void})
         return current
 
     def _accepts(self, node_id: int, error_code: int, message: str | None, decisions: Decisions) -> bool:
@@ -255,7 +258,7 @@ class ShareFetcher:
         error = error_of(error_code, message)
         if not session_lives:
             self._lose(node_id)
-        self._tell(decisions, dict.fromkeys(decisions, error))
+        self._report(decisions, dict.fromkeys(decisions, error))
         if error is not None and not error.code.retriable and error.code not in _MOVED:
             self.failure = error
         return False
@@ -264,18 +267,18 @@ class ShareFetcher:
         """There is no answer, so the session ends: the broker releases its records when it notices."""
         self._sessions[node_id].on_no_answer()
         self._lose(node_id)
-        if isinstance(error, RequestUnsupported):
+        if not is_temporary(error):
             self.failure = error
         lost = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"Broker {node_id} did not answer: {error}")
         results: Results = dict.fromkeys(decisions, lost)
-        self._tell(decisions, results)
+        self._report(decisions, results)
         return results
 
     def _lose(self, node_id: int) -> None:
-        self.ready = deque(one for one in self.ready if one.node_id != node_id)
+        self.ready = deque(acquired for acquired in self.ready if acquired.node_id != node_id)
         self._on_session_lost(node_id)
 
-    def _tell(self, decisions: Decisions, results: Results) -> None:
+    def _report(self, decisions: Decisions, results: Results) -> None:
         for partition, by_offset in decisions.items():
             error = results[partition]
             self.measures.acknowledgements += len(by_offset)

@@ -1,4 +1,4 @@
-"""The records that the application holds, and what it decided about them."""
+"""The records that the application holds, and its decisions about them."""
 
 from __future__ import annotations
 
@@ -76,9 +76,9 @@ class HeldRecords:
 
     def take(self) -> dict[int, Decisions]:
         """The decisions since the last call, by broker. Renewed records are open again."""
-        found: dict[int, Decisions] = {}
+        by_broker: dict[int, Decisions] = {}
         for (node_id, partition), decisions in self._decided.items():
-            found.setdefault(node_id, {})[partition] = decisions
+            by_broker.setdefault(node_id, {})[partition] = decisions
             for offset, kind in decisions.items():
                 if kind != Acknowledge.RENEW:
                     self._brokers.pop((*partition, offset), None)
@@ -87,7 +87,7 @@ class HeldRecords:
             self._open.setdefault(position, {})[offset] = self._changeable[position][offset]
         self._decided.clear()
         self._changeable.clear()
-        return found
+        return by_broker
 
     @property
     def has_renewals(self) -> bool:
@@ -133,7 +133,7 @@ class HeldRecords:
     def drop(self, node_id: int) -> None:
         """The broker has released the records: other consumers may get them."""
         for kept in (self._open, self._decided, self._changeable):
-            for position in [one for one in kept if one[0] == node_id]:
+            for position in [position for position in kept if position[0] == node_id]:
                 for offset in kept.pop(position):
                     key = (*position[1], offset)
                     if self._brokers.pop(key, None) is not None:

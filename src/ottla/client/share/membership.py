@@ -25,7 +25,7 @@ NO_SHARE_GROUPS = (
 
 class ShareMembership(ConsumerMembership):
     # The topics of the last request that had them.
-    _told: list[str] | None = None
+    _sent_names: list[str] | None = None
 
     def change(self, topics: tuple[str, ...]) -> None:
         """Subscribes to other topics, with the next heartbeat."""
@@ -41,7 +41,7 @@ class ShareMembership(ConsumerMembership):
         if self._full:
             request.rack_id = self._settings.rack or None
             request.subscribed_topic_names = list(self._names)
-            self._told = self._names
+            self._sent_names = self._names
         return request
 
     def _leave_request(self) -> Message:
@@ -51,7 +51,7 @@ class ShareMembership(ConsumerMembership):
         try:
             interval_ms = await super()._heartbeat()
             # The topics may have changed while the request was in flight.
-            self._full = self._full or self._told is not self._names
+            self._full = self._full or self._sent_names is not self._names
             return interval_ms
         except RequestUnsupported:
             raise ClientError(NO_SHARE_GROUPS) from None

@@ -24,7 +24,7 @@ class SharedRecord(NamedTuple):
     timestamp: int
     # 0: create time, of the producer. 1: log append time, of the broker.
     timestamp_type: int
-    # Bytes or None, or what a deserializer makes of them.
+    # Bytes or None, or the object that a deserializer makes of them.
     key: Any
     value: Any
     headers: Sequence[tuple[str, bytes | None]]
@@ -49,7 +49,7 @@ class Taken(NamedTuple):
 
 
 class AcquiredRecords:
-    """What a response has acquired of one partition. Records are decoded when they are taken."""
+    """The acquired records of one partition in a response. Records are decoded when they are taken."""
 
     def __init__(
         self,
@@ -64,7 +64,11 @@ class AcquiredRecords:
         # The broker that has the share session of these records.
         self.node_id = node_id
         # Acquired offsets that are not taken yet, with the number of deliveries.
-        self._counts = {offset: one.delivery_count for one in acquired for offset in range(one.first, one.last + 1)}
+        self._counts = {
+            offset: acquired_range.delivery_count
+            for acquired_range in acquired
+            for offset in range(acquired_range.first, acquired_range.last + 1)
+        }
         self._batches: Iterator[Batch] = iter(list(iterate_batches(content)) if len(content) else ())
         self._check_crcs = check_crcs
         self._opened = OpenedPayload()

@@ -35,9 +35,9 @@ def fetch_request(
             partition_index=partition.partition,
             acknowledgement_batches=[
                 share_fetch.AcknowledgementBatch(
-                    first_offset=one.first, last_offset=one.last, acknowledge_types=one.types
+                    first_offset=offset_range.first, last_offset=offset_range.last, acknowledge_types=offset_range.types
                 )
-                for one in ranges(by_offset)
+                for offset_range in ranges(by_offset)
             ],
         )
     forgotten: defaultdict[Uuid, list[int]] = defaultdict(list)
@@ -53,8 +53,13 @@ def fetch_request(
         max_records=settings.max_poll_records,
         batch_size=settings.max_poll_records,
         share_acquire_mode=_RECORD_LIMIT if settings.limits_records else _BATCH_OPTIMIZED,
-        topics=[FetchTopic(topic_id=one, partitions=list(some.values())) for one, some in topics.items()],
-        forgotten_topics_data=[ForgottenTopic(topic_id=one, partitions=some) for one, some in forgotten.items()],
+        topics=[
+            FetchTopic(topic_id=topic_id, partitions=list(partitions.values()))
+            for topic_id, partitions in topics.items()
+        ],
+        forgotten_topics_data=[
+            ForgottenTopic(topic_id=topic_id, partitions=numbers) for topic_id, numbers in forgotten.items()
+        ],
     )
 
 
@@ -68,9 +73,11 @@ def acknowledge_request(
                 partition_index=partition.partition,
                 acknowledgement_batches=[
                     share_acknowledge.AcknowledgementBatch(
-                        first_offset=one.first, last_offset=one.last, acknowledge_types=one.types
+                        first_offset=offset_range.first,
+                        last_offset=offset_range.last,
+                        acknowledge_types=offset_range.types,
                     )
-                    for one in ranges(by_offset)
+                    for offset_range in ranges(by_offset)
                 ],
             )
         )
@@ -79,7 +86,7 @@ def acknowledge_request(
         member_id=member_id,
         share_session_epoch=session.plan_acknowledge(final=final),
         is_renew_ack=renews(decisions),
-        topics=[AcknowledgeTopic(topic_id=one, partitions=some) for one, some in topics.items()],
+        topics=[AcknowledgeTopic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()],
     )
 
 

@@ -1,4 +1,4 @@
-"""A share session with one broker (KIP-932): its epoch, and the partitions that the broker knows.
+"""A share session with one broker (KIP-932): its epoch and its partitions.
 
 A session begins with a ShareFetch of epoch 0, which has no acknowledgements. Every later ShareFetch or ShareAcknowledge
 has the next epoch, and contains only changes. The session ends with epoch -1, or when the connection breaks; the broker
@@ -56,13 +56,21 @@ class ShareSession:
         return {topic_id: partition.topic for partition, topic_id in self._ids.items()}
 
     def plan_fetch(self, wanted: Collection[TopicPartition], ids: Mapping[str, Uuid]) -> SessionPlan:
-        """A ShareFetch for these partitions. A topic that metadata does not know keeps its id in the session."""
+        """A ShareFetch for these partitions. A topic that is missing in metadata keeps its id in the session."""
         known = {} if self.is_new else self._ids
         chosen = {partition: ids.get(partition.topic) or known.get(partition) for partition in wanted}
         self._ids = {partition: topic_id for partition, topic_id in chosen.items() if topic_id}
-        added = [(topic_id, one.partition) for one, topic_id in self._ids.items() if known.get(one) != topic_id]
+        added = [
+            (topic_id, partition.partition)
+            for partition, topic_id in self._ids.items()
+            if known.get(partition) != topic_id
+        ]
         # A topic that was deleted and created again has a new topic id.
-        gone = [(topic_id, one.partition) for one, topic_id in known.items() if self._ids.get(one) != topic_id]
+        gone = [
+            (topic_id, partition.partition)
+            for partition, topic_id in known.items()
+            if self._ids.get(partition) != topic_id
+        ]
         return SessionPlan(self._epoch, added, gone)
 
     def plan_acknowledge(self, *, final: bool = False) -> int:

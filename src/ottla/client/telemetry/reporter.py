@@ -1,8 +1,8 @@
 """`Telemetry`: asks a broker which metrics it wants, and pushes them (KIP-714).
 
-It begins with the first connection to a broker that has a receiver. The first push comes after half to one and a half
-intervals, so that clients that started together do not push together. A closed client pushes a last time, if a broker
-wants its metrics. Errors never reach the application.
+Pushing begins with the first connection to a broker that has a receiver. The first push comes after half to one and a
+half intervals, so that clients that started together do not push together. A closed client pushes a last time, if a
+broker wants its metrics. Errors never reach the application.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Telemetry:
         self._is_over = False
 
     def on_connected(self, connection: Connection) -> None:
-        """Begins, if the broker announces the requests."""
+        """Begins to push, if the broker supports the requests."""
         if self._task is not None or self._is_over:
             return
         try:
@@ -60,7 +60,7 @@ class Telemetry:
         """The id that a broker has given to this client. Raises TimedOut."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                # The first request to a broker tells whether it has a receiver.
+                # The first request to a broker shows if it has a receiver.
                 await self._cluster.any_connection()
                 await self._known.wait()
         except TimeoutError:

@@ -1,4 +1,4 @@
-"""What a broker wants to know of a client, and what its errors mean (KIP-714)."""
+"""The subscription of a broker to the metrics of a client, and the meaning of its errors (KIP-714)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TelemetrySubscription(NamedTuple):
 
     @classmethod
     def of(cls, response: GetTelemetrySubscriptionsResponse) -> TelemetrySubscription:
-        known = [Codec(one) for one in response.accepted_compression_types if one in list(Codec)]
+        known = [Codec(codec_id) for codec_id in response.accepted_compression_types if codec_id in list(Codec)]
         return cls(
             response.client_instance_id,
             response.subscription_id,

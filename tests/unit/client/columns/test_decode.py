@@ -43,14 +43,14 @@ def rows_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
             row["timestamp"] // 1000,
             row["key"],
             row["value"],
-            [(one["key"], one["value"]) for one in row.get("headers", ())],
+            [(header["key"], header["value"]) for header in row.get("headers", ())],
         )
         for row in without_times(batch).to_pylist()
     ]
 
 
 def without_times(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Times as numbers: not every time is one that Python can say."""
+    """Times as numbers, because Python's datetime cannot represent all of them."""
     place = batch.schema.get_field_index("timestamp")
     return batch.set_column(place, "timestamp", batch.column(place).view(pa.int64()))
 
@@ -89,9 +89,9 @@ def test_a_decoder_gives_what_the_reader_of_records_gives(
 ) -> None:
     buffer = bytearray()
     offset = 0
-    for some in batches:
-        buffer += build_batch(some, base_offset=offset, codec=codec)
-        offset += len(some) + 3
+    for batch_records in batches:
+        buffer += build_batch(batch_records, base_offset=offset, codec=codec)
+        offset += len(batch_records) + 3
     for start, end in ((first, first + length), EVERYTHING):
         assert rows_of(decoded(kind, buffer, start, end)) == expected(buffer, start, end)
 
@@ -100,9 +100,9 @@ def test_a_decoder_gives_what_the_reader_of_records_gives(
 def test_what_the_broker_stamped_is_the_time_of_every_record(kind: str) -> None:
     buffer = bytearray(build_batch([Record(value=b"1", timestamp=5), Record(value=b"2", timestamp=9)]))
     buffer[22] |= 0x08
-    found = decoded(kind, buffer, *EVERYTHING)
-    assert [row[1] for row in rows_of(found)] == [9, 9]
-    assert found.column("timestampType").to_pylist() == [1, 1]
+    batch = decoded(kind, buffer, *EVERYTHING)
+    assert [row[1] for row in rows_of(batch)] == [9, 9]
+    assert batch.column("timestampType").to_pylist() == [1, 1]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,9 +110,9 @@ def test_names_of_headers_that_are_not_utf_8(kind: str) -> None:
     batch = bytearray(build_batch([Record(value=b"", headers=[("abc\u00e4", b"1")])]))
     place = batch.index("\u00e4".encode())
     batch[place] = 0xFF
-    found = rows_of(decoded(kind, batch, *EVERYTHING))
-    assert found == expected(batch, *EVERYTHING)
-    assert found[0][4] == [("abc\ufffd\ufffd", b"1")]
+    rows = rows_of(decoded(kind, batch, *EVERYTHING))
+    assert rows == expected(batch, *EVERYTHING)
+    assert rows[0][4] == [("abc\ufffd\ufffd", b"1")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,13 +127,18 @@ def test_without_headers(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_times_beyond_what_microseconds_can_say(kind: str) -> None:
     times = [(1 << 62), -(1 << 62), (1 << 63) // 1000, -1]
-    found = [
+    columns = [
         decoded(kind, build_batch([Record(value=b"", timestamp=time)]), *EVERYTHING)
         .column("timestamp")
         .view(pa.int64())
         for time in times
     ]
-    assert [one.to_pylist() for one in found] == [[(1 << 63) - 1], [-(1 << 63)], [(1 << 63) // 1000 * 1000], [-1000]]
+    assert [column.to_pylist() for column in columns] == [
+        [(1 << 63) - 1],
+        [-(1 << 63)],
+        [(1 << 63) // 1000 * 1000],
+        [-1000],
+    ]
 
 
 def test_formats_before_batches() -> None:
@@ -147,14 +152,14 @@ def test_formats_before_batches() -> None:
 
 
 def outcome(kind: str, payload: bytes, count: int) -> Any:
-    """The columns of a payload, or that it was refused."""
+    """The columns of a payload; None if the payload is refused."""
     columns = columns_type(kind)(True)
     try:
         columns.add(payload, count, 100, 1_000, False, -1, *EVERYTHING)
     except ValueError:
         return None
     rows, *rest = columns.finish()
-    return rows, [tuple(map(plain, one)) if isinstance(one, tuple) else plain(one) for one in rest]
+    return rows, [tuple(map(plain, column)) if isinstance(column, tuple) else plain(column) for column in rest]
 
 
 def plain(part: Any) -> Any:
@@ -164,20 +169,20 @@ def plain(part: Any) -> Any:
 @pytest.mark.skipif(not is_native(), reason="the decoder was not built")
 @settings(max_examples=200)
 @given(
-    some=st.lists(records, min_size=1, max_size=6),
+    batch_records=st.lists(records, min_size=1, max_size=6),
     damage=st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), max_size=4),
     cut=st.integers(0, 40),
     more=st.binary(max_size=4),
     count=st.integers(-2, 9),
 )
 def test_damage_is_refused_by_both_or_read_alike(
-    some: list[Record], damage: list[tuple[int, int]], cut: int, more: bytes, count: int
+    batch_records: list[Record], damage: list[tuple[int, int]], cut: int, more: bytes, count: int
 ) -> None:
-    payload = bytearray(build_batch(some)[HEADER_SIZE:])
+    payload = bytearray(build_batch(batch_records)[HEADER_SIZE:])
     for place, value in damage:
         payload[place % len(payload)] = value
     payload = bytearray(payload[: max(0, len(payload) - cut)] + more)
-    for claimed in (count, len(some)):
+    for claimed in (count, len(batch_records)):
         native, python = outcome("native", bytes(payload), claimed), outcome("python", bytes(payload), claimed)
         if native is None or python is None:
             # Numbers that no writer writes: Python's have no end, and are refused a little later.
@@ -195,9 +200,9 @@ def test_any_bytes_whatsoever_do_no_harm(payload: bytes, count: int) -> None:
     assert native is None or (python is not None and trimmed(native) == trimmed(python))
 
 
-def trimmed(found: Any) -> Any:
-    """Validity bits are reserved for records that were claimed; behind the last row they say nothing."""
-    rows, columns = found
+def trimmed(decoded_payload: Any) -> Any:
+    """Removes the validity bits behind the last row: they are reserved for claimed records and have no meaning."""
+    rows, columns = decoded_payload
     kept = []
     for column in columns:
         if isinstance(column, tuple):

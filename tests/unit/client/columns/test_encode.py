@@ -42,23 +42,25 @@ def rows_of(rows: Sequence[dict[str, Any]], schema: pyarrow.Schema = SCHEMA) -> 
 
 def records(batches: Sequence[EncodedBatch]) -> list[tuple[int, int, Any, Any, list[Any]]]:
     """(partition, timestamp, key, value, headers) of every record."""
-    found = []
-    for one in batches:
+    decoded = []
+    for encoded in batches:
         batch = assemble_batch(
-            one.records.payload,
+            encoded.records.payload,
             base_offset=0,
-            last_offset_delta=one.records.record_count - 1,
-            record_count=one.records.record_count,
+            last_offset_delta=encoded.records.record_count - 1,
+            record_count=encoded.records.record_count,
             attributes=0,
-            base_timestamp=one.records.base_timestamp,
-            max_timestamp=one.records.max_timestamp,
+            base_timestamp=encoded.records.base_timestamp,
+            max_timestamp=encoded.records.max_timestamp,
         )
-        read = [record for each in iterate_batches(memoryview(batch)) for record in iterate_records(each)]
-        assert [record.offset for record in read] == list(range(one.records.record_count))
-        assert max(record.timestamp for record in read) == one.records.max_timestamp
-        found += [
+        read = [
+            record for decoded_batch in iterate_batches(memoryview(batch)) for record in iterate_records(decoded_batch)
+        ]
+        assert [record.offset for record in read] == list(range(encoded.records.record_count))
+        assert max(record.timestamp for record in read) == encoded.records.max_timestamp
+        decoded += [
             (
-                one.partition,
+                encoded.partition,
                 record.timestamp,
                 None if record.key is None else bytes(record.key),
                 None if record.value is None else bytes(record.value),
@@ -66,7 +68,7 @@ def records(batches: Sequence[EncodedBatch]) -> list[tuple[int, int, Any, Any, l
             )
             for record in read
         ]
-    return found
+    return decoded
 
 
 pieces = st.one_of(st.none(), st.binary(max_size=40))
@@ -99,25 +101,25 @@ rows_strategy = st.lists(
 def test_both_encoders_give_the_same_batches(
     first: list[dict[str, Any]], second: list[dict[str, Any]], cut: int
 ) -> None:
-    said = []
+    encodings = []
     for compiled in (False, True):
-        one = encoder(compiled, extra_headers=[("origin", b"here")] if cut % 2 else [])
+        batch_encoder = encoder(compiled, extra_headers=[("origin", b"here")] if cut % 2 else [])
         # A slice shares the buffers of the whole, from its own first row on.
-        full = one.encode(rows_of(first).slice(cut), now_ms=NOW)
-        full += one.encode(rows_of(second), now_ms=NOW)
-        said.append(full + one.finish())
-    assert said[0] == said[1]
+        full = batch_encoder.encode(rows_of(first).slice(cut), now_ms=NOW)
+        full += batch_encoder.encode(rows_of(second), now_ms=NOW)
+        encodings.append(full + batch_encoder.finish())
+    assert encodings[0] == encodings[1]
 
 
 @pytest.mark.parametrize("compiled", KINDS)
 @given(rows=rows_strategy)
 @settings(max_examples=40, deadline=None)
 def test_every_row_comes_back_as_it_was(compiled: bool, rows: list[dict[str, Any]]) -> None:
-    one = encoder(compiled)
-    found = records([*one.encode(rows_of(rows), now_ms=NOW), *one.finish()])
-    assert len(found) == len(rows)
-    wanted: dict[int, list[Any]] = {}
-    got: dict[int, list[Any]] = {}
+    batch_encoder = encoder(compiled)
+    decoded = records([*batch_encoder.encode(rows_of(rows), now_ms=NOW), *batch_encoder.finish()])
+    assert len(decoded) == len(rows)
+    expected_rows: dict[int, list[Any]] = {}
+    decoded_rows: dict[int, list[Any]] = {}
     for row in rows:
         micros = row["timestamp"]
         when = NOW if micros is None else int(micros.timestamp() * 1_000_000 + 0.5) // 1000
@@ -126,27 +128,27 @@ def test_every_row_comes_back_as_it_was(compiled: bool, rows: list[dict[str, Any
         number = row["partition"]
         if number is None and key is not None:
             number = partition_of_key(key, 4)
-        wanted.setdefault(-1 if number is None else number, []).append((key, row["value"], headers, when))
-    chosen = {(number, key, value) for number, _, key, value, _ in found}
-    for number, when, key, value, headers in found:
-        got.setdefault(number, []).append((key, value, headers, when))
-    for number, several in wanted.items():
+        expected_rows.setdefault(-1 if number is None else number, []).append((key, row["value"], headers, when))
+    chosen = {(number, key, value) for number, _, key, value, _ in decoded}
+    for number, when, key, value, headers in decoded:
+        decoded_rows.setdefault(number, []).append((key, value, headers, when))
+    for number, several in expected_rows.items():
         if number >= 0:
             # Order holds within a partition; keyless rows lie between.
-            left = iter(got[number])
+            left = iter(decoded_rows[number])
             assert all(any(_same(row, other) for other in left) for row in several)
     assert len(chosen) <= len(rows)
 
 
-def _same(one: Any, other: Any) -> bool:
-    # Floating point loses a millisecond of a far future, the encoder does not.
-    return one[:3] == other[:3] and abs(one[3] - other[3]) <= 1
+def _same(row: Any, other: Any) -> bool:
+    # Floating point loses a millisecond of distant timestamps; the encoder does not.
+    return row[:3] == other[:3] and abs(row[3] - other[3]) <= 1
 
 
 @pytest.mark.parametrize("compiled", KINDS)
 def test_keyless_rows_stick_to_a_partition_until_its_batch_is_full(compiled: bool) -> None:
-    one = encoder(compiled, available=(1, 3))
-    full = one.encode(rows_of([{"value": b"x" * 90}] * 40), now_ms=NOW) + one.finish()
+    batch_encoder = encoder(compiled, available=(1, 3))
+    full = batch_encoder.encode(rows_of([{"value": b"x" * 90}] * 40), now_ms=NOW) + batch_encoder.finish()
     assert all(HEADER_SIZE + len(batch.records.payload) <= 400 for batch in full)
     assert {batch.partition for batch in full} == {1, 3}
     assert all(batch.records.record_count == 3 for batch in full[:-1])
@@ -154,8 +156,11 @@ def test_keyless_rows_stick_to_a_partition_until_its_batch_is_full(compiled: boo
 
 @pytest.mark.parametrize("compiled", KINDS)
 def test_a_record_larger_than_a_batch_goes_alone(compiled: bool) -> None:
-    one = encoder(compiled, partitions=1, available=(0,))
-    full = one.encode(rows_of([{"value": b"a"}, {"value": b"b" * 5000}, {"value": b"c"}]), now_ms=NOW) + one.finish()
+    batch_encoder = encoder(compiled, partitions=1, available=(0,))
+    full = (
+        batch_encoder.encode(rows_of([{"value": b"a"}, {"value": b"b" * 5000}, {"value": b"c"}]), now_ms=NOW)
+        + batch_encoder.finish()
+    )
     assert [batch.records.record_count for batch in full] == [1, 1, 1]
     assert [value for _, _, _, value, _ in records(full)] == [b"a", b"b" * 5000, b"c"]
 
@@ -186,14 +191,40 @@ def test_large_and_text_columns_are_read_as_well(compiled: bool) -> None:
         ]
     )
     row = {"key": "schlüssel", "value": "wert", "headers": [{"key": "a", "value": None}], "partition": 2}
-    one = encoder(compiled)
-    full = one.encode(rows_of([row], schema), now_ms=NOW) + one.finish()
+    batch_encoder = encoder(compiled)
+    full = batch_encoder.encode(rows_of([row], schema), now_ms=NOW) + batch_encoder.finish()
     assert records(full) == [(2, NOW, "schlüssel".encode(), b"wert", [("a", None)])]
 
 
 @pytest.mark.parametrize("compiled", KINDS)
 def test_columns_that_are_null_throughout_or_absent(compiled: bool) -> None:
     schema = pyarrow.schema([("key", pyarrow.null()), ("value", pyarrow.binary())])
-    one = encoder(compiled, extra_headers=[("run", b"7")])
-    full = one.encode(rows_of([{"value": None}], schema), now_ms=NOW) + one.finish()
+    batch_encoder = encoder(compiled, extra_headers=[("run", b"7")])
+    full = batch_encoder.encode(rows_of([{"value": None}], schema), now_ms=NOW) + batch_encoder.finish()
     assert [record[1:] for record in records(full)] == [(NOW, None, None, [("run", b"7")])]
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_the_fields_of_a_header_may_have_any_order(compiled: bool) -> None:
+    """A pandas frame has them in the order of its dictionaries."""
+    headers = pyarrow.array([[{"value": b"v", "key": "k"}]])
+    table = pyarrow.record_batch({"value": pyarrow.array([b"x"]), "headers": headers})
+    batch_encoder = encoder(compiled)
+    full = batch_encoder.encode(table, now_ms=NOW) + batch_encoder.finish()
+    assert [record[-1] for record in records(full)] == [[("k", b"v")]]
+
+
+@pytest.mark.parametrize("compiled", KINDS)
+def test_nanoseconds_are_cut_off(compiled: bool) -> None:
+    """pandas has nanoseconds by default."""
+    nanoseconds = [1_700_000_000_123_999_999, 1_700_000_000_124_000_000, 999_999, None]
+    table = pyarrow.record_batch(
+        {
+            "value": pyarrow.array([b"x"] * len(nanoseconds)),
+            "timestamp": pyarrow.array(nanoseconds, pyarrow.timestamp("ns")),
+            "partition": pyarrow.array([0] * len(nanoseconds), pyarrow.int32()),
+        }
+    )
+    batch_encoder = encoder(compiled)
+    full = batch_encoder.encode(table, now_ms=NOW) + batch_encoder.finish()
+    assert [record[1] for record in records(full)] == [1_700_000_000_123, 1_700_000_000_124, 0, NOW]

@@ -38,7 +38,7 @@ def is_native() -> bool:
 
 
 class ArrowDecoder:
-    """Turns record batches of one partition into Arrow batches; `size` tells when to call `finish`."""
+    """Turns record batches of one partition into Arrow batches. Call `finish` before `size` becomes too large."""
 
     def __init__(self, topic: str, partition: int, *, include_headers: bool = True, decoder: str = "") -> None:
         self._schema = arrow_schema(include_headers)
@@ -59,7 +59,7 @@ class ArrowDecoder:
         return size
 
     def add(self, header: BatchHeader, view: memoryview, first: int, end: int) -> None:
-        """Adds the records of a batch of magic 2, from an offset up to but not including another."""
+        """Adds the records of a batch of magic 2 with offsets from `first` up to, but not including, `end`."""
         payload = open_payload(view, header, limit=DECOMPRESSED_BYTES_MAX)
         try:
             self._columns.add(
@@ -87,8 +87,8 @@ class ArrowDecoder:
         """The records that were added since the last call."""
         return self._batch(self._columns.finish())
 
-    def _batch(self, found: tuple[Any, ...]) -> pa.RecordBatch:
-        rows, keys, values, offsets, timestamps, types, header_offsets, header_keys, header_values = found
+    def _batch(self, buffers: tuple[Any, ...]) -> pa.RecordBatch:
+        rows, keys, values, offsets, timestamps, types, header_offsets, header_keys, header_values = buffers
         if rows > len(self._constants[0]):
             self._constants = _constants(self._topic, self._partition, 2 * rows)
         topics, partitions = self._constants

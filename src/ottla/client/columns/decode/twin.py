@@ -1,6 +1,6 @@
 """Decodes records to Arrow buffers in Python, for machines without the compiled `_native.c`.
 
-Both give the same bytes in every column and refuse the same inputs.
+Both decoders give the same bytes in every column and refuse the same inputs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Columns:
         self._take(offset, timestamp_ms, uses_append_time, key, value, headers)
 
     def finish(self) -> tuple[Any, ...]:
-        found = (
+        buffers = (
             len(self._offsets),
             _strings(self._keys),
             _strings(self._values),
@@ -112,7 +112,7 @@ class Columns:
             _strings(self._header_values),
         )
         self._reset()
-        return found
+        return buffers
 
     def _reset(self) -> None:
         self._keys: list[Buffer | None] = []

@@ -1,7 +1,7 @@
 """Encodes Arrow columns to record batches: `TopicEncoder` takes the rows of one topic and returns full batches.
 
-`_native` is compiled when the package is installed. Without a compiler its twin `python` does the work; `COMPILED`
-tells which one is in use. See README.md.
+`_native` is compiled when the package is installed. Without a compiler its twin `python` does the work; `COMPILED` is
+True if `_native` is in use. See README.md.
 """
 
 from __future__ import annotations
@@ -74,11 +74,11 @@ class TopicEncoder:
             suffix_count=self._suffix_count,
             now_ms=now_ms,
         )
-        return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in full]
+        return [EncodedBatch(batch[0], EncodedRecords(*batch[1:])) for batch in full]
 
     def finish(self) -> list[EncodedBatch]:
         """The remaining open batches."""
-        return [EncodedBatch(one[0], EncodedRecords(*one[1:])) for one in self._encoder.finish()]
+        return [EncodedBatch(batch[0], EncodedRecords(*batch[1:])) for batch in self._encoder.finish()]
 
 
 def _encoded_headers(headers: Sequence[tuple[str, bytes]]) -> bytes:

@@ -27,7 +27,8 @@ def timestamp_column(array: pyarrow.Array) -> NumbersColumn | None:
     if types.is_null(array.type):
         return None
     if array.type.unit != "us":
-        array = array.cast(pyarrow.timestamp("us", array.type.tz))
+        # pandas has nanoseconds, and records have milliseconds. A safe cast refuses to lose the difference.
+        array = array.cast(pyarrow.timestamp("us", array.type.tz), safe=array.type.unit != "ns")
     validity, data = array.buffers()
     return (validity, data, array.offset)
 
@@ -49,12 +50,15 @@ def headers_column(array: pyarrow.Array) -> HeadersColumn | None:
     validity, offsets = array.buffers()[:2]
     # The fields of a null struct are null; `flatten` applies that, and the offset of the struct.
     keys, values = array.values.flatten()
-    key_column = bytes_column(keys) or _nothing(len(keys))
-    value_column = bytes_column(values) or _nothing(len(values))
+    if array.values.type.get_field_index("value") == 0:
+        # The caller decides the order of the fields: in a pandas frame it is that of the keys of a dictionary.
+        keys, values = values, keys
+    key_column = bytes_column(keys) or _null_column(len(keys))
+    value_column = bytes_column(values) or _null_column(len(values))
     return ((validity, offsets, array.offset), large, key_column, value_column)
 
 
-def _nothing(rows: int) -> BytesColumn:
+def _null_column(rows: int) -> BytesColumn:
     """A column of nulls."""
     array = pyarrow.nulls(rows, pyarrow.binary())
     validity, offsets, data = array.buffers()

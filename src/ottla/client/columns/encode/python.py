@@ -54,9 +54,9 @@ class Encoder:
     def __init__(self, *, partitions: int, limit: int, available: tuple[int, ...], seed: int) -> None:
         if partitions < 1 or limit < HEADER_SIZE or not available:
             raise ValueError("an encoder needs partitions and room for a batch")
-        for one in available:
-            if not 0 <= one < partitions:
-                raise ValueError(f"there is no partition {one}")
+        for partition in available:
+            if not 0 <= partition < partitions:
+                raise ValueError(f"there is no partition {partition}")
         self._partitions = partitions
         self._limit = limit
         self._available = available
@@ -174,14 +174,14 @@ def _pieces(column: BytesColumn | None, rows: int) -> list[bytes | None]:
     if column is None or not rows:
         return [None] * rows
     validity, offsets, data, start, large = column
-    found = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
-    if found[0] < 0 or any(after < before for before, after in itertools.pairwise(found)):
+    bounds = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
+    if bounds[0] < 0 or any(after < before for before, after in itertools.pairwise(bounds)):
         raise ValueError("offsets of a column go backwards")
     content = memoryview(b"" if data is None else data)
-    if found[-1] > len(content):
-        raise ValueError(f"a data buffer has {len(content)} bytes, {found[-1]} are needed")
+    if bounds[-1] > len(content):
+        raise ValueError(f"a data buffer has {len(content)} bytes, {bounds[-1]} are needed")
     return [
-        bytes(content[found[index] : found[index + 1]]) if _is_valid(validity, start + index) else None
+        bytes(content[bounds[index] : bounds[index + 1]]) if _is_valid(validity, start + index) else None
         for index in range(rows)
     ]
 
@@ -190,26 +190,26 @@ def _numbers(column: NumbersColumn | None, rows: int, code: str) -> list[int | N
     if column is None or not rows:
         return [None] * rows
     validity, data, start = column
-    found = struct.unpack_from(f"<{rows}{code}", data, start * struct.calcsize(f"<{code}"))
-    return [number if _is_valid(validity, start + index) else None for index, number in enumerate(found)]
+    numbers = struct.unpack_from(f"<{rows}{code}", data, start * struct.calcsize(f"<{code}"))
+    return [number if _is_valid(validity, start + index) else None for index, number in enumerate(numbers)]
 
 
 def _lists(column: HeadersColumn | None, rows: int) -> list[list[tuple[bytes, bytes | None]]]:
     if column is None or not rows:
         return [[] for _ in range(rows)]
     (validity, offsets, start), large, keys, values = column
-    found = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
-    if found[0] < 0 or any(after < before for before, after in itertools.pairwise(found)):
+    bounds = struct.unpack_from(f"<{rows + 1}{'q' if large else 'i'}", offsets, start * (8 if large else 4))
+    if bounds[0] < 0 or any(after < before for before, after in itertools.pairwise(bounds)):
         raise ValueError("offsets of the headers go backwards")
-    names, contents = _pieces(keys, found[-1]), _pieces(values, found[-1])
+    names, contents = _pieces(keys, bounds[-1]), _pieces(values, bounds[-1])
     lists: list[list[tuple[bytes, bytes | None]]] = []
     for row in range(rows):
-        several: list[tuple[bytes, bytes | None]] = []
+        row_headers: list[tuple[bytes, bytes | None]] = []
         if _is_valid(validity, start + row):
-            for index in range(found[row], found[row + 1]):
+            for index in range(bounds[row], bounds[row + 1]):
                 name = names[index]
                 if name is None:
                     raise ValueError(f"the header key of row {row} is null")
-                several.append((name, contents[index]))
-        lists.append(several)
+                row_headers.append((name, contents[index]))
+        lists.append(row_headers)
     return lists
