@@ -104,9 +104,9 @@ def reopen_empty_log(
     producer_id_expiration_ms: int,
     on_failure: Callable[[OSError], None] | None = None,
 ) -> PartitionLog | None:
-    """The log in a directory that has never had a record; None if any file says otherwise.
+    """The log in a directory that has never had a record; None if any file shows otherwise.
 
-    The caller has listed the directory, and knows that no checkpoint has an offset of the log. May run on a worker.
+    The caller has listed the directory and checked that no checkpoint has an offset of the log. May run on a worker.
     """
     files = world.files
     for name in listed:

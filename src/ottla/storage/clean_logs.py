@@ -1,14 +1,14 @@
 """The logs of a directory as a clean shutdown left them, in one file: `ottla-clean-logs`.
 
-A start reads this file instead of the directories of thousands of partitions. For each log it says where the log ends,
-and has the stamps of its directory and its log files (`Files.stamp_of`). A log is taken as it was left only if no stamp
-has changed; otherwise it is opened like any other. The file as a whole counts only together with the marker of the same
-shutdown, whose stamp it has, too. So neither a crash nor another program that has used the directory can make a start
-believe it. Apache Kafka ignores it.
+A start reads this file instead of the directories of thousands of partitions. For each log it contains the end of the
+log and the stamps of its directory and its log files (`Files.stamp_of`). A log is taken as it was left only if no stamp
+has changed; otherwise it is opened like any other log. The file is valid only together with the marker of the same
+shutdown, whose stamp it contains, too. So a start never trusts the file after a crash, or after another program has
+used the directory. Apache Kafka ignores the file.
 
-JSON: a list of the version, the stamp of the marker and, for each topic, its name and its logs (`LeftLog`), behind a
-checksum of eight hexadecimal digits. The file has all that a start needs of such logs, so their checkpoints are not
-read.
+The format is JSON: a list of the version, the stamp of the marker and, for each topic, its name and its logs
+(`LeftLog`), behind a checksum of eight hexadecimal digits. The file contains everything that a start needs of such
+logs, so their checkpoints are not read.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NO_FILE = -1
 
 
 class LeftLog(NamedTuple):
-    """One log. Lists, as JSON has them."""
+    """One log. Its sequences are lists, as in JSON."""
 
     partition: int
     topic_id: str
@@ -60,7 +60,7 @@ def write_clean_logs(
     """The logs are closed and synced, and the marker of the clean shutdown is written."""
     by_topic: dict[str, list[LeftLog]] = {}
     for log, topic_id in logs:
-        # A file may be missing: the next start finds out what that means.
+        # A file may be missing. The next start handles that.
         with suppress(OSError):
             if _is_plain(files, log):
                 by_topic.setdefault(log.topic_partition.topic, []).append(_left_log(files, log, topic_id))
@@ -84,7 +84,7 @@ def read_clean_logs(files: Files, directory: str, *, marker_stamp: int) -> dict[
     try:
         version, stamp, *topics = json.loads(bytes(content))
     except ValueError:
-        # Nothing, or zeros: their checksum is zero, too.
+        # An empty file, or zeros, whose checksum is zero, too.
         return {}
     if version != _VERSION or stamp != marker_stamp:
         return {}
@@ -155,7 +155,7 @@ def _left_segments(files: Files, pool: OpenFiles, left: LeftLog, directory: str,
     """The segments as they were left; empty if a log file has changed."""
     segments: list[Segment] = []
     for base_offset, size, modified_ms, stamp in left.segments:
-        # Without a file the stamp of the directory says that there is still none.
+        # A segment that had no file still has none, because the stamp of the directory is unchanged.
         if stamp != _NO_FILE and files.stamp_of(f"{directory}/{offset_file_name(base_offset, LOG_SUFFIX)}") != stamp:
             return []
         segments.append(Segment(directory, base_offset, pool, size=size, created_ms=now_ms, modified_ms=modified_ms))
@@ -173,10 +173,10 @@ def _is_plain(files: Files, log: PartitionLog) -> bool:
     if log.doubtful_from is not None or log.files.failures.damaged_segments or log.files.failures.gaps_to_skip:
         return False
     if any(segment.size == 0 for segment in closed) or (closed and active.size == 0):
-        # Only opening the log tells compaction from damage.
+        # Only opening the log distinguishes compaction from damage.
         return False
     if any(_stored_size(files, segment) != segment.size for segment in log.segments):
-        # Another program has truncated a file while the node ran, and nobody has read it since.
+        # Another program has truncated a file while the node ran, and no read has noticed it.
         return False
     return not ((log.files.has_deleted or log.may_have_gaps) and log.files.has_leftovers())
 

@@ -1,10 +1,10 @@
-"""Lookups whose indexes and headers may be on the disk alone: workers read them, and the lookup is repeated.
+"""Lookups whose indexes and headers may be only on the disk: workers read them, and the lookup is repeated.
 
 A lookup runs on the thread that owns the node's state, which must not wait for a disk. When bytes are missing in the
 page cache, it raises `NotCached`. A worker reads them, and the lookup begins again. It may then miss other bytes, so
-there may be several rounds. Meanwhile anything may happen to the log: a lookup has to begin with the log as it is then.
+there may be several rounds. The log may change between two rounds, so every round begins with its current state.
 
-A fetch looks up many partitions at the same time, and has rules of its own: see `replica/cold_reads`.
+A fetch looks up many partitions at the same time, and has its own rules: see `replica/cold_reads`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def look_up(workers: Workers, lookup: Callable[[bool], T]) -> Deferred[T]:
     except NotCached as missing:
         repeated = _Repeated(workers, lookup)
         repeated.load(missing.region)
-        return repeated.found
+        return repeated.outcome
     except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
         return Deferred.failed(error)
 
@@ -42,20 +42,20 @@ def look_up(workers: Workers, lookup: Callable[[bool], T]) -> Deferred[T]:
 class _Repeated(Generic[T]):
     """A lookup that was missing bytes."""
 
-    __slots__ = ("_has_failed", "_lookup", "_read", "_repeated", "_workers", "found")
+    __slots__ = ("_has_failed", "_lookup", "_read", "_repeated", "_workers", "outcome")
 
     def __init__(self, workers: Workers, lookup: Callable[[bool], T]) -> None:
         self._workers = workers
         self._lookup = lookup
-        # The places that workers have read, and how often one of them was missing again.
+        # The places that workers have read, and how often such a place was missing again.
         self._read: set[tuple[str, int, int]] = set()
         self._repeated = 0
-        # Whether a region cannot be read. The lookup then reads it by itself, so that it meets the error.
+        # True if a region cannot be read. The lookup then reads the region itself and gets the error.
         self._has_failed = False
-        self.found: Deferred[T] = Deferred()
+        self.outcome: Deferred[T] = Deferred()
 
     def load(self, region: FileRegion) -> None:
-        # With the length: a read across the end of a block misses the next block alone.
+        # The place includes the length, because a read across the end of a block misses only the next block.
         place = (region.file.path, region.position, region.length)
         self._repeated += place in self._read
         self._read.add(place)
@@ -69,6 +69,6 @@ class _Repeated(Generic[T]):
         except NotCached as missing:
             self.load(missing.region)
         except Exception as error:  # noqa: BLE001 (the holder of the Deferred gets it)
-            self.found.fail(error)
+            self.outcome.fail(error)
         else:
-            self.found.resolve(value)
+            self.outcome.resolve(value)

@@ -1,13 +1,14 @@
 """Opens a log again whose files were truncated or removed while the node ran.
 
-The log ends at the same offset as before, so that no offset is given twice. What is missing is a gap, from which
-`PartitionLog.doubtful_from` makes a follower fetch again.
+The log ends at the same offset as before, so that no offset is assigned twice. The missing records are a gap, from
+which `PartitionLog.doubtful_from` makes a follower fetch again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
 from ottla.model.ids import Uuid
@@ -17,6 +18,9 @@ from ottla.storage.log import PartitionLog
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
+
+if TYPE_CHECKING:
+    from ottla.storage.directories import LogDirectory
 
 __all__ = ["recover_damaged", "recover_on_worker"]
 
@@ -28,14 +32,19 @@ def recover_on_worker(
     pool: OpenFiles,
     damaged: PartitionLog,
     topic_id: Uuid,
-    on_failure: Callable[[OSError], None],
+    directory: LogDirectory,
+    checkpoint: Callable[[], Deferred[None]],
     is_wanted: Callable[[], bool],
 ) -> Deferred[PartitionLog]:
-    """`recover_damaged`, again and again while the disk is full or there are no descriptors or memory."""
+    """`recover_damaged`, again and again while the disk is full or there are no descriptors or memory.
+
+    Resolves after `checkpoint` has written the offsets of the log, which is repeated while the disk is full, and
+    without it if the node is stopping.
+    """
     recovered: Deferred[PartitionLog] = Deferred()
 
     def begin() -> None:
-        world.workers.submit(recover_damaged, world, pool, damaged, topic_id, on_failure).when_done(on_done)
+        world.workers.submit(recover_damaged, world, pool, damaged, topic_id, directory.fail).when_done(on_done)
 
     def on_done(outcome: Deferred[PartitionLog]) -> None:
         if isinstance(outcome.error, OSError) and is_temporary(outcome.error) and is_wanted():
@@ -46,8 +55,35 @@ def recover_on_worker(
         else:
             outcome.pass_to(recovered)
 
+    def write_offsets(log: PartitionLog) -> Deferred[PartitionLog]:
+        # A shutdown before the log is in service is not clean: the next start has to find the gap again.
+        directory.unrecovered.add(log.topic_partition)
+        if not is_wanted():
+            # The shutdown has its own checkpoints, and may have ended the workers.
+            return Deferred.resolved(log)
+        # After a crash, recovery from an older recovery point would take the gap for damage, and truncate the records
+        # behind it. So the new recovery point is written before the first append.
+        offsets = (log.recovery_point, log.log_start_offset, log.high_watermark)
+        directory.offsets_of_refused[log.topic_partition] = offsets
+        written: Deferred[PartitionLog] = Deferred()
+
+        def write() -> None:
+            if is_wanted():
+                checkpoint().when_done(on_written)
+            else:
+                written.resolve(log)
+
+        def on_written(_: Deferred[None]) -> None:
+            if directory.has_all_checkpoints or directory.is_offline:
+                written.resolve(log)
+            else:
+                world.scheduler.call_later(DISK_RETRY_SECONDS, write)
+
+        write()
+        return written
+
     begin()
-    return recovered
+    return recovered.and_then(write_offsets)
 
 
 def recover_damaged(
@@ -58,7 +94,7 @@ def recover_damaged(
     is_gone = not world.files.is_directory(directory)
     if not is_gone:
         for segment in damaged.segments:
-            # Recovery reads the last segment only. Markers in the others may have no entry yet.
+            # Recovery reads only the last segment. Markers in other segments may have no entry yet.
             segment.transaction_index.write_late()
     log, report = open_log(
         world,
@@ -76,6 +112,12 @@ def recover_damaged(
         producer_id_expiration_ms=damaged.producers.expiration_ms,
         on_failure=on_failure,
     )
+    for segment in log.segments.from_offset(damaged.recovery_point):
+        # The recovery point is now above these records, which no flush has synced.
+        if world.files.exists(segment.path):
+            file = world.files.open(segment.path, create=False)
+            file.sync()
+            file.close()
     if topic_id:
         log.files.sync_with_next_flush(write_topic_id(world.files, directory, topic_id))
     log.update_high_watermark(min(max(damaged.high_watermark, log.log_start_offset), report.high_watermark_max(log)))

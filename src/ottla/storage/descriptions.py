@@ -1,4 +1,4 @@
-"""What DescribeLogDirs returns of the log directories and their replicas."""
+"""The log directories and their replicas in DescribeLogDirs."""
 
 from __future__ import annotations
 

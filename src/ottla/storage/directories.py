@@ -127,7 +127,7 @@ class LogDirectory:
             self.fail(error)
 
     def on_opened(self, topic_partition: TopicPartition) -> None:
-        """The directory has an open log of the partition now, whose own offsets belong into the checkpoints."""
+        """Notes an open log of the partition, whose own offsets belong into the checkpoints from now on."""
         self.unrecovered.discard(topic_partition)
         self.offsets_of_refused.pop(topic_partition, None)
 
@@ -146,8 +146,8 @@ class LogDirectory:
         # If the marker came back after a power loss, the next start would trust incomplete files of this run.
         self._files.sync_directory(self.path)
         # KIP-966: {"version":0,"brokerEpoch":n}. Older releases wrote an empty file.
-        _, separator, rest = data.partition(b'"brokerEpoch":')
-        digits = rest.strip(b" }\n")
+        _, separator, value = data.partition(b'"brokerEpoch":')
+        digits = value.strip(b" }\n")
         return int(digits) if separator and digits.isdigit() else -1
 
     def write_clean_shutdown_marker(self, broker_epoch: int) -> None:
@@ -178,7 +178,7 @@ class LogDirectory:
 
     @property
     def has_all_checkpoints(self) -> bool:
-        """Whether the last write of every checkpoint file has succeeded."""
+        """True if the last write of every checkpoint file has succeeded."""
         return all(name in self._last_written for name in CHECKPOINT_FILES)
 
     def close(self) -> None:
@@ -203,9 +203,9 @@ class LogDirectory:
             or properties.cluster_id is None
             or properties.node_id is None
         ):
-            known = properties.directory_id if properties is not None else None
+            directory_id = properties.directory_id if properties is not None else None
             properties = MetaProperties(
-                cluster_id=cluster_id, node_id=node_id, directory_id=known or Uuid.random(world.random)
+                cluster_id=cluster_id, node_id=node_id, directory_id=directory_id or Uuid.random(world.random)
             )
             write_meta_properties(self._files, self.path, properties)
         assert properties.directory_id is not None

@@ -66,20 +66,20 @@ class Durability:
             self._pool.count_closed(size)
 
     def on_truncated(self, end_offset: int) -> None:
-        """A flush under way has synced bytes that are gone: it may not move the recovery point past the new end."""
+        """Notes a truncation: a flush under way must not move the recovery point past the new end."""
         self.recovery_point = min(self.recovery_point, end_offset)
         self._flush_target = min(self._flush_target, end_offset)
         self._requested_target = min(self._requested_target, end_offset)
 
     def adopt(self, files: LogFiles, *, recovery_point: int) -> None:
-        """The log goes on with other files. A flush under way has synced the former files only."""
+        """Continues with other files. A flush under way has synced only the former files."""
         self._files = files
         self.recovery_point = self._flush_target = recovery_point
 
     def begin_round(self) -> Callable[[], None]:
         """The job of a round of the flusher."""
         self._round_files = self._files
-        # A log that was deleted or is recovered does not open its files again: they may be those of another log.
+        # A log that was deleted or is recovered does not reopen its files, which may now belong to another log.
         self._files.failures.check()
         self._flush_target = self._requested_target
         self._flush_started = self._world.clock.monotonic()
@@ -99,7 +99,7 @@ class Durability:
         return sync_and_check
 
     def must_repeat(self, error: BaseException | None) -> bool:
-        """Whether the log has moved meanwhile: its records are not durable, and an error is one of the former disk."""
+        """True if the log has moved meanwhile: its records are not durable, and an error concerns the former disk."""
         former = self._round_files
         if former is self._files:
             return False
@@ -116,7 +116,7 @@ class Durability:
                 files.sync_with_next_flush(*self._flushing_paths)
                 return files.refusal(error, "flush", end_offset=self._flush_target)
             if is_disk_full(error) and not self._is_syncing:
-                # There is no room for what has to be synced with the log. The next flush tries again.
+                # The disk has no room for files that have to be synced with the log. The next flush tries again.
                 return files.failures.no_room("flush", directory=files.directory, reason=error.strerror)
             # After a failed fsync the content of the disk is unknown: even a full disk takes the directory out here.
             return files.failures.fail(error, "flush")

@@ -1,8 +1,8 @@
 """Errors of logs and log directories.
 
-An `OSError` does not leave this package: storage decides what it means and raises one of these errors. `DiskFull` is
-temporary: nothing was written, reads go on, and the next append may succeed. `LogDirectoryOffline` is not: any other
-I/O error takes the whole directory out of service. Clients get KAFKA_STORAGE_ERROR for both, and retry.
+An `OSError` does not leave this package: storage translates it into one of these errors. `DiskFull` is temporary:
+nothing was written, reads continue, and the next append may succeed. `LogDirectoryOffline` is permanent: any other I/O
+error takes the whole directory out of service. Clients get KAFKA_STORAGE_ERROR for both, and retry.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LogDirectoryOffline(StorageError):
 
 
 class CorruptLog(KafkaError):
-    """A segment contains bytes that are not record batches. They are never served. `path` is that of the log file."""
+    """A segment contains bytes that are not record batches and are never served. `path` is the log file."""
 
     def __init__(self, message: str, path: str = "") -> None:
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
@@ -78,7 +78,7 @@ def is_disk_full(error: OSError) -> bool:
 
 
 def is_shortage(error: OSError) -> bool:
-    """The process or the machine has no free descriptors or memory: temporary, and not a fault of the disk."""
+    """True if the process or the machine lacks descriptors or memory, which is temporary and no fault of the disk."""
     return error.errno in _SHORTAGE
 
 
@@ -88,5 +88,5 @@ def is_temporary(error: OSError) -> bool:
 
 
 def is_of_one_path(error: OSError) -> bool:
-    """A file is missing, of the wrong kind or not permitted: the disk works, and other partitions are not affected."""
+    """True if a file is missing, of the wrong kind or not permitted, which affects no other partition."""
     return error.errno in _OF_ONE_PATH

@@ -1,8 +1,8 @@
-"""What an OSError means for a log, and whether the log is in service.
+"""The effects of an OSError on a log, and whether the log is in service.
 
 | error | consequence |
 |---|---|
-| the disk or quota is full | `DiskFull`; the write left nothing behind, reads and later writes go on |
+| the disk or quota is full | `DiskFull`; the write has no effect, reads and later writes continue |
 | no descriptors or no memory | `StorageError`; the log stays in service |
 | the log's files were truncated or removed | this log is out of service and recovered |
 | any other error | the whole log directory is out of service, with all of its logs |
@@ -77,7 +77,7 @@ class LogFailures:
         on_damage: Callable[[TopicPartition, StorageError], None],
         on_segment_damaged: Sequence[Callable[[TopicPartition, int], None]],
     ) -> None:
-        """`on_damage` recovers the log after damage to its files. The others repair a segment of a log in service."""
+        """`on_damage` recovers a log with damaged files. The other callbacks repair a segment of a log in service."""
         self._on_damage = on_damage
         self._on_segment_damaged = on_segment_damaged
 
@@ -86,7 +86,7 @@ class LogFailures:
             raise self.offline
 
     def was_full_at(self, end_offset: int) -> bool:
-        """Whether a batch was refused at this end of the log because the disk was full, and is still missing."""
+        """True if a batch that a full disk refused at this end of the log is still missing."""
         return self._full_at == end_offset
 
     def refusal(self, error: OSError, action: str, *, directory: str, end_offset: int) -> StorageError:
@@ -111,7 +111,7 @@ class LogFailures:
         return DiskFull(f"No room to {action} {self._topic_partition} in {directory}{why}")
 
     def fail(self, error: OSError, action: str) -> StorageError:
-        """The log directory is broken: the log refuses every call from now on, and the directory's owner is told."""
+        """Takes the log out of service, because its directory has failed, and notifies the directory's owner."""
         if self.offline is None:
             self.offline = LogDirectoryOffline(f"Could not {action} {self._topic_partition}: {error}")
             if self._on_failure is not None:
@@ -152,7 +152,7 @@ class LogFailures:
                 callback(self._topic_partition, base_offset)
 
     def skips_gaps(self, base_offset: int) -> bool:
-        """Whether reads continue behind the missing records of a segment, because they cannot be repaired."""
+        """True if reads continue after the missing records of a segment, because they cannot be repaired."""
         return base_offset in self.gaps_to_skip or not self._on_segment_damaged
 
     def skip_gaps(self, base_offset: int) -> None:
@@ -160,14 +160,14 @@ class LogFailures:
         self.gaps_to_skip |= {base_offset}
 
     def keep_gaps(self, base_offset: int) -> None:
-        """Another replica may have the missing records: reads do not skip them."""
+        """Stops reads from skipping missing records, because another replica may have them."""
         self.gaps_to_skip -= {base_offset}
 
     def forget_damage(self, base_offsets: Iterable[int]) -> None:
-        """These segments were repaired or removed."""
-        gone = frozenset(base_offsets)
-        self.damaged_segments = {base: reason for base, reason in self.damaged_segments.items() if base not in gone}
-        self.gaps_to_skip -= gone
+        """Forgets the damage of segments that were repaired or removed."""
+        removed = frozenset(base_offsets)
+        self.damaged_segments = {base: reason for base, reason in self.damaged_segments.items() if base not in removed}
+        self.gaps_to_skip -= removed
 
     def take_offline(self, error: StorageError) -> None:
         """The directory failed elsewhere, or the log is closed or deleted."""
@@ -175,7 +175,7 @@ class LogFailures:
             self.offline = error
 
     def continue_from(self, former: LogFailures) -> None:
-        """The log goes on in another directory. A batch that was refused before the move is still missing."""
+        """Continues in another directory. A batch that was refused before the move is still missing."""
         self._on_damage = former._on_damage
         self._on_segment_damaged = former._on_segment_damaged
         self._full_at = former._full_at

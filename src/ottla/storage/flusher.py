@@ -18,7 +18,7 @@ __all__ = ["Flushable", "Flusher", "sync_job"]
 
 
 class Flushable(Protocol):
-    """What a flusher makes durable."""
+    """The object that a flusher makes durable."""
 
     def begin_round(self) -> Callable[[], None]:
         """The job of a round, for a worker."""

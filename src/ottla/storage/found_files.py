@@ -58,14 +58,14 @@ class FoundFiles(NamedTuple):
         return LeaderEpochs(files, self.directory)
 
     def use_pool(self, pool: OpenFiles) -> None:
-        """The log is open: its files count with all others of the node."""
+        """Moves the files of the opened log to the pool of all open files of the node."""
         for segment in self.segments:
             segment.use_pool(pool)
 
     def begin_segment(self, base_offset: int) -> None:
-        """An empty segment begins at the offset, behind the others.
+        """Adds an empty segment at the offset, after all other segments.
 
-        The name of its file says where the log ends. Without a file the log ends at 0.
+        The name of its file marks the end of the log. Without a file the log ends at 0.
         """
         if base_offset == 0 and not self.names & _FIRST_SEGMENT_FILES:
             self.segments.append(Segment(self.directory, 0, self.pool, size=0, created_ms=self.now_ms, is_new=True))
@@ -179,7 +179,7 @@ def _finish_interrupted_work(files: Files, directory: str, names: set[str]) -> t
     """
     swaps: list[int] = []
     unfinished: set[int] = set()
-    # Before the `.cleaned` log files, which tell these from indexes of a replacement that is nearly finished.
+    # Done before the `.cleaned` log files, which distinguish these indexes from those of a nearly finished replacement.
     _remove_begun_swaps(files, directory, names)
     for name in sorted(names):
         if not name.endswith((DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX, TEMPORARY_SUFFIX)):

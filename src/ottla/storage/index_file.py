@@ -153,7 +153,7 @@ class IndexFile:
 
     def reset(self) -> None:
         """Removes all entries."""
-        # A file is created with its first entries: creating it costs more than anything else about a short log.
+        # A file is created with its first entries, because creating it is the main cost of a short log.
         if self._file is not None or self._pool.files.exists(self.path):
             self._opened().truncate(0)
         self._stored = 0
@@ -162,7 +162,7 @@ class IndexFile:
         self._page_first = 0
 
     def looks_whole(self) -> bool:
-        """Whether the file can be an index: a whole number of entries, the last larger than the first."""
+        """True if the file can be an index: a whole number of entries, the last entry larger than the first."""
         file = self._opened()
         size = self.ENTRY.size
         if file.size % size or file.size < self._stored * size:

@@ -3,9 +3,9 @@
 Epochs and offsets both increase. The file `leader-epoch-checkpoint` is written with every change. Changes are rare
 (elections), and recovery reads lost entries from the batches, which contain their leader's epoch.
 
-A full disk does not keep a log from being truncated: then the file has more epochs than the log for a while, as after a
-crash between the two. Recovery removes the epochs outside of the log. The file is written before the next batch, which
-may have another epoch than the file has for its offset.
+A log can be truncated while the disk is full: then the file has more epochs than the log for a while, like after a
+crash between the two changes. Recovery removes epochs outside of the log. The file is written before the next batch,
+which may have another epoch than the file has for its offset.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LeaderEpochs:
         self._entries: tuple[EpochStart, ...] = ()
         self.latest = _UNDEFINED
         self.latest_on_disk: int | None = _UNDEFINED
-        # Whether the file has to be synced with the next flush of the log.
+        # True if the file has to be synced with the next flush of the log.
         self.is_unsynced = False
 
     @classmethod
@@ -82,7 +82,7 @@ class LeaderEpochs:
 
     @property
     def is_unwritten(self) -> bool:
-        """Whether the file has epochs that were removed here, because the disk was full."""
+        """True if the file still has epochs that were removed in memory, because the disk was full."""
         return self.latest_on_disk is None
 
     def mark_unsynced(self) -> None:

@@ -43,6 +43,6 @@ class LoadJob(NamedTuple):
     def offsets(self) -> tuple[int, int, int] | None:
         """Recovery point, log start offset and high watermark; None if they are lost."""
         if self.left is not None:
-            # As the checkpoints say after a clean shutdown. They may be unread, and cannot be read during a shortage.
+            # The checkpoints have the same offsets, but may be unread, and cannot be read during a shortage.
             return self.left.end_offset, self.left.start_offset, self.left.high_watermark
         return None if self.checkpoints is None else self.checkpoints.of(self.topic_partition)

@@ -2,7 +2,8 @@
 
 After a clean shutdown opening a log takes a few system calls and is done at once. After a crash every log may have to
 be read from its recovery point on, so workers open the logs: for each directory one worker opens the empty and short
-logs, then `num.recovery.threads.per.data.dir` workers the others (reading and checksums release Python's global lock).
+logs, then `num.recovery.threads.per.data.dir` workers open the long ones (reading and checksums release Python's
+global lock).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ottla.storage.names import (
     LOG_SUFFIX,
     DirectoryKind,
     delete_directory_name,
+    name_of_replaced_original,
     parse_directory_name,
 )
 from ottla.storage.open_files import OpenFiles
@@ -152,17 +154,17 @@ class Loader:
                     )
                 )
         if any(job.left is None for job in jobs):
-            # Now, because an error takes the directory out of service before any of its logs is opened.
+            # Read now, because an error takes the directory out of service before any of its logs is opened.
             checkpoints.read()
         return jobs
 
     def _refuse_twins(self, queues: list[deque[LoadJob]]) -> None:
         if len(queues) == 1:
             return
-        seen: dict[TopicPartition, tuple[LoadJob, deque[LoadJob]]] = {}
+        chosen: dict[TopicPartition, tuple[LoadJob, deque[LoadJob]]] = {}
         for queue in queues:
             for job in list(queue):
-                other, its_queue = seen.setdefault(job.topic_partition, (job, queue))
+                other, its_queue = chosen.setdefault(job.topic_partition, (job, queue))
                 if other is job:
                     continue
                 left_out = copy_without_records(self._world.files, job.topic_partition, other.directory, job.directory)
@@ -170,7 +172,7 @@ class Loader:
                     self._leave_out(job, queue)
                 else:
                     self._leave_out(other, its_queue)
-                    seen[job.topic_partition] = (job, queue)
+                    chosen[job.topic_partition] = (job, queue)
 
     def _leave_out(self, job: LoadJob, queue: deque[LoadJob]) -> None:
         """Renames the directory at once, because the partition may be created there again before it is removed."""
@@ -187,14 +189,14 @@ class Loader:
     def _promote_lone_futures(self, queues: list[deque[LoadJob]]) -> None:
         """Takes over a future replica whose original waits for deletion: a crash interrupted the swap.
 
-        The copy was complete then. Without a trace of the original its disk is missing, and the copy may be incomplete.
+        In that case the copy was complete. If no original exists, its disk is missing, and the copy may be incomplete.
         """
         if not self.futures:
             return
         current = {job.topic_partition for queue in queues for job in queue}
         for future in list(self.futures):
             topic_partition, directory, name = future
-            if topic_partition not in current and self._has_deleted_original(topic_partition, directory):
+            if topic_partition not in current and self._has_deleted_original(directory, name):
                 self.futures.remove(future)
                 current.add(topic_partition)
                 try:
@@ -205,12 +207,10 @@ class Loader:
                 config = self._config_of(topic_partition.topic)
                 queues.append(deque([LoadJob(topic_partition, directory, config, False, None, 0, directory.fail)]))
 
-    def _has_deleted_original(self, topic_partition: TopicPartition, copied_to: LogDirectory) -> bool:
-        for directory, name in self.deleted:
-            parsed = parse_directory_name(name)
-            if directory is not copied_to and parsed is not None and parsed[0] == topic_partition:
-                return True
-        return False
+    def _has_deleted_original(self, copied_to: LogDirectory, future_name: str) -> bool:
+        """True if the swap of this copy had begun. Deleted topics and cancelled moves leave other names."""
+        original = name_of_replaced_original(future_name)
+        return any(directory is not copied_to and name == original for directory, name in self.deleted)
 
     def _config_of(self, topic: str) -> LogConfig:
         config = self._topic_configs.get(topic)
@@ -278,7 +278,7 @@ class Loader:
             return []
 
     def _is_light(self, job: LoadJob, names: list[str]) -> bool:
-        """Whether reading the whole log takes little time."""
+        """True if reading the whole log takes little time."""
         try:
             sizes = [self._world.files.size_of(f"{job.path}/{name}") for name in names if name.endswith(LOG_SUFFIX)]
         except OSError:
@@ -306,7 +306,7 @@ class Loader:
                 return None
             topic_id = read_topic_id(self._world.files, path)
         except (OSError, ValueError):
-            # `open_log` finds it again, and says what it means.
+            # `open_log` gets the same error and reports it.
             return None
         log.files.note_history(is_compacted=job.cleaned_to is not None, damaged={})
         return LoadedLog(log, job.directory, topic_id, _NOTHING_DONE)
@@ -374,7 +374,7 @@ class Loader:
             self._done.resolve(self._loaded)
 
     def refuse(self, job: LoadJob, error: BaseException) -> None:
-        """A log cannot be opened: its partition is out of service. Only an error of the disk affects others."""
+        """Takes a partition out of service whose log cannot be opened. Only disk errors affect other partitions."""
         if not isinstance(error, Exception):
             raise error
         if isinstance(error, OSError) and not is_of_one_path(error) and not is_temporary(error):

@@ -139,7 +139,7 @@ class PartitionLog:
 
     @property
     def may_have_gaps(self) -> bool:
-        """Whether compaction may have removed offsets."""
+        """True if compaction may have removed offsets."""
         return self.config.compacts or self.files.was_compacted
 
     def invariants(self) -> None:
@@ -477,7 +477,7 @@ class PartitionLog:
     # ---- moving and closing
 
     def adopt(self, future: PartitionLog) -> None:
-        """Continues with the files of a complete copy, which is not used by itself any more."""
+        """Continues with the files of a complete copy. The copy itself is no longer used."""
         self.files.discard()
         future.producers.continue_from(self.producers)
         future.files.continue_from(self.files)
@@ -486,7 +486,7 @@ class PartitionLog:
         self.log_start_offset = max(self.log_start_offset, future.log_start_offset)
 
     def close(self) -> list[str]:
-        """Writes what a clean shutdown needs and closes the files. Flush first: closing does not sync.
+        """Writes the files of a clean shutdown and closes all files. Flush first: closing does not sync.
 
         Returns paths that a worker has to sync before the shutdown counts as clean.
         """

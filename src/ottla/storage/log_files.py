@@ -1,7 +1,7 @@
 """The files of one log: segments, producer snapshots and leader epochs, kept consistent with one another.
 
-`LogFiles` rolls, cuts, removes and replaces segments, and knows which files the next flush has to sync. It knows
-neither the high watermark nor the log start offset: `PartitionLog` decides what happens to the files.
+`LogFiles` rolls, cuts, removes and replaces segments, and tracks the files that the next flush has to sync. It has
+neither the high watermark nor the log start offset: `PartitionLog` decides about changes of the files.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _NO_END = -1
 
 
 def is_any_short(files: Sequence[tuple[File, int]]) -> bool:
-    """Whether a file has fewer bytes on disk, without a hole, than were written. Asking may block on the disk."""
+    """True if a file has fewer bytes on disk, without a hole, than were written. The call may block on the disk."""
     return any(file.stored_size() < size for file, size in files)
 
 
 class LogFiles:
-    """One directory. All of it belongs to the thread of the node's state; only syncing and removing go to workers.
+    """One directory. All of it belongs to the thread of the node's state; only syncing and removing run on workers.
 
-    Methods whose docstring says so raise OSError; the others translate it with `failures`.
+    Methods raise OSError only if their docstring says so; all other methods translate it with `failures`.
     """
 
     __slots__ = (
@@ -86,7 +86,7 @@ class LogFiles:
         self.failures = failures
         # Compaction may have left gaps, here or in the leader's log, whatever the cleanup policy is now.
         self.was_compacted = False
-        # Whether files of this directory were renamed, to be removed later.
+        # True if files of this directory were renamed, to be removed later.
         self.has_deleted = False
         self._is_directory_unsynced = False
         self._unsynced_paths: list[str] = []
@@ -95,13 +95,13 @@ class LogFiles:
         self.was_compacted = True
 
     def note_history(self, *, is_compacted: bool, damaged: Mapping[int, str]) -> None:
-        """What was known when the log was opened."""
+        """Notes the history of the log when it is opened."""
         self.was_compacted = is_compacted
         for base_offset, reason in damaged.items():
             self.failures.note_damaged(base_offset, reason)
 
     def continue_from(self, former: LogFiles) -> None:
-        """These files are a copy that replaces the former files of the log."""
+        """Takes over from the former files of the log, which these files replace as a copy."""
         self.was_compacted = former.was_compacted
         self.failures.continue_from(former.failures)
 
@@ -112,9 +112,9 @@ class LogFiles:
 
     @property
     def is_synced(self) -> bool:
-        """Whether no file beside the segments has to be synced.
+        """True if only segments have to be synced.
 
-        Those of an empty log can wait: losing them in a power cut loses nothing.
+        The files of an empty log can wait, because their loss in a power cut loses no record.
         """
         is_any_unsynced = self._unsynced_paths or self._is_directory_unsynced or self.epochs.is_unsynced
         return not is_any_unsynced or self.is_empty
@@ -229,7 +229,7 @@ class LogFiles:
         # Records below the log's start are not missed.
         end_offset = max(keep.truncate_to(offset), log_start_offset)
         if keep.size == 0:
-            # The damage was cut with the rest. What is fetched again is not damaged.
+            # The damage was removed with the truncated part. Records that are fetched again are not damaged.
             self._forget_damage([keep])
         self._unsynced_paths += [keep.path, keep.transaction_index.path]
         self.epochs.truncate_from_end(end_offset)
@@ -311,10 +311,12 @@ class LogFiles:
             for segment in reversed(new):
                 segment.rename_suffix(SWAP_SUFFIX)
             # Snapshots belong to offsets that are still there.
-            kept = {segment.base_offset for segment in new}
+            replaced_bases = {segment.base_offset for segment in new}
             self.segments.replace(old, new)
-            paths = mark_deleted([segment for segment in old if segment.base_offset not in kept], self.producers)
-            paths += mark_deleted([segment for segment in old if segment.base_offset in kept], None)
+            paths = mark_deleted(
+                [segment for segment in old if segment.base_offset not in replaced_bases], self.producers
+            )
+            paths += mark_deleted([segment for segment in old if segment.base_offset in replaced_bases], None)
             for segment in new:
                 segment.rename_suffix("")
         except OSError as error:

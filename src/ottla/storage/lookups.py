@@ -140,7 +140,7 @@ def _end_of_read(segments: Segments, read: ReadResult, end_offset: int, *, may_w
 
 
 def _is_batch_start(segment: Segment, position: int, end: int, *, may_wait: bool) -> bool:
-    """Whether a batch boundary of the index is really one."""
+    """True if the position from the index is a batch boundary in the log."""
     if position >= end:
         return position == end
     try:

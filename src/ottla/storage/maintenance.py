@@ -143,7 +143,7 @@ class Maintenance:
             delete_expired(log, self._world.clock.now_ms(), may_wait=may_wait)
 
     def find_damage(self) -> None:
-        """Notices files that were truncated or removed while the node runs. A worker asks for their sizes."""
+        """Detects files that were truncated or removed while the node runs. A worker reads their sizes."""
         self._find_damage_of(iter(list(self._manager)))
 
     def _find_damage_of(self, logs: Iterator[PartitionLog]) -> None:
@@ -219,7 +219,9 @@ class Maintenance:
             }
             for log in self._manager:
                 directory = self._manager.directory_of(log.topic_partition)
-                assert directory is not None
+                if directory is None:
+                    # The directory failed when an earlier log in it was closed, and has taken this log out of service.
+                    continue
                 if log.doubtful_from is not None:
                     # The next start has to find the doubt again.
                     unclean.add(directory)
@@ -240,7 +242,7 @@ class Maintenance:
 
         def mark(_: None) -> Deferred[None]:
             online = self._manager.online_directories()
-            # With an old checkpoint, the next start might take offsets of truncated records for valid.
+            # With an old checkpoint, the next start might treat offsets of truncated records as valid.
             clean = [directory for directory in online if directory.has_all_checkpoints and directory not in unclean]
             clean = [directory for directory in clean if not directory.unrecovered]
             return all_done([self._submit(directory, self._mark_clean, directory, broker_epoch) for directory in clean])
@@ -267,7 +269,7 @@ class Maintenance:
         self._read_slice(self._begin_reading(name))
 
     def _begin_reading(self, name: str) -> _OffsetsReading:
-        """An older reading of the same file ends without a write: its offsets may be those of a deleted log."""
+        """Begins a reading. An older reading of the file ends without a write: its offsets may be of a deleted log."""
         if name == RECOVERY_POINT_FILE:
             self._closed_bytes = 0
         reading = self._readings[name] = _OffsetsReading(name, self._manager)
@@ -363,13 +365,13 @@ class _OffsetsReading:
         self._places = manager.places()
         self.offsets: dict[LogDirectory, Offsets] = {directory: {} for directory in manager.online_directories()}
         for log, directory in manager.unrecovered():
-            # As for `damage`: the log was written up to its end. So the next start finds that records are missing.
+            # Like for `damage`: the log was written up to its end, so the next start detects that records are missing.
             offset = log.log_end_offset if name == RECOVERY_POINT_FILE else self._offset_of(log)
             if offset is not None and directory in self.offsets:
                 self.offsets[directory][log.topic_partition] = offset
 
     def read(self, logs_max: int | None) -> bool:
-        """Reads the offsets of so many more logs, or of all; returns whether these were the last."""
+        """Reads the offsets of at most `logs_max` more logs; returns True after the last log."""
         offset_of, offsets = self._offset_of, self.offsets
         count = 0
         for log, directory in islice(self._places, logs_max):
@@ -383,13 +385,13 @@ class _OffsetsReading:
         """Adds logs that could not be opened. Called last: the log of a former topic may have been set aside."""
         number = list(_OFFSETS).index(self.name)
         for directory, offsets in self.offsets.items():
-            for topic_partition, kept in directory.offsets_of_refused.items():
-                if kept[number] > 0 and manager.is_refused(topic_partition):
-                    offsets[topic_partition] = kept[number]
+            for topic_partition, offsets_of_log in directory.offsets_of_refused.items():
+                if offsets_of_log[number] > 0 and manager.is_refused(topic_partition):
+                    offsets[topic_partition] = offsets_of_log[number]
 
 
 def _checkpointed_start(log: PartitionLog) -> int | None:
-    """Only for logs that begin inside of a segment: otherwise the name of the first segment says it."""
+    """The start of a log that begins inside a segment; None if it equals the name of the first segment."""
     return log.log_start_offset if log.log_start_offset > log.segments[0].base_offset else None
 
 
@@ -449,7 +451,7 @@ def _warn(log: PartitionLog, error: KafkaError | OSError) -> None:
 
 
 def _reason(log: PartitionLog, error: KafkaError | OSError) -> str:
-    """Decides what an OSError means for the log, and says why its maintenance failed."""
+    """The reason why the maintenance of a log failed. An OSError also has its effect on the log."""
     if isinstance(error, OSError):
         error = log.files.refusal(error, "maintain", end_offset=log.log_end_offset)
     return error.message
@@ -463,7 +465,7 @@ def _size_of(files: Files, path: str) -> int:
 
 
 def _ignore(_outcome: object) -> None:
-    """Only the completion matters."""
+    """Ignores the outcome, because only the completion matters."""
 
 
 def _bounded_seconds(milliseconds: int) -> float:

@@ -33,7 +33,7 @@ from ottla.storage.load_jobs import LoadedLog
 from ottla.storage.loading import Loader
 from ottla.storage.log import PartitionLog
 from ottla.storage.maintenance import Maintenance
-from ottla.storage.mover import Mover
+from ottla.storage.mover import Mover, checked_target
 from ottla.storage.names import delete_directory_name, stray_directory_name
 from ottla.storage.open_files import OpenFiles
 from ottla.storage.postponed_logs import PostponedLogs
@@ -141,7 +141,7 @@ class LogManager:
             directory.on_failure = self._on_directory_failure
         loader = Loader(self._world, self.pool, self.config, overrides_of)
         online = self.online_directories()
-        # It is unknown whether a failed directory was shut down cleanly.
+        # A failed directory may not have been shut down cleanly.
         loader.had_clean_shutdown = len(online) == len(self.directories)
         done = loader.load(online).then(lambda loaded: self._on_loaded(loader, loaded))
         done.when_done(lambda outcome: self._release_locks() if outcome.error is not None else None)
@@ -151,21 +151,21 @@ class LogManager:
         """Starts retention, compaction and the other periodic tasks."""
         self.maintenance.start()
         self.cleaner.start()
-        # Not earlier: only the replicas know whether the metadata has such a log, and its configuration.
+        # Started only now, because the replicas have the metadata and the configurations of these logs.
         self._postponed.start()
 
     def _open_directories(self) -> None:
         for directory in self.directories:
             directory.open(self._world, cluster_id=self._cluster_id, node_id=self._node_id)
-        seen: dict[Uuid, str] = {}
+        path_by_id: dict[Uuid, str] = {}
         for directory in self.online_directories():
-            other = seen.setdefault(directory.directory_id, directory.path)
+            other = path_by_id.setdefault(directory.directory_id, directory.path)
             if other != directory.path:
                 raise DirectoryRefused(
                     f"The log directories {other} and {directory.path} carry the same directory.id: "
                     f"one is a copy of the other, or they are the same directory under two names."
                 )
-        if not seen:
+        if not path_by_id:
             reasons = "; ".join(f"{directory.path}: {directory.error}" for directory in self.directories)
             raise DirectoryRefused(f"None of the log directories can be used: {reasons}.")
 
@@ -184,7 +184,7 @@ class LogManager:
             if topic_partition in self._entries:
                 # The copy is started again: its former files are removed.
                 self.remove_tree_later(directory, f"{directory.path}/{name}")
-                self._mover.move(topic_partition, directory)
+                self._mover.resume(topic_partition, directory)
 
     # ---- lookups
 
@@ -194,7 +194,7 @@ class LogManager:
     def cordoned_directories(self) -> list[LogDirectory]:
         """Directories that keep their partitions but take no new ones (KIP-1066)."""
         cordoned = set(self.config.cordoned_log_dirs)
-        return [each for each in self.online_directories() if each.path in cordoned or "*" in cordoned]
+        return [directory for directory in self.online_directories() if directory.path in cordoned or "*" in cordoned]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -213,11 +213,11 @@ class LogManager:
         return None if entry is None else entry.log
 
     def is_refused(self, topic_partition: TopicPartition) -> bool:
-        """Whether the log is on disk and cannot be used. No empty log takes its place."""
+        """True if the log is on disk and cannot be used. It is not replaced by an empty log."""
         return topic_partition in self._refused
 
     def is_postponed(self, topic_partition: TopicPartition) -> bool:
-        """Whether the log is refused only for a shortage. `on_opened_late` says when it is opened."""
+        """True if the log is refused only because of a shortage. `on_opened_late` is called when it is opened."""
         return self._refused.is_postponed(topic_partition)
 
     def topic_id_of(self, topic_partition: TopicPartition) -> Uuid | None:
@@ -277,7 +277,7 @@ class LogManager:
             )
         except OSError as error:
             directory.clear_away(f"{directory.path}/{topic_partition}")
-            # Not logged here: the caller logs it, and retries.
+            # The caller logs the error and retries.
             if not is_disk_full(error) and not is_shortage(error) and not is_of_one_path(error):
                 directory.fail(error)
             raise StorageError(f"Could not create the log of {topic_partition} in {directory.path}: {error}") from error
@@ -370,20 +370,16 @@ class LogManager:
 
     def move(self, topic_partition: TopicPartition, path: str) -> None:
         """Moves a partition to another directory in the background (KIP-113). Raises if that is impossible."""
-        directory = self.directory_at(path)
-        if directory is None:
-            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of this node's log directories")
-        if directory.is_offline:
-            raise LogDirectoryOffline(f"The log directory {path} is out of service")
+        directory = checked_target(topic_partition, path, self.directory_at(path), self.cordoned_directories())
         if topic_partition not in self._entries:
-            # As in Kafka: if the partition is assigned to this node later, it is created there.
+            # Like in Kafka, a partition that is assigned to this node later is created in that directory.
             if len(self._preferred) < _PREFERRED_MAX:
                 self._preferred[topic_partition] = directory
             raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, f"{topic_partition} has no replica on this node")
         self._mover.move(topic_partition, directory)
 
     def moved(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
-        """The mover has moved the log to another directory."""
+        """Called when the mover has moved the log to another directory."""
         entry = self._entries[topic_partition]
         self.cleaner.on_log_moved(topic_partition, source=entry.directory.path, target=directory.path)
         entry.directory.partition_count -= 1
@@ -396,14 +392,14 @@ class LogManager:
 
     def _on_directory_failure(self, directory: LogDirectory, error: OSError) -> None:
         failure = LogDirectoryOffline(f"The log directory {directory.path} is out of service: {error}")
-        gone = [topic_partition for topic_partition, entry in self._entries.items() if entry.directory is directory]
-        for topic_partition in gone:
+        lost = [topic_partition for topic_partition, entry in self._entries.items() if entry.directory is directory]
+        for topic_partition in lost:
             entry = self._entries.pop(topic_partition)
             self._lost[topic_partition] = entry.topic_id
             entry.log.files.take_offline(failure)
         self._mover.directory_failed(directory)
         for callback in self.on_directory_failure:
-            callback(directory, gone)
+            callback(directory, lost)
 
     def _on_log_damaged(self, topic_partition: TopicPartition, error: StorageError) -> None:
         """Takes the log out of service and opens it again on a worker."""
@@ -417,7 +413,8 @@ class LogManager:
         for callback in self.on_log_failure:
             callback(topic_partition)
         recovered = recover_on_worker(
-            self._world, self.pool, entry.log, entry.topic_id, entry.directory.fail, lambda: not self._is_closing
+            *(self._world, self.pool, entry.log, entry.topic_id, entry.directory),
+            *(self.maintenance.checkpoint, lambda: not self._is_closing),
         )
         recovered.when_done(lambda outcome: self._on_log_recovered(entry, outcome))
 
@@ -426,8 +423,12 @@ class LogManager:
         if outcome.error is not None:
             logger.error("%s could not be recovered, restart the node: %s", topic_partition, outcome.error)
             self._refused.fail_recovery(topic_partition)
-        elif self._is_closing or entry.directory.is_offline or not self._refused.end_recovery(topic_partition):
+        elif self._is_closing or entry.directory.is_offline:
             outcome.result().files.discard()
+        elif not self._refused.end_recovery(topic_partition):
+            outcome.result().files.discard()
+            # `recover_on_worker` has written the offsets of the log. A new log of that name waits until they are gone.
+            self.maintenance.prompt_checkpoints.forget(topic_partition, entry.directory)
         else:
             self._add(_Entry(outcome.result(), entry.directory, entry.topic_id))
 
@@ -450,7 +451,11 @@ class LogManager:
         chosen, descriptions = self._entries.keys() if wanted is None else frozenset(wanted), []
         entries = list(self._entries.items())
         if wanted is not None:
-            entries = [(one, self._entries[one]) for one in chosen if one in self._entries]
+            entries = [
+                (topic_partition, self._entries[topic_partition])
+                for topic_partition in chosen
+                if topic_partition in self._entries
+            ]
         for directory in self.directories:
             total, usable = -1, -1
             if not directory.is_offline:

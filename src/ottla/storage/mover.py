@@ -12,26 +12,28 @@ the same offset, and a chunk that was read before is discarded.
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ottla.model.byte_rate import ByteRate
 from ottla.model.deferred import Deferred
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.model.ports import Lane, World
 from ottla.records.header import read_header
+from ottla.records.iterate import iterate_batches
 from ottla.storage.cold_lookups import look_up
 from ottla.storage.directories import LogDirectory
-from ottla.storage.errors import DISK_RETRY_SECONDS, StorageError, is_temporary
+from ottla.storage.errors import DISK_RETRY_SECONDS, LogDirectoryOffline, StorageError, is_temporary
 from ottla.storage.log import PartitionLog, ReadResult
-from ottla.storage.names import delete_directory_name, future_directory_name
+from ottla.storage.names import delete_directory_name, future_directory_name, has_whole_future_name
 from ottla.storage.partition_metadata import write_topic_id
 from ottla.storage.recovery import open_log
 
 if TYPE_CHECKING:
     from ottla.storage.manager import LogManager
 
-__all__ = ["Mover"]
+__all__ = ["Mover", "checked_target"]
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +43,16 @@ _NOT_CUT = (1 << 63) - 1
 
 
 class _Move:
-    __slots__ = ("cut_at", "directory", "future", "is_cancelled", "is_flushed", "topic_partition")
+    __slots__ = ("cut_at", "directory", "future", "is_cancelled", "is_flushed", "topic_partition", "unique")
 
-    def __init__(self, topic_partition: TopicPartition, directory: LogDirectory, future: PartitionLog) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, directory: LogDirectory, future: PartitionLog, unique: Uuid
+    ) -> None:
         self.topic_partition = topic_partition
         self.directory = directory
         self.future = future
+        # In the name of the copy, and in the name of the original once the copy is complete.
+        self.unique = unique
         self.is_cancelled = False
         self.is_flushed = False
         # The lowest offset to which the original was truncated since the last chunk was requested.
@@ -86,7 +92,8 @@ class Mover:
         assert current is not None
         if self._manager.directory_of(topic_partition) is directory:
             return
-        name = future_directory_name(topic_partition, Uuid.random(self._world.random))
+        unique = Uuid.random(self._world.random)
+        name = future_directory_name(topic_partition, unique)
         path = f"{directory.path}/{name}"
         try:
             future = self._begin(topic_partition, current, directory, path)
@@ -94,7 +101,7 @@ class Mover:
             directory.clear_away(path)
             directory.tolerate(error)
             raise StorageError(f"Could not begin the copy of {topic_partition} in {directory.path}: {error}") from error
-        move = self._moves[topic_partition] = _Move(topic_partition, directory, future)
+        move = self._moves[topic_partition] = _Move(topic_partition, directory, future, unique)
         self._world.scheduler.call_soon(self._copy_next, move)
 
     def cancel(self, topic_partition: TopicPartition) -> None:
@@ -117,13 +124,20 @@ class Mover:
         if move is not None:
             move.cut_at = min(move.cut_at, offset)
 
+    def resume(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Begins an interrupted move again. If the target is full or fails, the original stays in service."""
+        try:
+            self.move(topic_partition, directory)
+        except StorageError as error:
+            logger.warning("Cancelled the move of %s to %s: %s", topic_partition, directory.path, error.message)
+
     def directory_failed(self, directory: LogDirectory) -> None:
         for topic_partition, move in list(self._moves.items()):
             if move.directory is directory or self._manager.get(topic_partition) is None:
                 self.cancel(topic_partition)
 
     def stop(self) -> None:
-        """A shutdown keeps the copies. The next start begins them again."""
+        """Stops for a shutdown, which keeps the copies. The next start begins them again."""
         for move in self._moves.values():
             move.is_cancelled = True
         self._moves.clear()
@@ -175,6 +189,7 @@ class Mover:
         read = current.read(future.log_end_offset, max_bytes=_CHUNK_BYTES, end_offset=end_offset, may_wait=may_wait)
         if read.region is None and future.log_end_offset < end_offset:
             # The log ends with a gap: its last segment is empty.
+            self._manager.cleaner.note_gaps(current)
             future.skip_to(end_offset)
         return read
 
@@ -206,10 +221,14 @@ class Mover:
         if outcome.error is not None:
             self._give_up(move, outcome.error)
             return
-        chunk = outcome.result()
+        chunk, current = outcome.result(), self._manager.get(move.topic_partition)
         self._rate.record(len(chunk), self._world.clock.monotonic())
         try:
             if move.cut_at == _NOT_CUT:
+                if current is not None and _has_gaps(move.future, chunk):
+                    # Lost records or compaction left the gap. The segments of the copy have other boundaries, so
+                    # recovery would take the gap for damage. `on_log_moving` notes it for the target before the swap.
+                    self._manager.cleaner.note_gaps(current)
                 _append(move.future, chunk)
         except KafkaError as error:
             self._give_up(move, error)
@@ -233,8 +252,8 @@ class Mover:
         old_directory = self._manager.directory_of(move.topic_partition)
         assert old_directory is not None
         future = move.future
-        unique = Uuid.random(self._world.random)
-        aside = f"{old_directory.path}/{delete_directory_name(move.topic_partition, unique)}"
+        # The start takes over a copy only if it finds the original under this name (`Loader`).
+        aside = f"{old_directory.path}/{delete_directory_name(move.topic_partition, move.unique)}"
         target = f"{move.directory.path}/{move.topic_partition}"
         try:
             # In this order a crash in between leaves only the future replica, which the next start takes over, and
@@ -243,6 +262,17 @@ class Mover:
         except OSError as error:
             if is_temporary(error):
                 # A full disk may have no room for a longer name.
+                self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._copy_next, move)
+            else:
+                old_directory.fail(error)
+            return
+        try:
+            # Blocks for one fsync. The target may be on another disk: after a power cut that undoes this rename but not
+            # the next one, the start would find two copies and refuse the directories.
+            self._world.files.sync_directory(old_directory.path)
+        except OSError as error:
+            self._undo_swap(current, old_directory, aside)
+            if is_temporary(error):
                 self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._copy_next, move)
             else:
                 old_directory.fail(error)
@@ -259,14 +289,45 @@ class Mover:
         current.adopt(future)
         current.files.sync_with_next_flush(target, move.directory.path)
         self._manager.moved(move.topic_partition, move.directory)
-        self._manager.remove_tree_later(old_directory, aside)
+        current.flush().when_done(lambda flushed: self._on_swap_flushed(flushed, old_directory, aside))
+
+    def _on_swap_flushed(self, flushed: Deferred[None], old_directory: LogDirectory, aside: str) -> None:
+        """Removes the original if the new name of the copy is durable. Otherwise the next start removes it."""
+        if flushed.error is None:
+            self._manager.remove_tree_later(old_directory, aside)
+        else:
+            logger.warning("Kept %s until the next start, because the copy is not durable: %s", aside, flushed.error)
 
     def _undo_swap(self, current: PartitionLog, old_directory: LogDirectory, aside: str) -> None:
-        """The copy could not take the place of the original, which goes on: it must not be removed."""
+        """Restores the original, because the copy could not replace it. The original must not be removed."""
         try:
             self._world.files.rename(aside, current.directory)
         except OSError as error:
             old_directory.fail(error)
+
+
+def checked_target(
+    topic_partition: TopicPartition, path: str, directory: LogDirectory | None, cordoned: Collection[LogDirectory]
+) -> LogDirectory:
+    """The directory that a client asks for. Raises KafkaError, with the codes of Apache Kafka."""
+    if not has_whole_future_name(topic_partition):
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"The name of {topic_partition} is too long for a move")
+    if directory is None:
+        raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not one of this node's log directories")
+    if directory.is_offline:
+        raise LogDirectoryOffline(f"The log directory {path} is out of service")
+    if directory in cordoned:
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The log directory {path} is cordoned")
+    return directory
+
+
+def _has_gaps(future: PartitionLog, chunk: bytes) -> bool:
+    expected = future.log_end_offset
+    for batch in iterate_batches(memoryview(chunk)):
+        if batch.header.base_offset > expected:
+            return True
+        expected = batch.header.next_offset
+    return False
 
 
 def _append(future: PartitionLog, chunk: bytes) -> None:

@@ -35,6 +35,8 @@ __all__ = [
     "TRANSACTION_INDEX_SUFFIX",
     "delete_directory_name",
     "future_directory_name",
+    "has_whole_future_name",
+    "name_of_replaced_original",
     "offset_file_name",
     "offset_of_file",
     "parse_directory_name",
@@ -50,7 +52,7 @@ SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_IND
 
 DELETED_SUFFIX = ".deleted"
 CLEANED_SUFFIX = ".cleaned"
-# Not the same as of a cleaning, which may write the same segment. A start removes both, and so does Kafka.
+# Differs from the suffix of a cleaning, which may write the same segment. A start and Kafka remove both.
 REPAIRED_SUFFIX = ".repaired" + CLEANED_SUFFIX
 TEMPORARY_SUFFIX = ".tmp"
 SWAP_SUFFIX = ".swap"
@@ -131,8 +133,18 @@ def delete_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:
     return _marked_name(topic_partition, unique, DirectoryKind.DELETED)
 
 
+def has_whole_future_name(topic_partition: TopicPartition) -> bool:
+    """False if the name of a future directory would cut the topic's name, by which a start identifies the partition."""
+    return future_directory_name(topic_partition, Uuid.ZERO).startswith(f"{topic_partition}.")
+
+
 def future_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:
     return _marked_name(topic_partition, unique, DirectoryKind.FUTURE)
+
+
+def name_of_replaced_original(future_name: str) -> str:
+    """The name of the original's directory once the copy in the future directory is complete."""
+    return future_name.removesuffix(_FUTURE_DIRECTORY_SUFFIX) + _DELETE_DIRECTORY_SUFFIX
 
 
 def stray_directory_name(topic_partition: TopicPartition, unique: Uuid) -> str:

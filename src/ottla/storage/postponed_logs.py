@@ -1,8 +1,8 @@
 """Logs that a start could not open for lack of descriptors, memory or room: they are opened while the node runs.
 
 Every second a worker tries again, with a few logs at a time and not further than to the next shortage. While the logs
-can be opened it continues at once. Until then such a log counts as refused (`refused_logs`): no empty log takes its
-place, the checkpoints keep its offsets, and its directory stays in service.
+can be opened it continues at once. Until then these logs count as refused (`refused_logs`): they are not replaced by
+empty logs, the checkpoints keep their offsets, and their directories stay in service.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Outcome = tuple[LoadJob, LoadedLog | Exception]
 
 
 class PostponedLogs:
-    """`on_opened(loaded, deleted_id)` takes a log. If its topic was deleted meanwhile, it gets the id of that topic."""
+    """`on_opened(loaded, deleted_id)` gets an opened log, and the topic id if its topic was deleted meanwhile."""
 
     __slots__ = ("_is_stopped", "_jobs", "_loader", "_on_opened", "_refused", "_world")
 
@@ -46,7 +46,7 @@ class PostponedLogs:
         self._is_stopped = False
 
     def take(self, loader: Loader) -> None:
-        """Takes over what the start could not open. Nothing is tried again before `start`."""
+        """Takes over the logs that the start could not open. The attempts begin with `start`."""
         self._jobs = loader.postponed
         self._loader = loader if self._jobs else None
         for job in self._jobs:
@@ -74,21 +74,21 @@ class PostponedLogs:
 
     def _on_tried(self, loader: Loader, jobs: list[LoadJob], tried: Deferred[list[_Outcome]]) -> None:
         outcomes = tried.result()
-        left = jobs[len(outcomes) :]
+        remaining = jobs[len(outcomes) :]
         for job, opened in outcomes:
             if isinstance(opened, LoadedLog):
                 self._take(loader, job, opened)
             elif _is_for_now(opened):
-                left.append(job)
+                remaining.append(job)
             else:
                 self._refused.fail_opening(job.topic_partition, for_now=False)
                 loader.refuse(job, opened)
         self._refused.add_all(loader.refused)
         loader.refused.clear()
-        for job in left:
+        for job in remaining:
             self._refused.fail_opening(job.topic_partition, for_now=True)
             self._jobs.append(job)
-        if left:
+        if remaining:
             self._world.scheduler.call_later(DISK_RETRY_SECONDS, self._try_some)
         else:
             self._world.scheduler.call_soon(self._try_some)

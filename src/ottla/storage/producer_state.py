@@ -113,7 +113,7 @@ class ProducerEntry:
         self.last_timestamp = last_timestamp
         self.current_transaction_first_offset = current_transaction_first_offset
         self.batches = batches
-        # Whether it comes from a snapshot, which has only one batch (see `recall`).
+        # True if the entry comes from a snapshot, which has only one batch (see `recall`).
         self.may_know_less_than_log = False
 
     @property
@@ -129,7 +129,7 @@ class ProducerEntry:
         return self.batches[-1].offset_delta if self.batches else 0
 
     def recall(self, older: tuple[ProducerBatch, ...] = ()) -> None:
-        """Adds batches that were read from the log. The log is not asked for more."""
+        """Adds batches that were read from the log, which is not read again for this entry."""
         self.may_know_less_than_log = False
         self.batches = (*older, *self.batches)[-BATCHES_KEPT:]
 
@@ -153,9 +153,9 @@ class ProducerEntry:
         return None
 
     def is_next(self, header: BatchHeader) -> bool:
-        """Whether the batch directly follows the last one. Then no other check is needed.
+        """True if the batch directly follows the last batch. Then no other check is needed.
 
-        It cannot be a duplicate of a remembered batch: these do not cover all sequence numbers.
+        The batch cannot be a duplicate of a stored batch, because the stored batches do not cover all sequence numbers.
         """
         batches = self.batches
         attributes = header.attributes
@@ -221,7 +221,7 @@ class ProducerState:
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerEntry] = {}
-        # By producer id: transactions whose first batch waits for the coordinator's confirmation.
+        # Producer id -> transaction whose first batch waits for the coordinator's confirmation.
         self._verifications: dict[int, Verification] = {}
         # `transaction.partition.verification.enable`, where clients write to this log.
         self.verifies_transactions = False
@@ -349,9 +349,9 @@ class ProducerState:
                 continue
             entry = working.get(header.producer_id)
             if entry is None:
-                known = self._producers.get(header.producer_id)
+                stored = self._producers.get(header.producer_id)
                 entry = working[header.producer_id] = (
-                    ProducerEntry(header.producer_id) if known is None else known.copy()
+                    ProducerEntry(header.producer_id) if stored is None else stored.copy()
                 )
             if origin is AppendOrigin.CLIENT:
                 duplicate = entry.find_duplicate(header)
@@ -445,7 +445,7 @@ class ProducerState:
         return ongoing
 
     def has_late_transaction(self, now_ms: int, *, timeout_ms_max: int) -> bool:
-        """Whether the oldest open transaction is older than any coordinator allows: it hangs (KIP-664).
+        """True if the oldest open transaction hangs (KIP-664): it is older than any coordinator allows.
 
         The coordinator has some extra time to abort it.
         """
@@ -486,15 +486,15 @@ def is_expired(entry: ProducerEntry, now_ms: int, expiration_ms: int) -> bool:
     return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= expiration_ms
 
 
-def _old_epoch(producer_id: int, epoch: int, known: int) -> KafkaError:
+def _old_epoch(producer_id: int, epoch: int, latest: int) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"Producer {producer_id} wrote with epoch {epoch}, but epoch {known} has been seen",
+        f"Producer {producer_id} wrote with epoch {epoch}, but epoch {latest} has been seen",
     )
 
 
-def _fenced_coordinator(producer_id: int, epoch: int, known: int) -> KafkaError:
+def _fenced_coordinator(producer_id: int, epoch: int, latest: int) -> KafkaError:
     return KafkaError(
         ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-        f"The marker for producer {producer_id} comes from coordinator epoch {epoch}, but epoch {known} has been seen",
+        f"The marker for producer {producer_id} comes from coordinator epoch {epoch}, but epoch {latest} has been seen",
     )

@@ -62,7 +62,7 @@ class ProducerLedger:
         return path
 
     def forget_missing_snapshots(self) -> None:
-        """Another program may have removed snapshots while the node ran. The next `take_snapshot` writes the state."""
+        """Forgets snapshots that another program has removed. The next `take_snapshot` writes the state."""
         missing = [
             offset for offset in self._snapshots if not self._files.exists(snapshot_path(self.directory, offset))
         ]
@@ -77,7 +77,7 @@ class ProducerLedger:
     def continue_from(self, former: ProducerLedger) -> None:
         """The log continues with a copy of its files, which contains the same batches.
 
-        The former state also knows the high watermark, pending verifications and producers whose batches were deleted.
+        The former state also has the high watermark, pending verifications and producers whose batches were deleted.
         """
         self.state = former.state
 

@@ -1,7 +1,7 @@
-"""Checkpoints that do not wait for their interval: a log was deleted, or truncated below its offsets in them.
+"""Checkpoints that are written before their interval ends, because a log was deleted or truncated below its offsets.
 
-Recovery after a crash would trust these offsets, for records that are not synced, or for a new log of the same name.
-A name is free for a new log when no checkpoint file of the directory has the offsets of the old one.
+Recovery after a crash would trust the old offsets, for records that are not synced, or for a new log of the same name.
+A name is free for a new log when no checkpoint file of the directory has the offsets of the old log.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class PromptCheckpoints:
 
     def leaving(self, topic_partition: TopicPartition) -> Deferred[None] | None:
         """None if the name is free. Otherwise resolves when it is."""
-        found = self._leaving.get(topic_partition)
-        return None if found is None else found[1]
+        entry = self._leaving.get(topic_partition)
+        return None if entry is None else entry[1]
 
     def _write(self) -> None:
         self._is_running = self._is_behind and not self._is_stopped
@@ -67,12 +67,12 @@ class PromptCheckpoints:
     def _on_written(self, leaving: dict[TopicPartition, tuple[LogDirectory, Deferred[None]]]) -> None:
         if self._is_stopped:
             return
-        for topic_partition, told in leaving.items():
-            directory, gone = told
+        for topic_partition, entry in leaving.items():
+            directory, written = entry
             is_written = directory.is_offline or directory.has_all_checkpoints
-            if is_written and self._leaving.get(topic_partition) is told:
+            if is_written and self._leaving.get(topic_partition) is entry:
                 del self._leaving[topic_partition]
-                gone.resolve(None)
+                written.resolve(None)
         if all(directory.has_all_checkpoints for directory in self._online()):
             self._scheduler.call_soon(self._write)
         else:

@@ -1,9 +1,9 @@
 """Reads batches of a producer from the log that its snapshot does not contain.
 
-A log remembers the last five batches of every producer, to detect duplicates. A snapshot in Kafka's format has only the
-last one. A producer with several batches in flight, all appended and none acknowledged before a restart, repeats the
-oldest batch first. If that is refused as out of order, the producer takes the batch for lost and may write it again in
-a new epoch, as a duplicate. So the log is read before the first refusal after a restart, and in no other case.
+A log keeps the last five batches of every producer in memory, to detect duplicates. A snapshot in Kafka's format has
+only the last batch. A producer with several batches in flight, all appended and none acknowledged before a restart,
+repeats the oldest batch first. If that is refused as out of order, the producer treats the batch as lost and may write
+it again in a new epoch, as a duplicate. So the log is read before the first refusal after a restart, and only then.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.storage.segments import Segments
 
 __all__ = ["LOOKED_AT_BYTES_MAX", "recall_batches"]
 
-# How far back headers are read. Batches that were in flight are near the end of the log.
+# The bytes before the end in which headers are read. Batches that were in flight are near the end of the log.
 LOOKED_AT_BYTES_MAX = 4 << 20
 SEGMENTS_MAX = 10
 
@@ -44,12 +44,12 @@ def recall_batches(segments: Segments, entry: ProducerEntry) -> None:
 def _headers_before(segments: Segments, segment: Segment, end: int) -> Iterator[tuple[int, BatchHeader]]:
     """The headers in the last megabytes before a position, oldest first, also from earlier segments."""
     ranges: list[tuple[Segment, int, int]] = []
-    left = LOOKED_AT_BYTES_MAX
+    remaining = LOOKED_AT_BYTES_MAX
     number = segments.number_of(segment.base_offset)
-    while left > 0 and number >= 0 and len(ranges) < SEGMENTS_MAX:
-        start = segment.boundary_at_most(end - left) if end > left else 0
+    while remaining > 0 and number >= 0 and len(ranges) < SEGMENTS_MAX:
+        start = segment.boundary_at_most(end - remaining) if end > remaining else 0
         ranges.append((segment, start, end))
-        left -= end - start
+        remaining -= end - start
         number -= 1
         if number >= 0:
             segment = segments[number]

@@ -11,8 +11,9 @@ and do not reach into the next segment, and without compaction they have no gaps
 checkpoint has for the offset, because the checkpoint is written before the first batch of an epoch.
 
 In a compacted log a gap may be valid, even if this node's cleaner did not make it: a follower copies the gaps of its
-leader. Or an offset is damaged, or a segment has lost its end. The log alone cannot tell, and truncating there might
-remove the only copy. So everything is kept, and `PartitionLog.doubtful_from` says where the doubtful part begins.
+leader. Or an offset is damaged, or a segment has lost its end. The log alone cannot distinguish these cases, and
+truncating there might remove the only copy. So all records are kept, and `PartitionLog.doubtful_from` is the offset at
+which the doubtful part begins.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ NOTHING_LOST = -1
 
 
 class RecoveryReport(NamedTuple):
-    """What recovery did, for the log line."""
+    """The actions of a recovery, for the log line."""
 
     segments_checked: int = 0
     bytes_cut: int = 0
@@ -96,28 +97,28 @@ def open_log(
     any: this node's cleaner made the gaps below it.
     """
     may_have_gaps = cleaned_to is not None or config.compacts
-    found = find_files(world, directory, log_start_offset, may_have_gaps=may_have_gaps, listed=listed)
-    segments, snapshots, epochs = found.segments, snapshot_offsets(found.names), found.load_epochs()
+    files = find_files(world, directory, log_start_offset, may_have_gaps=may_have_gaps, listed=listed)
+    segments, snapshots, epochs = files.segments, snapshot_offsets(files.names), files.load_epochs()
     producers = ProducerLedger(world.files, directory, expiration_ms=producer_id_expiration_ms, snapshots=snapshots)
-    recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to, names=found.names)
+    recovery = _Recovery(segments, epochs, config, cleaned_to=cleaned_to, names=files.names)
     if not clean_shutdown:
         recovery.check_from(recovery_point)
-    recovery.rebuild_missing_indexes(found)
+    recovery.rebuild_missing_indexes(files)
     next_offset = recovery.end_offset(log_start_offset)
     if not segments:
-        found.begin_segment(log_start_offset)
+        files.begin_segment(log_start_offset)
     start = max(log_start_offset, segments[0].base_offset)
-    is_damaged = is_damaged or recovery.has_cut or (not found.had_log_file and bool(epochs.entries))
+    is_damaged = is_damaged or recovery.has_cut or (not files.had_log_file and bool(epochs.entries))
     ends = (next_offset, recovery_point, producers.snapshots)
-    known_end = found.known_end(*ends, is_clean=clean_shutdown, is_damaged=is_damaged)
+    known_end = files.known_end(*ends, is_clean=clean_shutdown, is_damaged=is_damaged)
     if next_offset < known_end:
         # No offset is given twice: the log continues where it is known to have ended.
         recovery.note_loss(next_offset, known_end)
-        found.begin_segment(known_end)
+        files.begin_segment(known_end)
         next_offset = known_end
     recovery.settle_ends(start, next_offset)
-    _rebuild_producers(producers, segments, start, next_offset, found.now_ms, recovery.checked_from, clean_shutdown)
-    found.use_pool(pool)
+    _rebuild_producers(producers, segments, start, next_offset, files.now_ms, recovery.checked_from, clean_shutdown)
+    files.use_pool(pool)
     failures = LogFailures(topic_partition, world.clock, on_failure=on_failure)
     log = PartitionLog(
         world,
@@ -131,7 +132,7 @@ def open_log(
         doubtful_from=recovery.doubtful_from(start, next_offset, is_crash=not clean_shutdown),
     )
     _sync_later(log, recovery.checked_from, clean_shutdown)
-    log.files.note_history(is_compacted=cleaned_to is not None, damaged=found.damaged)
+    log.files.note_history(is_compacted=cleaned_to is not None, damaged=files.damaged)
     return OpenedLog(log, recovery.report())
 
 
@@ -222,18 +223,18 @@ class _Recovery:
         self._epochs.replace(self._read_epochs)
 
     def _misses_its_end(self, segment: Segment, later: list[Segment]) -> bool:
-        """Whether there is a gap before the next segment: the segment has lost whole batches at its end."""
+        """True if a gap precedes the next segment: the segment has lost whole batches at its end."""
         if not later or self._last_magic < 2 or segment.next_offset() == later[0].base_offset:
             return False
         if self._may_have_gaps:
             self._doubt_gap(self._last_base_offset, later[0].base_offset)
         return not self._may_have_gaps
 
-    def rebuild_missing_indexes(self, found: FoundFiles) -> None:
+    def rebuild_missing_indexes(self, files: FoundFiles) -> None:
         """Rebuilds missing indexes of segments that were not checked. A check rebuilds them anyway."""
         for segment in list(self._segments):
             wanted = {offset_file_name(segment.base_offset, kind) for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX)}
-            if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= found.names:
+            if segment.size == 0 or segment.base_offset >= self.checked_from or wanted <= files.names:
                 continue
             is_active = segment is self._segments[-1]
             try:
@@ -243,7 +244,7 @@ class _Recovery:
                 if is_active:
                     self._check_segment(segment)
                 else:
-                    found.damaged[segment.base_offset] = error.message
+                    files.damaged[segment.base_offset] = error.message
 
     def end_offset(self, log_start_offset: int) -> int:
         """The offset after the last batch. Checks the tail even after a clean shutdown."""
@@ -274,7 +275,7 @@ class _Recovery:
     def _check_segment(self, segment: Segment, *, end_max: int = _NONE) -> bool:
         """Reads the whole segment, truncates damage, rebuilds the indexes. Returns whether it was intact."""
         if segment.size == 0 and not self._has_indexes(segment):
-            # A partition without records: there is nothing to check, and no file to open.
+            # The partition has no records, so there is nothing to check and no file to open.
             self._last_base_offset, self._last_magic = segment.base_offset, 2
             return True
         self.checked_from = min(self.checked_from, segment.base_offset)
@@ -379,7 +380,7 @@ def _rebuild_producers(
 def _sync_later(log: PartitionLog, checked_from: int, clean_shutdown: bool) -> None:
     """Files beside the segments that may not be durable, although the recovery point covers them."""
     if not clean_shutdown:
-        # It is unknown what the previous run has synced.
+        # The previous run may not have synced the file.
         log.epochs.mark_unsynced()
         log.files.sync_with_next_flush(*log.producers.paths())
     if not clean_shutdown or log.files.is_empty:

@@ -1,7 +1,7 @@
 """Logs that are on disk and cannot be used, until they are recovered or their topic is created again.
 
-No empty log takes the place of such a log. A new topic of the same name has another topic id: then the files of the
-former topic are set aside for the operator, like those of a stray partition.
+A refused log is not replaced by an empty log. A new topic of the same name has another topic id: then the files of the
+former topic are set aside for the operator, like the files of a stray partition.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _RefusedLog:
         self.damaged = damaged
         # A worker uses the files.
         self.is_recovering = damaged is not None
-        # It is tried again to open the log, when there are descriptors and memory (`postponed_logs`).
+        # True if opening the log is retried when descriptors and memory are available (`postponed_logs`).
         self.is_postponed = False
         self.is_unwanted = False
 
@@ -71,7 +71,7 @@ class RefusedLogs:
             log.is_unwanted = True
 
     def add_all(self, logs: Iterable[tuple[TopicPartition, KafkaError, str, Uuid | None]]) -> None:
-        """Without a known topic id, a log is taken for that of the first topic that asks for it."""
+        """Adds logs. A log without a known topic id counts as the log of the first topic that asks for it."""
         for topic_partition, error, path, topic_id in logs:
             self._logs[topic_partition] = _RefusedLog(error, path, topic_id, None)
 
@@ -116,6 +116,10 @@ class RefusedLogs:
         """A log was recovered. Returns whether its topic still exists."""
         log = self._logs.pop(topic_partition)
         if log.is_unwanted:
+            if log.damaged is not None:
+                directory = log.damaged[1]
+                directory.unrecovered.discard(topic_partition)
+                directory.offsets_of_refused.pop(topic_partition, None)
             self._set_aside(topic_partition, log)
         return not log.is_unwanted
 

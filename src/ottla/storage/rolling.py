@@ -32,7 +32,7 @@ class RollBounds:
             ),
         )
         first = segment.first_timestamp
-        # Without timestamps the age depends on the clock, which is not read here: no append is within the limits.
+        # Without timestamps the age depends on the clock, which is not read here, so that every append is checked.
         self.timestamp_max = first + _age_max_ms(config) - jitter_ms if first >= 0 else -2
         self.next_offset_max = segment.base_offset + RELATIVE_OFFSET_MAX
 
@@ -47,7 +47,7 @@ def must_roll(
     now_ms: int,
     jitter_ms: int,
 ) -> bool:
-    """Whether an append of this size, up to this timestamp and offset, needs a new segment."""
+    """True if an append of this size, up to this timestamp and offset, needs a new segment."""
     if segment.size > config.segment_bytes - added_bytes or not segment.holds_relative(next_offset - 1):
         return True
     if segment.size == 0:

@@ -93,8 +93,8 @@ def scan_all(file: File, position: int, end: int) -> Iterator[tuple[Batch, bool]
 
 
 def _parse(page: bytes | bytearray | memoryview, inside: int, position: int, end: int, file: File) -> BatchHeader:
-    left = len(page) - inside
-    if left >= HEADER_SIZE and page[inside + MAGIC_POSITION] == 2:
+    remaining = len(page) - inside
+    if remaining >= HEADER_SIZE and page[inside + MAGIC_POSITION] == 2:
         header = BatchHeader(*HEADER.unpack_from(page, inside))
         if header.batch_length < HEADER_SIZE - LENGTH_OVERHEAD or header.last_offset_delta < 0:
             raise CorruptLog(f"{file.path} holds no record batch at position {position}", file.path)

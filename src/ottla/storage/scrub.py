@@ -130,7 +130,7 @@ class Scrubber:
 
 
 def _is_current(log: PartitionLog, segment: Segment) -> bool:
-    """Whether the segment is still a closed segment of the log: not deleted, compacted, moved or truncated."""
+    """True if the segment is still a closed segment of the log: not deleted, compacted, moved or truncated."""
     number = log.segments.number_of(segment.base_offset)
     return log.segments[number] is segment and segment is not log.segments.active
 

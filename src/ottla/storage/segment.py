@@ -147,7 +147,7 @@ class Segment:
         if file is None:
             file = self._pool.open(self, self.path)
             if file.size > self.size:
-                # The rest of a failed write that could not be truncated at the time. No batch is written behind it.
+                # The bytes of a failed write that could not be truncated at the time. No batch is written after them.
                 file.truncate(self.size)
             self._file = file
         self.recently_used = True
@@ -217,7 +217,7 @@ class Segment:
         return None if self._file is None else (self._file, self.size)
 
     def find_damage(self) -> str | None:
-        """What another program did to the open log file; None if it is closed or intact."""
+        """The damage that another program did to the open log file; None if the file is closed or intact."""
         file = self._file
         stored = self.size if file is None else file.stored_size()
         if stored >= self.size:
@@ -232,7 +232,7 @@ class Segment:
         return None if end == self.size else f"{self.path} was truncated: it has lost bytes from position {end} on"
 
     def is_index_full(self, *, index_interval_bytes: int, bytes_max: int) -> bool:
-        """Whether `segment.index.bytes` has no room for another entry. The time index reserves an entry for closing."""
+        """True if `segment.index.bytes` has no room for another entry. The time index reserves an entry for closing."""
         if self.size <= self.size_without_full_index(index_interval_bytes=index_interval_bytes, bytes_max=bytes_max):
             return False
         return (
@@ -390,7 +390,7 @@ class Segment:
     def rename_suffix(self, suffix: str) -> None:
         """Renames the existing files. Only the log file makes a segment, so it becomes `.swap` last.
 
-        It gets its own name first: a crash in between leaves indexes that are known to belong to it.
+        The log file gets its final name first: a crash in between leaves indexes that can be matched to it.
         """
         self._rename(suffix, log_first=not suffix)
 
@@ -432,7 +432,7 @@ class Segment:
         elif self._file is not None:
             self._file.trim()
         if self.size and self._largest is not None:
-            # As in a roll: the next start finds both indexes, and the largest timestamp without a scan.
+            # Like in a roll: the next start finds both indexes, and gets the largest timestamp without a scan.
             self.time_index.append(*self._largest)
             self.offset_index.sync_file()
             self.time_index.sync_file()
@@ -460,7 +460,7 @@ class Segment:
     # ---- helpers
 
     def _start_for(self, offset: int, *, may_wait: bool = True) -> int:
-        """A position from which a scan finds `offset`: that of the index entry, if the log agrees with it."""
+        """A position from which a scan finds `offset`: the position of the index entry, if the log matches it."""
         claimed, position = self.offset_index.lookup(offset, may_wait=may_wait)
         if position == 0:
             return 0
@@ -486,10 +486,10 @@ class Segment:
             raise
 
     def mend_indexes(self) -> None:
-        """An index entry does not match the log: scans the whole log to find out which of them is damaged.
+        """Called if an index entry does not match the log: scans the whole log to find out which of them is damaged.
 
-        If it is the log, this raises CorruptLog and keeps the indexes, so that the batches around the damage can still
-        be found. An empty log file has lost its records, which its indexes show.
+        If the log is damaged, this raises CorruptLog and keeps the indexes, so that the batches around the damage can
+        still be found. An empty log file has lost its records, which its indexes show.
         """
         if self.size == 0:
             return

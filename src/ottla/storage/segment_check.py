@@ -23,7 +23,7 @@ __all__ = ["Damage", "SegmentCheck", "check_segment", "tail_is_intact"]
 
 
 class Damage(NamedTuple):
-    """What is wrong with a segment, and the offsets that may be affected: at least the first one in a last segment."""
+    """The damage of a segment, and the offsets that may be affected: at least the first offset in a last segment."""
 
     reason: str
     first_offset: int
@@ -125,7 +125,7 @@ def check_segment(check: SegmentCheck) -> SegmentCheck:
 
 
 def tail_is_intact(segment: Segment) -> bool:
-    """Whether the batches behind the last index entry match their checksums, up to the last byte."""
+    """True if the batches after the last index entry match their checksums, up to the last byte."""
     position = segment.offset_index.last()[1]
     if not 0 <= position <= segment.size:
         return False

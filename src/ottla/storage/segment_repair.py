@@ -1,13 +1,14 @@
 """Builds intact copies of damaged closed segments from batches that another replica has sent.
 
-Nothing is removed before the copy is complete and durable: the damaged segments and all later ones stay in place, and
-one step replaces the segments (`LogFiles.replace_segments`, as after a compaction). So a repair that fails in between,
-or another replica that is damaged as well, takes nothing away.
+No segment is removed before the copy is complete and durable: the damaged segments and all later segments stay in
+place, and one step replaces the segments (`LogFiles.replace_segments`, like after a compaction). So a repair that fails
+in between, or another replica that is damaged, too, loses no records.
 
 In a log without compaction the batches have to be contiguous. In a compacted log the two replicas may have removed
-different records. Then all segments from the first one on are copied: a deletion marker that the other replica has
-removed is missed nowhere, because the older records that it deletes are missing there as well. So are all later ones
-that can have been compacted here: a deletion marker that is removed here may be needed for older records of the copy.
+different records. Then all segments from the first segment on are copied: a deletion marker that the other replica has
+removed is not needed, because the older records that it deletes are missing in that replica, too. All later segments
+that can have been compacted here are also copied: a deletion marker that is removed here may be needed for older
+records of the copy.
 
 `add`, `finish` and `abandon` run on workers, one after another. The other methods run on the thread of the log.
 """
@@ -78,7 +79,7 @@ def begin_repair(log: PartitionLog, damaged: Segment, files: Files) -> SegmentRe
 
 
 class SegmentRepair:
-    """`next_offset` is the next offset to fetch, up to `end_offset`. `is_complete` says that nothing more is needed."""
+    """`next_offset` is the next offset to fetch, up to `end_offset`. `is_complete` is True if all records arrived."""
 
     def __init__(self, log: PartitionLog, segments: list[Segment], files: Files, *, end_offset: int) -> None:
         self._log = log

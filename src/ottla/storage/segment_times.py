@@ -1,6 +1,6 @@
-"""Timestamps of one segment: the search for the largest one, and where to look for a time.
+"""Timestamps of one segment: the search for the largest timestamp, and the positions to search for a time.
 
-The time index says where. It has no checksum, so the batch of an entry is compared with it.
+The positions come from the time index. It has no checksum, so the batch of an entry is compared with it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NO_TIMESTAMP = TimestampOffset(-1, -1)
 
 
 class LargestSearch:
-    """The search for the largest timestamp of a segment: that of the last time index entry or of a batch behind it.
+    """The search for the largest timestamp of a segment, in the last time index entry and the batches after it.
 
-    A search that may not wait for the disk raises NotCached, and continues with the next call where it was. From the
-    beginning, a long segment would take the square of its length.
+    A search that may not wait for the disk raises NotCached, and the next call continues at the same position. A search
+    that restarts from the beginning would take the square of a segment's length.
     """
 
     __slots__ = ("_largest", "_position")

@@ -11,7 +11,7 @@ __all__ = ["Segments"]
 
 
 class Segments:
-    """Never empty. `active` is the last segment."""
+    """The segments of a log, at least one. `active` is the last segment."""
 
     __slots__ = ("_bases", "_segments", "active")
 
@@ -54,8 +54,8 @@ class Segments:
         self.active = self._segments[-1]
 
     def remove(self, segments: Iterable[Segment]) -> None:
-        gone = {segment.base_offset for segment in segments}
-        self._segments = [segment for segment in self._segments if segment.base_offset not in gone]
+        removed = {segment.base_offset for segment in segments}
+        self._segments = [segment for segment in self._segments if segment.base_offset not in removed]
         assert self._segments, "a log has at least one segment"
         self._bases = [segment.base_offset for segment in self._segments]
         self.active = self._segments[-1]
@@ -66,9 +66,9 @@ class Segments:
         self.active = segment
 
     def replace(self, old: Iterable[Segment], new: Iterable[Segment]) -> None:
-        """Replaces segments by new ones in one step."""
-        gone = {segment.base_offset for segment in old}
-        kept = [segment for segment in self._segments if segment.base_offset not in gone]
+        """Replaces segments by new segments in one step."""
+        replaced = {segment.base_offset for segment in old}
+        kept = [segment for segment in self._segments if segment.base_offset not in replaced]
         self._segments = sorted([*kept, *new], key=lambda segment: segment.base_offset)
         self._bases = [segment.base_offset for segment in self._segments]
         assert self._segments[-1] is self.active, "the active segment is never replaced"

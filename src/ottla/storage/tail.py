@@ -1,6 +1,6 @@
-"""The end of a log: where the next batch goes.
+"""The end of a log, to which batches are appended.
 
-`LogTail` appends to the active segment, rolls it when it is full or too old, and remembers the positions of the last
+`LogTail` appends to the active segment, rolls it when it is full or too old, and keeps the positions of the last
 batches, so that reads near the end need no search in an index.
 
 An append writes once. Memory and indexes follow the write, so that a refused or failed append leaves no trace.
@@ -92,7 +92,7 @@ class LogTail:
 
     def _use(self, files: LogFiles) -> None:
         self._files = files
-        # Appends use these directly.
+        # Appends use these attributes directly.
         self._segments = files.segments
         self._producers = files.producers
         self._epochs = files.epochs
@@ -121,7 +121,7 @@ class LogTail:
     ) -> Deferred[None] | None:
         """Writes stamped batches. Returns the flush to wait for, where `flush.messages` asks for one.
 
-        Replicated batches may be larger than a segment: the leader has them since `segment.bytes` was larger.
+        Replicated batches may be larger than a segment: the leader appended them when `segment.bytes` was larger.
         """
         offline = self._failures.offline
         if offline is not None:
@@ -218,7 +218,7 @@ class LogTail:
     def _segment_for(
         self, size: int, headers: list[BatchHeader], next_offset: int, now_ms: int, is_replicated: bool
     ) -> Segment:
-        """The segment that takes these batches: the active one, or a new one if that is full or too old."""
+        """The segment for these batches: the active segment, or a new segment if the active one is full or too old."""
         config = self._config
         if size > config.segment_bytes and not is_replicated:
             raise KafkaError(

@@ -1,9 +1,9 @@
 """Searches for records by timestamp.
 
-The indexes, which belong to the loop's thread, say which part of a segment to search. If they are not in memory, a
+The indexes, which belong to the loop's thread, narrow the search to a part of a segment. If they are not in memory, a
 worker reads them first (`cold_lookups`). Reading and decompressing the batches of that part may take long, so a worker
-does it. If there is no match, the search continues with the next segment, as it is then: retention and compaction go on
-meanwhile.
+does it. If there is no match, the search continues with the segment that is then the next: retention and compaction
+continue meanwhile.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ class _Search:
 
     __slots__ = (
         "_best",
-        "_found",
         "_is_at_end",
         "_keeps_best",
         "_log",
         "_next_offset",
+        "_outcome",
         "_search",
         "_stretch_of",
         "_workers",
@@ -100,18 +100,18 @@ class _Search:
         self._workers = workers
         self._stretch_of = stretch_of
         self._search = search
-        # Whether a match is only a candidate, and later segments may have a better one.
+        # True if a match is only a candidate, because later segments may have a better match.
         self._keeps_best = keeps_best
         self._best: TimestampOffset | None = None
         # The records below it are searched, whichever segments have them now: compaction may merge a segment that is
         # searched with one that is not.
         self._next_offset = 0
         self._is_at_end = False
-        self._found: Deferred[TimestampOffset | None] = Deferred()
+        self._outcome: Deferred[TimestampOffset | None] = Deferred()
 
     def begin(self) -> Deferred[TimestampOffset | None]:
         self._continue()
-        return self._found
+        return self._outcome
 
     def _continue(self) -> None:
         # A loop: most segments are in memory, or are not searched, and a log may have thousands of them.
@@ -128,9 +128,9 @@ class _Search:
             self._continue()
 
     def _stretch_of_next(self, may_wait: bool) -> _Stretch | None:
-        """What to search in the next segment; None if there is nothing."""
+        """The part of the next segment to search; None if there is none."""
         log = self._log
-        # The log may be deleted, or opened again as another object: its files must not be touched any more.
+        # The log may be deleted, or opened again as another object: then its files must not be used.
         log.files.failures.check()
         if self._is_at_end:
             return None
@@ -144,23 +144,23 @@ class _Search:
             self._next_offset = following.base_offset
         return stretch
 
-    def _skips(self, found: Deferred[_Stretch | None]) -> bool:
-        """Whether to continue with the next segment now."""
-        if found.error is not None:
-            self._fail(found.error)
+    def _skips(self, outcome: Deferred[_Stretch | None]) -> bool:
+        """True if the search continues with the next segment now."""
+        if outcome.error is not None:
+            self._fail(outcome.error)
             return False
-        stretch = found.result()
+        stretch = outcome.result()
         if stretch is not None:
             self._workers.submit(self._search, stretch).when_done(self._on_searched)
             return False
         if self._is_at_end:
-            self._found.resolve(self._best)
+            self._outcome.resolve(self._best)
         return not self._is_at_end
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, OSError):
             error = StorageError(f"Could not look up a time in {self._log.topic_partition}: {error}")
-        self._found.fail(error)
+        self._outcome.fail(error)
 
     def _on_searched(self, searched: Deferred[TimestampOffset | None]) -> None:
         if searched.error is not None:
@@ -170,7 +170,7 @@ class _Search:
         if match is not None and (self._best is None or match.timestamp > self._best.timestamp):
             self._best = match
             if not self._keeps_best:
-                self._found.resolve(match)
+                self._outcome.resolve(match)
                 return
         self._continue()
 

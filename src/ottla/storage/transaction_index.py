@@ -35,9 +35,9 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """Entries are few, so they are read on demand.
+    """The index of a segment. Entries are few, so they are read on demand.
 
-    An empty index is remembered, because most are empty and every read-committed fetch asks.
+    Emptiness is cached, because most indexes are empty and every read-committed fetch uses them.
     """
 
     __slots__ = ("_is_empty", "_pool", "path", "unwritten")
@@ -129,7 +129,7 @@ class TransactionIndex:
         return [AbortedTransaction(*fields[1:]) for fields in _ENTRY.iter_unpack(data[:whole])]
 
     def looks_whole(self, *, base_offset: int) -> bool:
-        """Whether the file has whole entries of a known version that end in this segment."""
+        """True if the file has whole entries of a known version that end in this segment."""
         if not self._pool.files.exists(self.path):
             return True
         data = self._pool.files.read_bytes(self.path)

@@ -36,9 +36,9 @@ def copy_without_records(
 
 
 def _has_log_file(files: Files, path: str) -> bool:
-    """Whether the log may have had a record. The first record creates the first `.log` file.
+    """True if the log may have had a record. The first record creates the first `.log` file.
 
-    A log without one may have been in service, so its path may be used again.
+    A log without such a file may have been in service, so its path may be used again.
     """
     try:
         names = files.list_directory(path)

@@ -174,10 +174,10 @@ def read_all(log: PartitionLog, *, start: int | None = None, max_bytes: int = 1 
         data = result.region.read()
         assert len(data) == len(result.region)
         read = 0
-        for found in iterate_batches(data):
-            read += found.header.size
-            offset = found.header.next_offset
-            yield from iterate_records(found)
+        for log_batch in iterate_batches(data):
+            read += log_batch.header.size
+            offset = log_batch.header.next_offset
+            yield from iterate_records(log_batch)
         assert read == len(data), "a region holds whole batches"
 
 

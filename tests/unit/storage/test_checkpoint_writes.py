@@ -1,4 +1,4 @@
-"""One file is written by one at a time."""
+"""Writes of a checkpoint file do not overlap."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Directory:
 
 
 class Workers:
-    """Takes jobs and lets the test say when they are done."""
+    """Keeps jobs until the test completes them."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[tuple[Any, ...], Deferred[None]]] = []
@@ -54,10 +54,10 @@ def test_only_the_newest_of_those_who_wait_is_written_and_all_are_told() -> None
     done = [writes.write(directory, "a", {ORDERS: offset}) for offset in (1, 2, 3)]  # type: ignore[arg-type]
     workers.finish(0)
     assert workers.offsets() == [1, 3]
-    assert [each.done for each in done] == [True, False, False]
+    assert [write.done for write in done] == [True, False, False]
     later = writes.write(directory, "a", {ORDERS: 4})  # type: ignore[arg-type]
     workers.finish(1)
-    assert [each.done for each in done] == [True, True, True]
+    assert [write.done for write in done] == [True, True, True]
     assert not later.done
     workers.finish(2)
     assert workers.offsets() == [1, 3, 4]
@@ -67,7 +67,7 @@ def test_only_the_newest_of_those_who_wait_is_written_and_all_are_told() -> None
 def test_other_files_do_not_wait() -> None:
     workers = Workers()
     writes = CheckpointWrites(workers.submit)
-    one, other = Directory(), Directory()
-    for directory, name in ((one, "a"), (one, "b"), (other, "a")):
+    first, other = Directory(), Directory()
+    for directory, name in ((first, "a"), (first, "b"), (other, "a")):
         writes.write(directory, name, {ORDERS: 1})  # type: ignore[arg-type]
     assert len(workers.jobs) == 3

@@ -1,4 +1,4 @@
-"""The file in which a clean shutdown leaves its logs: a start believes it only where nothing has changed."""
+"""The file in which a clean shutdown records its logs: a start trusts it only for unchanged directories."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def test_a_damaged_file_is_ignored(damage: str) -> None:
 
 
 def test_damage_that_leaves_no_trace_is_found_before_the_first_append(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk may lose bytes without telling. Nothing is appended behind them."""
+    """A disk may lose bytes silently. Nothing is appended behind them."""
     node, files = a_stopped_node()
     intact_stamp = files.stamp_of(LOG)
     rotten(files)
@@ -308,7 +308,7 @@ def test_a_snapshot_that_was_removed_while_the_node_ran_is_written_again() -> No
 def test_without_an_intact_snapshot_the_log_is_opened_from_its_files(
     monkeypatch: pytest.MonkeyPatch, is_removed: bool
 ) -> None:
-    """The last batches are damaged as well, and no stamp tells."""
+    """The last batches are damaged as well, and no file stamp shows it."""
     node, files = a_stopped_node()
     stamps = {path: files.stamp_of(path) for path in (LOG, "/d1/t-0")}
     rotten(files)

@@ -60,8 +60,8 @@ def answered(
 @pytest.mark.parametrize("number", [0, 1, 7, 20, BATCHES - 1])
 def test_the_first_record_of_a_time(bench: LogBench, disk: ColdDisk, number: int) -> None:
     disk.empty()
-    found = answered(bench, bench.log.offset_for_timestamp(STEP_MS * number - 5))
-    assert found == (STEP_MS * number, number)
+    timestamp_and_offset = answered(bench, bench.log.offset_for_timestamp(STEP_MS * number - 5))
+    assert timestamp_and_offset == (STEP_MS * number, number)
     assert disk.loop_reads == []
 
 
@@ -117,18 +117,18 @@ def test_a_lookup_of_many_regions_never_waits_as_long_as_it_goes_on() -> None:
     files.make_directories("/d")
     file = files.open("/d/f")
     file.append(bytes(100 * (REPEATED_MAX + 10)))
-    asked: list[bool] = []
+    attempts: list[bool] = []
 
     def lookup(may_wait: bool) -> str:
-        asked.append(may_wait)
-        if len(asked) < REPEATED_MAX + 10:
-            raise NotCached(FileRegion(file, 100 * len(asked), 100))
+        attempts.append(may_wait)
+        if len(attempts) < REPEATED_MAX + 10:
+            raise NotCached(FileRegion(file, 100 * len(attempts), 100))
         return "found"
 
-    found = look_up(workers, lookup)
+    lookup_result = look_up(workers, lookup)
     workers.run_all()
-    assert found.result() == "found"
-    assert not any(asked)
+    assert lookup_result.result() == "found"
+    assert not any(attempts)
 
 
 # Retention.

@@ -110,9 +110,10 @@ class Story:
         )
         new.in_transaction = transactional or is_open
         if not any(
-            each.producer == producer and each.epoch == new.epoch and each.commit is None for each in self.left()
+            earlier.producer == producer and earlier.epoch == new.epoch and earlier.commit is None
+            for earlier in self.left()
         ):
-            # Its records are deleted, and the log may know nothing but a marker.
+            # The producer's records are deleted, and the log may have only a marker of it.
             new.epoch, new.sequence = new.epoch + 1, 0
         built = batch(
             *[b"%d" % (new.offset + number) for number in range(count)],
@@ -153,8 +154,8 @@ class Story:
         assert result.first_offset == new.offset
 
     def truncate(self, batches: int) -> None:
-        """What is not committed goes, and another leader writes on."""
-        uncommitted = sum(each.offset >= self.high_watermark for each in self.written)
+        """Truncates uncommitted batches; another leader continues."""
+        uncommitted = sum(written.offset >= self.high_watermark for written in self.written)
         kept = len(self.written) - min(batches, uncommitted)
         self.leader_epoch += 1
         self.may_lose_power = False
@@ -173,7 +174,7 @@ class Story:
         elif kind < 0.65:
             self.end_transaction(random.randrange(3), commit=random.random() < 0.4, bump=random.random() < 0.4)
         elif kind < 0.75:
-            ends = [each.next_offset for each in self.written if each.next_offset > self.high_watermark]
+            ends = [written.next_offset for written in self.written if written.next_offset > self.high_watermark]
             self.high_watermark = random.choice([self.high_watermark, *ends])
             log.update_high_watermark(self.high_watermark)
         elif kind < 0.8:
@@ -216,7 +217,7 @@ class Story:
                 if random.random() < 0.7:
                     node.data = bytearray(node.synced)
         while True:
-            # A crash may be followed by another, before all is put right.
+            # A second crash may follow before the recovery is complete.
             files.changes_left = random.choice([None, None, random.randint(0, 6)])
             self.bench = LogBench(files, **self._settings())
             try:
@@ -250,28 +251,28 @@ class Story:
         self.restart(clean=False, power_cut=power_cut and self.may_lose_power, tears=is_inside)
         end = self.log.log_end_offset
         assert end >= min(safe_end, self.cut_at)
-        self.written = [each for each in longest if each.next_offset <= end]
+        self.written = [written for written in longest if written.next_offset <= end]
         assert self.end == end or not self.written
 
     # ---- what the list of batches says
 
     def left(self) -> list[Written]:
-        return [each for each in self.written if each.offset >= self.epochs_from]
+        return [written for written in self.written if written.offset >= self.epochs_from]
 
     def last_of(self, producer: int) -> Written | None:
-        return next((each for each in reversed(self.written) if each.producer == producer), None)
+        return next((written for written in reversed(self.written) if written.producer == producer), None)
 
     def transactions(self) -> list[tuple[int, list[Written], Written | None]]:
         """(producer, batches, marker or None while open)."""
-        found: list[tuple[int, list[Written], Written | None]] = []
+        transactions: list[tuple[int, list[Written], Written | None]] = []
         is_open: dict[int, list[Written]] = {}
-        for each in self.written:
-            if each.commit is not None:
-                if each.producer in is_open:
-                    found.append((each.producer, is_open.pop(each.producer), each))
-            elif each.in_transaction:
-                is_open.setdefault(each.producer, []).append(each)
-        return found + [(producer, batches, None) for producer, batches in is_open.items()]
+        for written in self.written:
+            if written.commit is not None:
+                if written.producer in is_open:
+                    transactions.append((written.producer, is_open.pop(written.producer), written))
+            elif written.in_transaction:
+                is_open.setdefault(written.producer, []).append(written)
+        return transactions + [(producer, batches, None) for producer, batches in is_open.items()]
 
     def open(self) -> set[int]:
         return {producer for producer, _, marker in self.transactions() if marker is None}
@@ -286,25 +287,27 @@ class Story:
             for _, batches, marker in self.transactions()
             if marker is None or marker.offset >= self.high_watermark
         ]
-        # What was deleted of an open transaction may be forgotten.
+        # Deleted batches of an open transaction may be forgotten.
         undecided = [
-            max(each.offset, start)
+            max(first_left.offset, start)
             for _, batches, marker in self.transactions()
-            for each in [left for left in batches if left.next_offset > start][:1]
+            for first_left in [left for left in batches if left.next_offset > start][:1]
             if marker is None
         ]
         assert min([self.high_watermark, *unstable]) <= log.last_stable_offset <= min([self.high_watermark, *undecided])
         aborted = {
-            each.offset
+            aborted_batch.offset
             for _, batches, marker in self.transactions()
             if marker is not None and not marker.commit
-            for each in batches
+            for aborted_batch in batches
         }
         expected = [
             offset
-            for each in self.written
-            if each.commit is None and each.offset not in aborted and each.next_offset <= log.last_stable_offset
-            for offset in range(max(start, each.offset), each.next_offset)
+            for written in self.written
+            if written.commit is None
+            and written.offset not in aborted
+            and written.next_offset <= log.last_stable_offset
+            for offset in range(max(start, written.offset), written.next_offset)
         ]
         max_bytes = self.random.choice([1, 200, 1 << 20])
         assert [record.offset for record in committed_records(log, max_bytes=max_bytes)] == expected
@@ -313,49 +316,49 @@ class Story:
     def check_batches(self) -> None:
         log = self.log
         offset = max(log.log_start_offset, log.segments[0].base_offset)
-        expected = [each for each in self.written if each.next_offset > offset]
-        found: list[BatchHeader] = []
+        expected = [written for written in self.written if written.next_offset > offset]
+        headers: list[BatchHeader] = []
         while offset < log.log_end_offset:
             read = log.read(offset, max_bytes=1, end_offset=log.log_end_offset)
             assert read.region is not None
-            found += [each.header for each in iterate_batches(read.region.read())]
-            offset = found[-1].next_offset
-        assert len(found) == len(expected)
-        assert all(each.is_same(header) for each, header in zip(expected, found, strict=True))
+            headers += [read_batch.header for read_batch in iterate_batches(read.region.read())]
+            offset = headers[-1].next_offset
+        assert len(headers) == len(expected)
+        assert all(written.is_same(header) for written, header in zip(expected, headers, strict=True))
 
     def check_epochs(self) -> None:
         start = self.epochs_from = max(self.log.log_start_offset, self.epochs_from)
         expected: list[tuple[int, int]] = []
-        for each in self.written:
-            if each.next_offset > start and (not expected or expected[-1][0] != each.leader_epoch):
-                expected.append((each.leader_epoch, max(each.offset, start)))
+        for written in self.written:
+            if written.next_offset > start and (not expected or expected[-1][0] != written.leader_epoch):
+                expected.append((written.leader_epoch, max(written.offset, start)))
         if expected:
-            found = [(epoch, max(offset, start)) for epoch, offset in self.log.epochs.entries]
-            assert found[-len(expected) :] == expected
+            log_epochs = [(epoch, max(offset, start)) for epoch, offset in self.log.epochs.entries]
+            assert log_epochs[-len(expected) :] == expected
 
     def check_producers(self) -> None:
-        """Whatever of the last five batches of a producer is sent again is known."""
+        """Every one of a producer's last five batches is recognised as a duplicate."""
         for producer in range(3):
             last = self.last_of(producer)
             if last is None or last.next_offset <= self.log.log_start_offset:
                 continue
-            mine = [
-                each
-                for each in self.written
-                if each.producer == producer and each.epoch == last.epoch and each.commit is None
+            recent = [
+                written
+                for written in self.written
+                if written.producer == producer and written.epoch == last.epoch and written.commit is None
             ][-5:]
-            for each in [each for each in mine if each.offset >= self.log.log_start_offset]:
+            for written in [written for written in recent if written.offset >= self.log.log_start_offset]:
                 again = batch(
-                    *[b"x"] * each.count,
+                    *[b"x"] * written.count,
                     producer_id=producer,
-                    producer_epoch=each.epoch,
-                    sequence=each.sequence,
-                    transactional=each.in_transaction,
+                    producer_epoch=written.epoch,
+                    sequence=written.sequence,
+                    transactional=written.in_transaction,
                 )
                 result = self.bench.append_bytes(again, leader_epoch=self.leader_epoch)
-                assert (result.duplicate, result.first_offset) == (True, each.offset)
-            if mine:
-                gap = batch(producer_id=producer, producer_epoch=last.epoch, sequence=mine[-1].sequence + 10)
+                assert (result.duplicate, result.first_offset) == (True, written.offset)
+            if recent:
+                gap = batch(producer_id=producer, producer_epoch=last.epoch, sequence=recent[-1].sequence + 10)
                 with pytest.raises(KafkaError) as caught:
                     self.bench.append_bytes(gap, leader_epoch=self.leader_epoch)
                 assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

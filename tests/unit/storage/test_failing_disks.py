@@ -327,11 +327,11 @@ def test_a_snapshot_that_goes_while_a_worker_is_about_to_sync_it(monkeypatch: py
 
     def exists_for_now(path: str) -> bool:
         nonlocal is_truncated
-        found = exists(path)
-        if found and path.endswith(".snapshot") and not is_truncated:
+        file_exists = exists(path)
+        if file_exists and path.endswith(".snapshot") and not is_truncated:
             is_truncated = True
             bench.log.truncate_to(0)
-        return found
+        return file_exists
 
     monkeypatch.setattr(bench.files, "exists", exists_for_now)
     bench.world.workers.run_all()

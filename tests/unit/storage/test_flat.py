@@ -1,6 +1,6 @@
-"""What an append or a read costs does not depend on how much the partition holds.
+"""The cost of an append or a read does not depend on the size of the partition.
 
-Not measured in time, which the machine decides, but in lines that are run, which the code does.
+The cost is measured in executed lines of code, which do not depend on the machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def benches() -> tuple[LogBench, LogBench]:
 
 
 def lines(work: Callable[[], object]) -> int:
-    """How many lines of Python are run on the way."""
+    """The number of Python lines that the call executes."""
     count = 0
 
     def on_event(_frame: FrameType, event: str, _argument: object) -> TraceFunction:

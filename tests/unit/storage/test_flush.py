@@ -128,13 +128,13 @@ def test_a_full_disk_does_not_disturb_producer_state() -> None:
     bench.files.fail_next("append", OSError(errno.ENOSPC, "no room"))
     with pytest.raises(DiskFull):
         bench.append(b"b", sequence=1, **fields)
-    # What was sent behind it is told the same, whether there is room now or not: it is no gap of the producer's making.
+    # Later batches get the same error, with or without free space now: the producer did not cause the gap.
     with pytest.raises(DiskFull):
         bench.append(b"c", sequence=2, **fields)
     # The producer tries the same batch again.
     result = bench.append(b"b", sequence=1, **fields)
     assert (result.first_offset, result.duplicate) == (1, False)
-    # Afterwards a gap is a gap.
+    # Afterwards a gap is an error of the producer.
     with pytest.raises(KafkaError, match="sequence"):
         bench.append(b"d", sequence=3, **fields)
     assert bench.append(b"c", sequence=2, **fields).first_offset == 2

@@ -124,14 +124,14 @@ def test_a_foreign_file_affects_its_partition_at_most(tmp_path: Path, clean: boo
         place(tmp_path / str(partitions[name]))
     node.start()
     assert not node.logs.directories[0].is_offline
-    found = {name: node.logs.get(topic_partition) for name, topic_partition in partitions.items()}
-    assert [name for name in HARMLESS if found[name] is None] == []
-    for log in (node.create(NEIGHBOUR), *filter(None, found.values())):
+    logs = {name: node.logs.get(topic_partition) for name, topic_partition in partitions.items()}
+    assert [name for name in HARMLESS if logs[name] is None] == []
+    for log in (node.create(NEIGHBOUR), *filter(None, logs.values())):
         assert values_of(log) == [b"a", b"b"]
         node.append(log, b"c")
         assert values_of(log) == [b"a", b"b", b"c"]
     for name in HARMFUL:
-        if found[name] is None:
+        if logs[name] is None:
             # Neither an empty log nor a failed directory takes its place.
             with pytest.raises(StorageError, match="cannot be opened"):
                 node.create(partitions[name])

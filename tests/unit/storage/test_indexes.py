@@ -234,7 +234,7 @@ def test_an_index_that_cannot_be_written_is_not_given_up(files: MemoryFiles) -> 
     broken.append(1, 1)
     assert broken.entry_count == 1
     files.break_directory("/broken")
-    # Opening another file asks the first for its place; that it cannot write is not the other's fault.
+    # Opening another file closes the first, whose failed write must not fail the other file.
     whole = OffsetIndex("/whole/i", 0, pool)
     whole.append(1, 1)
     whole.write_pending()

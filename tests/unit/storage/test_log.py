@@ -34,7 +34,7 @@ def test_a_read_stops_below_the_end_offset(bench: LogBench) -> None:
         bench.append(value)
     result = bench.log.read(0, max_bytes=1000, end_offset=2)
     assert result.region is not None
-    assert [found.header.base_offset for found in iterate_batches(result.region.read())] == [0, 1]
+    assert [read_batch.header.base_offset for read_batch in iterate_batches(result.region.read())] == [0, 1]
     assert bench.log.read(2, max_bytes=1000, end_offset=2).region is None
     assert bench.log.read(3, max_bytes=1000, end_offset=3).region is None
 

@@ -59,12 +59,12 @@ def with_gaps(*offsets: int, **settings: object) -> LogBench:
     ("offset", "end"), [(1, 1), (2, 1), (4, 1), (5, 1), (6, 6), (7, 6), (8, 6), (9, 9), (20, 9), (21, 21)]
 )
 def test_a_log_that_is_cut_in_a_gap_ends_with_its_last_batch(segment_bytes: int, offset: int, end: int) -> None:
-    """What is missing there may be a gap of the leader's as well, or a hole: who follows it has to ask again."""
+    """The missing offsets may be a gap of the leader or lost records: a follower has to fetch them again."""
     bench = with_gaps(0, 5, 8, 20, 21, segment_bytes=segment_bytes)
     bench.advance_high_watermark()
     assert bench.log.truncate_to(offset)
     if segment_bytes == 150 and bench.log.segments.active.size == 0:
-        # Nothing is left of the segment: its name says where it began.
+        # The segment is empty: the log ends at its base offset.
         end = bench.log.segments.active.base_offset
     assert bench.log.log_end_offset == bench.log.high_watermark == end
     assert bench.append(b"next").first_offset == end
@@ -81,7 +81,7 @@ def test_a_log_that_is_cut_does_not_end_before_it_begins() -> None:
 
 
 def test_a_log_whose_only_batch_claims_another_offset_is_empty_when_that_is_cut() -> None:
-    """The bit of a base offset is not in the checksum, and a compacted topic may have gaps: recovery believes it."""
+    """The checksum does not cover the base offset, and a compacted topic may have gaps: recovery accepts the offset."""
     bench = LogBench(cleanup_policy="compact")
     bench.append(b"a")
     bench.files.corrupt(f"{DIRECTORY}/00000000000000000000.log", 4, 0x20)
@@ -259,7 +259,7 @@ def test_interrupted_cleaning_is_undone_or_finished() -> None:
     assert offsets_of(bench.log) == list(range(9))
     assert not bench.names(".cleaned")
     bench.log.close()
-    # One that had is finished: offset 0 alone survives of the first two segments.
+    # A complete cleaning is finished: offset 0 alone survives of the first two segments.
     bench.files.write_atomically(
         f"{stem}.log.swap",
         bytes(batch(b"kept", base_offset=0, leader_epoch=0) + batch(b"kept", base_offset=second, leader_epoch=0)),
@@ -286,7 +286,7 @@ def test_a_replacement_that_is_interrupted_keeps_the_index_of_aborted_transactio
     kinds = [".log", ".index", ".timeindex", ".txnindex"]
     for kind in kinds:
         bench.files.rename(stem + kind, f"{stem}{kind}.swap")
-    # Put in place as far as that by the node, and a rename more by each start, which then fails.
+    # The node has renamed some files; every start renames one more and then fails.
     for kind in kinds[: interruptions // 2]:
         bench.files.rename(f"{stem}{kind}.swap", stem + kind)
     if interruptions % 2:

@@ -165,7 +165,7 @@ def test_a_node_with_lost_records_has_no_clean_shutdown(caplog: pytest.LogCaptur
     log = logs.get(TopicPartition("t", 0))
     assert log is not None
     assert log.log_end_offset == 2
-    # Stopped before a leader was there: the next start doubts the log again.
+    # The node stopped before a leader was elected: the next start doubts the log's end again.
     node.stop()
     value = node.start().get(TopicPartition("t", 0))
     assert value is not None
@@ -189,7 +189,7 @@ def test_a_truncation_while_the_node_runs_is_noticed_by_a_flush(
     size = len(node.files.nodes[path].data)
     del node.files.nodes[path].data[size // 2 :]
     if appends:
-        # A hole, of which files in memory know only by their content.
+        # A hole; files in memory represent it as zero bytes.
         node.files.nodes[path].data += bytes(size // 2 - 10)
     flushed = log.flush()
     node.world.scheduler.run()
@@ -197,11 +197,11 @@ def test_a_truncation_while_the_node_runs_is_noticed_by_a_flush(
     assert failed == [TopicPartition("t", 0)]
     assert log.is_offline
     assert log.recovery_point == 0
-    found = node.create("t")
-    assert found is not log
-    assert (found.log_end_offset, found.doubtful_from) == (4, 2)
-    node.append(found, b"next")
-    assert found.log_end_offset == 5
+    reopened = node.create("t")
+    assert reopened is not log
+    assert (reopened.log_end_offset, reopened.doubtful_from) == (4, 2)
+    node.append(reopened, b"next")
+    assert reopened.log_end_offset == 5
     assert [record.levelname for record in caplog.records if "t-0 is out of service" in record.message] == ["ERROR"]
 
 
@@ -263,7 +263,7 @@ def produced(node: Node, count: int) -> PartitionLog:
 @pytest.mark.parametrize("damaged_batch", [0, 1])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_a_truncation_behind_damage_ends_before_the_damage(number: int, damaged_batch: int, is_known: bool) -> None:
-    """No repair could help: it waits for the high watermark, which waits for what is fetched after the truncation."""
+    """A repair would wait for the high watermark, which waits for the records fetched after the truncation."""
     node = Node()
     node.start()
     log = produced(node, 12)
@@ -275,17 +275,17 @@ def test_a_truncation_behind_damage_ends_before_the_damage(number: int, damaged_
     with pytest.raises(StorageError):
         log.truncate_to(base + damaged_batch + 1)
     node.world.scheduler.run()
-    found = node.create("t", segment_bytes=400, index_interval_bytes=1)
-    assert found is not log
+    reopened = node.create("t", segment_bytes=400, index_interval_bytes=1)
+    assert reopened is not log
     assert not node.logs.directories[0].is_offline
-    assert found.log_end_offset <= end
-    assert found.doubtful_from == base + damaged_batch
+    assert reopened.log_end_offset <= end
+    assert reopened.doubtful_from == base + damaged_batch
     # The follower fetches again from there.
-    found.truncate_to(found.doubtful_from)
-    assert offsets_of(found) == list(range(base + damaged_batch))
-    assert not found.files.failures.damaged_segments
-    next_one = batch(b"next", producer_id=5, producer_epoch=0, sequence=base + damaged_batch)
-    assert not found.append_built(next_one, leader_epoch=0, now_ms=1).duplicate
+    reopened.truncate_to(reopened.doubtful_from)
+    assert offsets_of(reopened) == list(range(base + damaged_batch))
+    assert not reopened.files.failures.damaged_segments
+    next_batch = batch(b"next", producer_id=5, producer_epoch=0, sequence=base + damaged_batch)
+    assert not reopened.append_built(next_batch, leader_epoch=0, now_ms=1).duplicate
 
 
 def test_a_damaged_segment_of_which_nothing_is_left_is_not_damaged_any_more() -> None:

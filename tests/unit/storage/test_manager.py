@@ -159,7 +159,7 @@ def test_a_deleted_log_is_freed_without_the_garbage_collector() -> None:
 
 
 def logs_in_memory() -> int:
-    return sum(isinstance(thing, PartitionLog) for thing in gc.get_objects())
+    return sum(isinstance(tracked, PartitionLog) for tracked in gc.get_objects())
 
 
 def test_a_deletion_cut_off_by_a_crash_is_finished() -> None:
@@ -178,12 +178,12 @@ def test_a_failed_directory_goes_out_of_service_alone() -> None:
     node = Node("/d1", "/d2")
     node.start()
     first, second = node.create("t", 0), node.create("t", 1)
-    gone: list[TopicPartition] = []
-    node.logs.on_directory_failure.append(lambda directory, partitions: gone.extend(partitions))
+    failed: list[TopicPartition] = []
+    node.logs.on_directory_failure.append(lambda directory, partitions: failed.extend(partitions))
     node.files.break_directory("/d1")
     with pytest.raises(LogDirectoryOffline):
         node.append(first, b"a")
-    assert gone == [TopicPartition("t", 0)]
+    assert failed == [TopicPartition("t", 0)]
     assert node.logs.get(TopicPartition("t", 0)) is None
     with pytest.raises(LogDirectoryOffline):
         first.read(0, max_bytes=1, end_offset=1)
@@ -208,7 +208,7 @@ def test_a_directory_broken_at_start_is_left_out_and_no_directory_at_all_is_refu
     node.stop()
     node.files.break_directory("/d1")
     logs = node.start()
-    assert [found.topic_partition for found in logs] == [("t", 1)]
+    assert [log.topic_partition for log in logs] == [("t", 1)]
     node.stop()
     node.files.break_directory("/d2")
     with pytest.raises(DirectoryRefused, match="None of the log directories can be used"):
@@ -258,9 +258,9 @@ def test_checkpoints_are_written_and_used() -> None:
     assert node.files.read_bytes("/d1/replication-offset-checkpoint") == b"0\n1\nt 0 3\n"
     assert node.files.read_bytes("/d1/log-start-offset-checkpoint") == b"0\n1\nt 0 2\n"
     node.kill()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (2, 3, 4)
+    reopened = node.start().get(TopicPartition("t", 0))
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.high_watermark, reopened.log_end_offset) == (2, 3, 4)
 
 
 @pytest.mark.parametrize("damage", [b"", b"1\n0\n", b"0\n5\nt 0 1\n", b"0\n1\nt zero 1\n", b"\xff\xfe"])
@@ -370,7 +370,7 @@ def test_a_log_in_a_failed_directory_is_not_created_elsewhere() -> None:
     # Another topic of the same name has nothing to do with it.
     assert node.logs.get_or_create(TopicPartition("t", 0), Uuid.ONE, log_config()).directory == "/d2/t-0"
     node.logs.delete(TopicPartition("t", 0))
-    # After a restart nothing is known of what the broken directory held, but the metadata knows.
+    # After a restart the content of the broken directory is unknown; the metadata names its partitions.
     node.kill()
     node.files.break_directory("/d1")
     node.start()
@@ -426,11 +426,11 @@ def test_running_out_of_descriptors_is_no_fault_of_the_disk() -> None:
         node.append(log, b"a")
     created = node.create("u")
     held = len(node.logs.pool)
-    # One failure is made up for by letting go of others.
+    # After one failure the pool closes other files and retries.
     node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"))
     node.append(created, b"b")
     assert len(node.logs.pool) < held
-    # Two in a row are told to the client, who tries again.
+    # Two failures in a row fail the client's request, which the client retries.
     logs[0].segments.active.close()
     for _ in range(2):
         node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"))

@@ -115,7 +115,7 @@ def test_batches_that_are_larger_than_a_segment_move_too() -> None:
     log = node.logs.get(PARTITION)
     assert log is not None
     before = values_of(log)
-    # They were let in before the segments became smaller.
+    # The batches were appended before `segment.bytes` was reduced.
     log.configure(log_config(segment_bytes=20))
     node.logs.move(PARTITION, "/d2")
     node.world.scheduler.run()
@@ -276,7 +276,7 @@ def test_what_cannot_be_moved_is_refused() -> None:
         with pytest.raises(KafkaError) as caught:
             node.logs.move(partition, path)
         assert caught.value.code == code
-    # To where it already is: nothing to do.
+    # The log is already in this directory: nothing to do.
     node.logs.move(PARTITION, "/d1")
     assert names(node, "/d1") == ["t-0"]
 
@@ -387,7 +387,7 @@ def test_a_copy_is_not_taken_for_the_log_while_the_disk_of_the_original_is_away(
 
 
 def test_a_log_that_ends_in_a_gap_moves() -> None:
-    """Nothing is left of the last segment but its name, and what lay before it is not there."""
+    """The last segment is empty, and the offsets before its base offset are missing."""
     node = Node("/d1", "/d2")
     node.start()
     log = node.create("t", cleanup_policy="compact", segment_bytes=150)

@@ -1,4 +1,4 @@
-"""A batch that goes on where its producer's last one ended is not looked at further, and nothing else comes of that."""
+"""A batch that continues its producer's last batch skips further checks, with the same outcome."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_checks_come_to_the_same_with_and_without_a_short_way(seed: int, monkeyp
             state.update(header)
         entry = state.get(7)
         if entry is not None and chance.random() < 0.1:
-            # As a marker would.
+            # The effect of a marker.
             entry.current_transaction_first_offset = -1
     assert min(seen.values()) > 10, seen
 
@@ -74,7 +74,7 @@ def filled(segment_bytes: int) -> LogBench:
 
 
 def recall_everything(bench: LogBench) -> None:
-    """A batch that is not known has the log looked through for it."""
+    """Appends an unknown batch, which makes the log search all of its batches."""
     for producer_id in (7, 8):
         with pytest.raises(KafkaError):
             bench.append(b"v", producer_id=producer_id, producer_epoch=0, sequence=1_000_000)
@@ -100,7 +100,7 @@ WAYS: dict[str, Callable[[LogBench], object]] = {
 @pytest.mark.parametrize("segment_bytes", [1 << 20, 400])
 @pytest.mark.parametrize("way", WAYS)
 def test_the_batches_kept_follow_each_other(way: str, segment_bytes: int) -> None:
-    """Then only the last of them says what comes next, and nothing that comes next is among them."""
+    """Then only the last of them determines the next sequence number, and no kept batch has that number."""
     bench = filled(segment_bytes)
     WAYS[way](bench)
     last_in_log = {header.producer_id: header for header in headers_of(bench)}
@@ -115,9 +115,9 @@ def test_the_batches_kept_follow_each_other(way: str, segment_bytes: int) -> Non
             assert after.first_offset > before.last_offset
         following = (last.last_sequence + 1) & SEQUENCE_MAX
         assert entry.is_next(header_of(producer_id, following, count=1))
-        for each in kept:
-            first = (each.last_sequence - each.offset_delta) & SEQUENCE_MAX
-            assert not entry.is_next(header_of(producer_id, first, count=each.offset_delta + 1))
+        for kept_batch in kept:
+            first = (kept_batch.last_sequence - kept_batch.offset_delta) & SEQUENCE_MAX
+            assert not entry.is_next(header_of(producer_id, first, count=kept_batch.offset_delta + 1))
 
 
 def headers_of(bench: LogBench) -> Iterator[BatchHeader]:

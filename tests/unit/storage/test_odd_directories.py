@@ -1,4 +1,4 @@
-"""What an unlucky moment leaves in a log directory, and what the next start makes of it."""
+"""Leftovers of interrupted operations in a log directory, and how the next start handles them."""
 
 from __future__ import annotations
 

@@ -88,10 +88,10 @@ def test_it_is_tried_every_second_with_one_log(monkeypatch: pytest.MonkeyPatch) 
     node.world.scheduler.advance(999)
     before = shortage.attempts
     node.world.scheduler.advance(1)
-    each = shortage.attempts - before
+    attempts_per_second = shortage.attempts - before
     node.world.scheduler.advance(10_000)
-    assert 0 < each <= 2
-    assert shortage.attempts - before == 11 * each
+    assert 0 < attempts_per_second <= 2
+    assert shortage.attempts - before == 11 * attempts_per_second
 
 
 def test_many_logs_are_taken_over_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_the_checkpoints_are_those_of_the_open_log_again(monkeypatch: pytest.Mon
     assert log is not None
     node.append(log, b"3", b"4")
     log.update_high_watermark(5)
-    # Damaged while the node runs: its offsets at the start are not those of the log any more.
+    # The log was damaged while the node ran: its offsets at the start are outdated.
     node.files.fail_next("list_directory", OSError(errno.EIO, "input/output error"), path_contains="/d1/t-0")
     log.files.failures.fail_log("a file is short")
     logs.checkpoint().result()

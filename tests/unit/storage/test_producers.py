@@ -48,7 +48,7 @@ def test_the_last_five_batches_are_known(bench: LogBench) -> None:
         send(bench, sequence)
     for sequence in range(1, 6):
         assert send(bench, sequence).duplicate
-    # The sixth last is forgotten: it is not a duplicate any more but out of order.
+    # The sixth last batch is forgotten: it is out of order, not a duplicate.
     assert refused(bench, 0) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -86,7 +86,7 @@ def test_sequence_numbers_wrap_between_two_transactions(bench: LogBench) -> None
 
 
 def test_an_unknown_producer_may_begin_anywhere(bench: LogBench) -> None:
-    # Its earlier records may have gone with retention; there is no UNKNOWN_PRODUCER_ID for that any more.
+    # Retention may have deleted its earlier records; UNKNOWN_PRODUCER_ID is no longer used for this.
     assert send(bench, 42).first_offset == 0
     assert refused(bench, 44) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -376,11 +376,11 @@ def test_only_a_transaction_of_the_same_epoch_takes_records(bench: LogBench) -> 
             state.check_in_transaction(7, epoch)
         return caught.value.code
 
-    # Confirmed, and not begun yet: another epoch is another transaction.
+    # The transaction is verified but not begun: another epoch is another transaction.
     assert state.check_in_transaction(7, 5) is verification
     assert (refusal(4), refusal(6)) == (ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_TXN_STATE)
     bench.append(b"t", producer_id=7, producer_epoch=5, sequence=0, transactional=True)
-    # Begun: an older producer is fenced, and a newer one waits for the marker of this transaction.
+    # The transaction has begun: an older producer is fenced, and a newer producer waits for its marker.
     assert state.check_in_transaction(7, 5) is None
     assert (refusal(4), refusal(6)) == (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
 
@@ -414,7 +414,7 @@ def test_a_snapshot_reads_as_it_was_written() -> None:
         ProducerEntry(5, epoch=2, coordinator_epoch=3, last_timestamp=9, batches=(ProducerBatch(7, 20, 2, 9),)),
         ProducerEntry(6, epoch=0, last_timestamp=4, current_transaction_first_offset=11),
     ]
-    found = decode_snapshot(encode_snapshot(entries))
+    decoded = decode_snapshot(encode_snapshot(entries))
     fields = (
         "producer_id",
         "epoch",
@@ -423,7 +423,7 @@ def test_a_snapshot_reads_as_it_was_written() -> None:
         "current_transaction_first_offset",
         "batches",
     )
-    assert [[getattr(entry, field) for field in fields] for entry in found] == [
+    assert [[getattr(entry, field) for field in fields] for entry in decoded] == [
         [getattr(entry, field) for field in fields] for entry in entries
     ]
 

@@ -29,7 +29,7 @@ def test_a_large_topics_directories_are_removed_one_after_another() -> None:
         return [task[2] for task in workers.tasks if str(task[1][:1]).endswith("-delete',)")]
 
     assert (left(), len(removals())) == (5, 1)
-    # One that cannot be removed now, for want of descriptors, is no reason to give the disk up.
+    # A directory that cannot be removed for lack of descriptors does not fail the disk.
     (refused,) = removals()
     workers.tasks = deque(task for task in workers.tasks if task[2] is not refused)
     refused.fail(OSError(errno.EMFILE, "too many open files"))

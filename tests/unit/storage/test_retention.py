@@ -1,4 +1,4 @@
-"""What is deleted, when, and what never is."""
+"""Retention: which segments are deleted, when, and which are kept."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_deleted_files_are_renamed_and_removed_after_the_delay() -> None:
     assert "00000000000000000000.log" not in bench.names()
     assert "00000000000000000000.log.deleted" in bench.names()
     assert "00000000000000000000.index.deleted" in bench.names()
-    # Who was being served goes on being served.
+    # A read that has begun continues.
     assert region.read() == content
     bench.world.scheduler.advance(59_999)
     assert "00000000000000000000.log.deleted" in bench.names()

@@ -209,7 +209,7 @@ def test_a_roll_that_finds_no_room_leaves_the_log_as_it_was() -> None:
 
 
 def test_what_a_new_leader_wrote_after_a_full_disk_survives_a_crash() -> None:
-    """An epoch that was known in memory alone had recovery take its batches for damaged ones."""
+    """Recovery must not treat batches as damaged because their epoch was known in memory only."""
     import errno
 
     from ottla.storage.errors import DiskFull

@@ -123,20 +123,24 @@ def test_what_a_check_finds(compacted: bool) -> None:
     assert check(node, log, 1).index_damage is None
     # A byte of a record: only its batch is affected.
     data[size - 1] ^= 1
-    assert [(found.first_offset, found.last_offset) for found in check(node, log, 1).damages] == [(base, base)]
+    assert [(damage.first_offset, damage.last_offset) for damage in check(node, log, 1).damages] == [(base, base)]
     # The offset of a batch, which no checksum covers.
     data[:] = whole
     data[size + 7] ^= 0x40
-    assert [(found.first_offset, found.last_offset) for found in check(node, log, 1).damages] == [(base + 1, end - 1)]
+    assert [(damage.first_offset, damage.last_offset) for damage in check(node, log, 1).damages] == [
+        (base + 1, end - 1)
+    ]
     # Bytes that are no batch: the rest is affected.
     data[:] = whole
     data[size + 16] ^= 0xFF
-    assert [(found.first_offset, found.last_offset) for found in check(node, log, 1).damages] == [(base + 1, end - 1)]
+    assert [(damage.first_offset, damage.last_offset) for damage in check(node, log, 1).damages] == [
+        (base + 1, end - 1)
+    ]
     # A truncated file.
     data[:] = whole[:size]
-    found = check(node, log, 1).damages
-    assert (found[0].first_offset, found[0].last_offset) == (base, end - 1)
-    assert "has" in found[0].reason
+    damages = check(node, log, 1).damages
+    assert (damages[0].first_offset, damages[0].last_offset) == (base, end - 1)
+    assert "has" in damages[0].reason
     # An index entry that points elsewhere.
     data[:] = whole
     index = node.files.nodes[log.segments[1].path.replace(".log", ".index")].data

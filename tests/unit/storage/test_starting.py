@@ -1,4 +1,4 @@
-"""What a start believes of the run before it, and what it leaves alone until it knows more."""
+"""Which state of the previous run a start trusts, and what it defers until the metadata is loaded."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def test_a_run_was_clean_only_if_it_left_every_directory_so(broken: str) -> None
     node.start()
     node.stop()
     if broken == "no marker":
-        # Its last flush failed, or the power went between the two.
+        # The directory's last flush failed, or the power failed between the two markers.
         node.files.remove("/d2/.kafka_cleanshutdown")
     elif broken == "an older one":
-        # It was out of service for a while, and other runs were left cleanly without it.
+        # The directory was out of service during later clean shutdowns.
         node.files.write_atomically("/d2/.kafka_cleanshutdown", b'{"version":0,"brokerEpoch":4}')
     else:
         node.files.break_directory("/d2")
@@ -55,7 +55,7 @@ def test_a_checkpoint_that_cannot_be_read_takes_its_directory_out_of_service(was
     node.logs.checkpoint()
     node.stop()
     if was_clean:
-        # As Kafka leaves its directories.
+        # As Apache Kafka leaves a directory.
         node.files.remove("/d2/ottla-clean-logs")
     else:
         node.files.remove("/d2/.kafka_cleanshutdown")
@@ -86,7 +86,7 @@ def test_nothing_is_deleted_before_the_settings_are_known() -> None:
     logs.open(begins_upkeep=False).result()
     reopened = logs.get(TopicPartition("t", 0))
     assert reopened is not None
-    # That it keeps everything is not known yet; the node waits for its controller.
+    # The topic's unlimited retention is not known yet; the node waits for its controller.
     assert reopened.config.retention_ms == 1000
     node.world.scheduler.advance(60_000)
     assert values_of(reopened) == [b"a"]
@@ -115,7 +115,7 @@ def test_no_producer_expires_before_the_settings_are_known(dynamic: dict[str, st
     reopened = logs.get(TopicPartition("t", 0))
     assert reopened is not None
     assert [entry.producer_id for entry in reopened.active_producers()] == [7]
-    # What is set for all brokers together is known only now.
+    # The cluster-wide defaults are known only now.
     logs.config, _ = usable_dynamic(config, dynamic={}, dynamic_defaults=dynamic)
     logs.begin_upkeep()
     node.world.scheduler.run()
@@ -172,9 +172,9 @@ def test_a_log_that_cannot_be_opened_keeps_its_offsets_for_the_next_start(was_cl
         node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"), path_contains="/d1/t-0/")
     assert node.start().is_refused(TopicPartition("t", 0))
     node.stop()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert (found.log_start_offset, found.high_watermark, found.log_end_offset) == (2, 3, 3)
+    reopened = node.start().get(TopicPartition("t", 0))
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.high_watermark, reopened.log_end_offset) == (2, 3, 3)
 
 
 def test_a_former_topic_that_cannot_be_opened_leaves_no_offsets_to_the_next_of_its_name() -> None:
@@ -193,6 +193,6 @@ def test_a_former_topic_that_cannot_be_opened_leaves_no_offsets_to_the_next_of_i
     log = logs.get_or_create(TopicPartition("t", 0), Uuid(b"fedcba9876543210"), log_config())
     node.append(log, b"new")
     node.stop()
-    found = node.start().get(TopicPartition("t", 0))
-    assert found is not None
-    assert (found.log_start_offset, found.log_end_offset) == (0, 1)
+    reopened = node.start().get(TopicPartition("t", 0))
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.log_end_offset) == (0, 1)

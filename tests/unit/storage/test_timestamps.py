@@ -1,4 +1,4 @@
-"""Looking up times while the log goes on: a worker opens the batches, and between its steps anything may happen."""
+"""Lookups of timestamps while the log changes: a worker opens the batches, and changes happen between its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.unit.storage.helpers import LogBench
 
 
 def hold(bench: LogBench) -> None:
-    """From now on workers work when they are told to."""
+    """From now on workers run only when the test runs them."""
     bench.world.workers.immediate = False
 
 

@@ -27,7 +27,7 @@ PARTITION = TopicPartition("t", 0)
 
 
 def held(workers: VirtualWorkers) -> list[Any]:
-    """Takes what the workers have to do, so that other work can come first."""
+    """Removes the workers' pending tasks, so that other work can run first."""
     tasks = list(workers.tasks)
     workers.tasks.clear()
     return tasks
@@ -35,7 +35,7 @@ def held(workers: VirtualWorkers) -> list[Any]:
 
 @pytest.mark.parametrize("is_for_time", [True, False], ids=["time", "youngest"])
 def test_segments_that_are_merged_meanwhile(monkeypatch: pytest.MonkeyPatch, is_for_time: bool) -> None:
-    """A segment that was passed over and one that was not become one: its records are searched all the same."""
+    """A searched segment and an unsearched segment are merged: the search still covers the unsearched records."""
     merges = 0
     for steps in range(12):
         with monkeypatch.context() as patch:
@@ -219,9 +219,9 @@ def looked_up(bench: LogBench, lookup: Callable[[bool], int]) -> int:
         assert not may_wait
         return lookup(may_wait)
 
-    found = look_up(bench.world.workers, checked)
+    result = look_up(bench.world.workers, checked)
     bench.world.workers.run_all()
-    return found.result()
+    return result.result()
 
 
 def test_a_read_across_the_end_of_a_block_is_no_repeated_one(monkeypatch: pytest.MonkeyPatch) -> None:

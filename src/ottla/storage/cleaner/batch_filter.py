@@ -6,7 +6,7 @@ producer (and determines its next sequence number), or the last batch of the cle
 at its end). Then the header stays as an empty batch.
 
 A tombstone (a key without value) stays for `delete.retention.ms` after the first compaction that saw it, so that a slow
-reader of the whole log learns of the deletion. The batch contains the time of its removal (KIP-534): a bit of the
+reader of the whole log sees the deletion. The batch contains the time of its removal (KIP-534): a bit of the
 attributes says that the base timestamp is that time, and the timestamps of the records are relative to it.
 
 Encoded records are copied as they are. Only a new base timestamp requires new timestamp deltas.
@@ -106,7 +106,7 @@ class BatchFilter:
         horizon_ms = header.delete_horizon_ms
         if header.is_control:
             is_discarded = self._transactions.on_marker(header, read_batch_control_type(batch))
-            # A marker that is not needed any more gets a delete horizon, and stays until then.
+            # A marker that is no longer needed gets a delete horizon, and stays until then.
             wants_horizon = is_discarded
             is_discarded = is_discarded and horizon_ms is not None and horizon_ms <= self._now_ms
         else:
@@ -132,10 +132,10 @@ class BatchFilter:
         horizon_ms = header.delete_horizon_ms
         keeps_tombstones = horizon_ms is None or self._now_ms < horizon_ms
         latest_offset = self._map.latest_offset
-        found = self._map.keep_records(
+        selection = self._map.keep_records(
             payload, header.record_count, header.base_offset, latest_offset, keeps_tombstones
         ) or self._keep_unusual(payload, header, keeps_tombstones)
-        kept, keyless, tombstones, largest_delta, records = found
+        kept, keyless, tombstones, largest_delta, records = selection
         self.counts.records_read += header.record_count
         self.counts.records_kept += kept
         self.counts.keyless_records += keyless
@@ -150,7 +150,7 @@ class BatchFilter:
         return _rebuild(records, kept, header, largest_delta=largest_delta)
 
     def _keep_unusual(self, payload: memoryview, header: BatchHeader, keeps_tombstones: bool) -> KeptRecords:
-        """As `keep_records`. Raises CorruptRecords, with the words for what is wrong."""
+        """Like `keep_records`. Raises CorruptRecords with a description of the damage."""
         kept: list[Span] = []
         keyless = 0
         for span in spans_of(payload, header.record_count):
@@ -218,7 +218,7 @@ def read_batch_control_type(batch: Batch) -> ControlType | None:
 
 
 def spans_of(payload: bytes | memoryview, count: int) -> Sequence[Span]:
-    """Where the records of a payload are. Raises CorruptRecords, with the words for what is wrong."""
+    """The positions of the records of a payload. Raises CorruptRecords with a description of the damage."""
     spans = record_spans(payload, count)
     return list(scan_records(payload, count)) if spans is None else spans
 

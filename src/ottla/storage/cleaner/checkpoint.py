@@ -1,7 +1,7 @@
 """The first dirty offset of each log: `cleaner-offset-checkpoint` of a log directory, in Kafka's format.
 
-Losing it costs a second cleaning of the same part and nothing else. It is kept in memory and written on a worker, one
-write at a time. Changes during a write share the next write.
+The loss of the file only costs a second cleaning of the same part. The checkpoint is kept in memory and written on a
+worker, one write at a time. Changes during a write share the next write.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CleanerCheckpoint:
         self._on_disk = frozenset(self._offsets)
 
     def is_on_disk(self, topic_partition: TopicPartition) -> bool:
-        """Whether an entry for the log is durable, whatever its offset. Repeats a failed write."""
+        """Whether an entry for the log is durable, with any offset. Repeats a failed write."""
         if topic_partition in self._offsets and topic_partition not in self._on_disk and not self._is_writing:
             self._write()
         return topic_partition in self._on_disk and topic_partition in self._offsets

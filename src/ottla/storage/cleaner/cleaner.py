@@ -1,4 +1,4 @@
-"""The log cleaner: several workers, each of which cleans the dirtiest log and then the next.
+"""The log cleaner: several workers, which clean the dirtiest logs first.
 
 All decisions are made on the loop's thread. Only `Cleaning.step`, which reads and writes files, runs on worker threads,
 a small step at a time. Between two steps the loop is free, the throttle delays the next step, and a cleaning whose log
@@ -6,7 +6,7 @@ has changed (truncated, deleted, moved, segments removed by retention) is droppe
 waits for the cleaner: a cleaned segment is swapped in only if all of its source segments are still there.
 
 A log that cannot be cleaned (damaged bytes, a batch that cannot be decompressed, a failing disk) is marked as
-uncleanable until the node restarts, and the other logs are cleaned.
+uncleanable until the node restarts; other logs are still cleaned.
 """
 
 from __future__ import annotations
@@ -184,10 +184,10 @@ class LogCleaner:
             job.is_aborted = True
 
     def on_log_repaired(self, log: PartitionLog) -> None:
-        """Segments are replaced by intact ones of another replica: the log can be cleaned again, from its beginning.
+        """Segments were replaced by another replica's segments: the log can be cleaned again, from its beginning.
 
-        The other replica may not have been compacted. Its records are in no map: they are older than a tombstone that
-        is removed once its time has come.
+        The other replica may not have been compacted. Its records are in no map, but may be older than a tombstone that
+        is due for removal.
         """
         self.abort(log.topic_partition)
         self.uncleanable.pop(log.topic_partition, None)
@@ -224,7 +224,7 @@ class LogCleaner:
     def on_log_moving(self, log: PartitionLog, target: str) -> bool:
         """A copy in another directory is about to replace the log, with its gaps.
 
-        As in `note_gaps`, the checkpoint of that directory has to contain the log first. Returns whether that is
+        Like in `note_gaps`, the checkpoint of that directory has to contain the log first. Returns True if the entry is
         durable or not needed.
         """
         offset = self.cleaned_offset(log)
@@ -265,7 +265,7 @@ class LogCleaner:
         self._last_run_ms = now_ms
         dirtiest = self._dirtiest(now_ms)
         if dirtiest is None:
-            self._rest(worker)
+            self._back_off(worker)
             return
         log, dirtiness = dirtiest
         try:
@@ -291,7 +291,7 @@ class LogCleaner:
         )
         return Cleaning(self._world.files, plan, offset_map)
 
-    def _rest(self, worker: int) -> None:
+    def _back_off(self, worker: int) -> None:
         if self._is_running:
             delay_seconds = self._settings.backoff_ms / 1000
             self._timers[worker] = self._world.scheduler.call_later(delay_seconds, self._on_backoff_timeout, worker)
@@ -357,7 +357,7 @@ class LogCleaner:
         if not isinstance(error, (OSError, KafkaError)):
             raise error
         if job.is_aborted or not _is_current(job, job.remaining):
-            # Its source files were removed meanwhile, which is no failure.
+            # The source files were removed meanwhile, which is not a failure.
             logger.info("Dropped the cleaning of %s: the log has changed", job.log.topic_partition)
         elif isinstance(error, OSError) and is_disk_full(error):
             logger.warning("No room to clean %s: %s", job.log.topic_partition, error)
@@ -426,8 +426,8 @@ class LogCleaner:
         self._bytes_kept += counts.bytes_kept
         self._last_map_utilization = cleaned.map_utilization
         if is_dropped:
-            # Not at once: the cause should be over by then.
-            self._rest(job.worker)
+            # The next attempt waits, because the cause should be over by then.
+            self._back_off(job.worker)
             return
         logger.info(
             "Cleaned %s from %d to %d: %d of %d bytes and %d of %d records kept",

@@ -20,7 +20,7 @@ class OffsetMap:
     __slots__ = ("_newest", "_room", "_secret", "capacity", "keep_records", "latest_offset", "newest")
 
     def __init__(self, *, capacity: int, secret: bytes, keys_max: int | None = None) -> None:
-        """`secret` are 16 random bytes: nobody can choose keys that seem equal. There are at most `keys_max` keys."""
+        """`secret` is 16 random bytes, so that no client can choose colliding keys. Holds at most `keys_max` keys."""
         assert capacity > 0, "an offset map without room would never make progress"
         self.capacity = capacity
         self.latest_offset = -1

@@ -119,7 +119,7 @@ class Cleaning:
         start = plan.first_dirty_offset
         transactions = CleanedTransactions()
         # A transaction that ended in a part that is not read here would seem open, and hide later transactions.
-        transactions.add_aborted(each for each in aborted if each.last_offset >= start)
+        transactions.add_aborted(transaction for transaction in aborted if transaction.last_offset >= start)
         self.map.latest_offset = start - 1
         for source in plan.sources:
             if source.end_offset <= start:

@@ -18,7 +18,7 @@ class Throttle:
         self._free_at = 0.0
 
     def delay_seconds(self, bytes_moved: int, *, now: float) -> float:
-        """How long to wait after moving this many bytes. `now` is monotonic."""
+        """The time to wait after moving this number of bytes. `now` is monotonic."""
         seconds = bytes_moved / self.bytes_per_second if self.bytes_per_second > 0 else _DEBT_SECONDS_MAX
         self._free_at = min(max(self._free_at, now) + seconds, now + _DEBT_SECONDS_MAX)
         return self._free_at - now

@@ -4,8 +4,8 @@ Batches of aborted transactions are removed at once. A marker stays as long as a
 that it gets a delete horizon like a tombstone, so that a consumer that has read some of the batches still reads the end
 of the transaction.
 
-`CleanedTransactions` gets every batch of the log in order, including the clean part, and knows from the transaction
-indexes which transactions were aborted.
+`CleanedTransactions` gets every batch of the log in order, including the clean part, and the aborted transactions from
+the transaction indexes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["CleanedTransactions"]
 class CleanedTransactions:
     """`kept_aborted` are the aborted transactions that still have batches, for the index of the new segment."""
 
-    __slots__ = ("_aborted", "_known", "_ongoing_aborted", "_ongoing_committed", "kept_aborted")
+    __slots__ = ("_aborted", "_added", "_ongoing_aborted", "_ongoing_committed", "kept_aborted")
 
     def __init__(self) -> None:
         self._aborted: list[tuple[int, AbortedTransaction]] = []
-        self._known: set[AbortedTransaction] = set()
+        self._added: set[AbortedTransaction] = set()
         self._ongoing_aborted: dict[int, tuple[AbortedTransaction, bool]] = {}
         self._ongoing_committed: set[int] = set()
         self.kept_aborted: list[AbortedTransaction] = []
@@ -35,8 +35,8 @@ class CleanedTransactions:
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
         """Adds aborted transactions before their batches are read. Adding one twice has no effect."""
         for transaction in transactions:
-            if transaction not in self._known:
-                self._known.add(transaction)
+            if transaction not in self._added:
+                self._added.add(transaction)
                 heappush(self._aborted, (transaction.first_offset, transaction))
 
     def on_batch(self, header: BatchHeader) -> bool:

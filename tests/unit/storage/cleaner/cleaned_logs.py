@@ -47,7 +47,7 @@ class Bench:
         return self.world.clock.now_ms()
 
     def log(self, name: str = "t", *, clean_shutdown: bool = False, **overrides: str) -> PartitionLog:
-        """Opens the log of a topic's partition 0, as after a crash unless told otherwise."""
+        """Opens the log of a topic's partition 0, by default as after a crash."""
         partition = TopicPartition(name, 0)
         keys = {key.replace("_", "."): value for key, value in overrides.items()}
         opened = open_log(
@@ -63,7 +63,7 @@ class Bench:
         return opened
 
     def clean(self, *, seconds: int = 1) -> None:
-        """Lets the cleaner look for work now and do all there is."""
+        """Makes the cleaner look for work now and finish all of it."""
         self.cleaner.start()
         self.cleaner.wake()
         self.world.scheduler.advance(seconds * 1000)
@@ -116,16 +116,16 @@ class Bench:
 
 def batches_of(log: PartitionLog) -> list[Batch]:
     """Every batch a consumer would get that reads the log from its beginning."""
-    found: list[Batch] = []
+    log_batches: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
         region = log.read(offset, max_bytes=1 << 20, end_offset=log.log_end_offset).region
         if region is None:
             break
         batches = list(iterate_batches(region.read()))
-        found += batches
+        log_batches += batches
         offset = batches[-1].header.next_offset
-    return found
+    return log_batches
 
 
 def records_of(log: PartitionLog) -> list[Record]:

@@ -1,4 +1,4 @@
-"""The cleaner itself: whom it cleans, what stops it, and what a crash or a changed log does to it."""
+"""The cleaner: its choice of logs, its failures, and the effects of crashes and changed logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = Path("/data")
 
 
 class PowerCut(BaseException):
-    """Not an Exception, so that nothing on the way can handle it."""
+    """Derives from BaseException, so that no handler catches it."""
 
 
 class CuttingFiles(MemoryFiles):

@@ -1,4 +1,4 @@
-"""What a compacted log holds, whatever was written to it."""
+"""The content of a compacted log after arbitrary writes."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def test_transaction_index_follows_markers_that_stay(bench: Bench) -> None:
     before = lookups.aborted_transactions(log.segments, 0, 10)
     assert len(before) == 1
     bench.clean()
-    # The data went in this round, but a reader may hold it: entry and marker are there until the next.
+    # The data was removed in this round, but a reader may hold it: index entry and marker stay until the next round.
     assert lookups.aborted_transactions(log.segments, 0, 10) == before
 
 
@@ -375,7 +375,7 @@ def test_what_a_producer_commits_after_an_abort_that_was_cleaned_long_ago_replac
     bench.clean()
     assert content_of(log) == [(4, "a", None), (5, "b", "new")]
 
-    # Nor does what was deleted come back when its tombstone goes.
+    # A deleted value does not reappear after its tombstone is removed.
     for key in "xy":
         bench.world.scheduler.advance(6000)
         bench.put(log, [(key, "1")])
@@ -452,7 +452,7 @@ def test_replay_of_a_compacted_log_is_the_last_value_of_each_key(steps: list[tup
             offsets.append(offset)
         assert offsets == sorted(set(offsets))
         for key, (offset, value) in newest.items():
-            # A tombstone may be gone; whatever else was last has to be there, at its own offset.
+            # A tombstone may be gone; every other newest record must exist at its original offset.
             assert replayed.pop(key, (offset, None)) == (offset, value)
         assert replayed == {}
         live = [key for key, (_, value) in newest.items() if value is not None]
@@ -470,7 +470,7 @@ def test_client_appends_go_on_between_steps(tmp_path: Path) -> None:
     steps = 0
     while bench.world.workers.tasks:
         bench.world.workers.run_one()
-        bench.append(log, _one(f"live{steps}"), AppendOrigin.CLIENT)
+        bench.append(log, _live_batch(f"live{steps}"), AppendOrigin.CLIENT)
         bench.world.scheduler.run()
         steps += 1
     assert steps > 10
@@ -479,5 +479,5 @@ def test_client_appends_go_on_between_steps(tmp_path: Path) -> None:
     assert [key for _, key, _ in content[5:]] == [f"live{number}" for number in range(steps)]
 
 
-def _one(key: str) -> bytearray:
+def _live_batch(key: str) -> bytearray:
     return build_batch([Record(key=key.encode(), value=b"x", timestamp=1)])

@@ -1,4 +1,4 @@
-"""The cleaner where it lives: beside the log manager, which starts it and tells it what happens to logs."""
+"""The cleaner in the log manager, which starts the cleaner and notifies it about changes of logs."""
 
 from __future__ import annotations
 
@@ -147,11 +147,11 @@ def test_a_full_disk_in_the_middle_of_a_swap_costs_no_directory_and_no_record(na
     node.files.fail_next("rename", OSError(errno.ENOSPC, "no space left on device"), path_contains=name)
     node.world.scheduler.advance(16_000)
     assert not any(directory.is_offline for directory in node.logs.directories)
-    found = node.create()
-    assert found is not log
-    assert content_of(found)[-1] == (8, "k", "2")
+    reopened = node.create()
+    assert reopened is not log
+    assert content_of(reopened)[-1] == (8, "k", "2")
     # The cleaner goes on, too.
-    found.update_high_watermark(9)
+    reopened.update_high_watermark(9)
     node.world.scheduler.advance(60_000)
     assert not node.logs.cleaner.uncleanable
-    assert content_of(found) == [(8, "k", "2")]
+    assert content_of(reopened) == [(8, "k", "2")]

@@ -15,7 +15,7 @@ from ottla.storage.cleaner.offset_map import OffsetMap
 
 SECRET = bytes(range(16))
 
-each = pytest.mark.parametrize("kind", [NewestOffsets, twin.NewestOffsets], ids=["in use", "twin"])
+implementations = pytest.mark.parametrize("kind", [NewestOffsets, twin.NewestOffsets], ids=["in use", "twin"])
 
 
 def test_the_compiled_one_is_in_use() -> None:
@@ -34,7 +34,7 @@ def payload_of(generator: random.Random, keys: int) -> tuple[bytes, list[Record]
     return bytes(build_batch(records))[HEADER_SIZE:], records
 
 
-@each
+@implementations
 def test_the_newest_records_are_kept(kind: Any) -> None:
     generator = random.Random(1)
     for _ in range(100):
@@ -76,7 +76,7 @@ def test_the_newest_records_are_kept(kind: Any) -> None:
             offset += len(records)
 
 
-@each
+@implementations
 def test_a_batch_that_may_not_fit_changes_nothing(kind: Any) -> None:
     newest = kind(3, SECRET)
     newest.put(b"a", 5)
@@ -92,7 +92,7 @@ def test_a_batch_that_may_not_fit_changes_nothing(kind: Any) -> None:
             newest.put(key, offset)
 
 
-@each
+@implementations
 def test_a_full_table_finds_every_key(kind: Any) -> None:
     for count in (1, 2, 10, 5_000):
         newest = kind(count, SECRET)
@@ -103,7 +103,7 @@ def test_a_full_table_finds_every_key(kind: Any) -> None:
         assert newest.get(b"none") == -1
 
 
-@each
+@implementations
 def test_keys_of_every_length_differ(kind: Any) -> None:
     newest = kind(400, SECRET)
     for length in range(200):
@@ -113,7 +113,7 @@ def test_keys_of_every_length_differ(kind: Any) -> None:
     assert newest.get(memoryview(bytes(7) + b"x")) == 1_007
 
 
-@each
+@implementations
 def test_unusual_payloads_get_no_answer(kind: Any) -> None:
     generator = random.Random(2)
     newest = kind(10_000, SECRET)
@@ -133,20 +133,20 @@ def test_unusual_payloads_get_no_answer(kind: Any) -> None:
         newest.keep_records(damaged, count, 0, 100, True)
 
 
-@each
+@implementations
 def test_a_table_needs_room_and_a_secret(kind: Any) -> None:
     for arguments in ((0, SECRET), (-1, SECRET), (1, b"short")):
         with pytest.raises(ValueError, match="secret of 16 bytes"):
             kind(*arguments)
 
 
-@each
+@implementations
 def test_keys_that_differ_in_one_byte_are_different(kind: Any) -> None:
-    one = kind(1_000, SECRET)
+    offsets = kind(1_000, SECRET)
     for number in range(1_000):
-        one.put(number.to_bytes(8, "big"), number)
-    assert [one.get(number.to_bytes(8, "big")) for number in range(1_000)] == list(range(1_000))
-    assert one.get((256).to_bytes(8, "little")) == -1
+        offsets.put(number.to_bytes(8, "big"), number)
+    assert [offsets.get(number.to_bytes(8, "big")) for number in range(1_000)] == list(range(1_000))
+    assert offsets.get((256).to_bytes(8, "little")) == -1
 
 
 def test_a_batch_larger_than_the_map_is_accepted_by_an_empty_map() -> None:

@@ -32,7 +32,7 @@ class Producer:
 
 
 class Written:
-    """What the model knows of one batch: its records, or the marker it is."""
+    """A batch in the model: its records, or the marker."""
 
     def __init__(self, offset: int, producer: int, records: list[tuple[str, str]], *, in_transaction: bool) -> None:
         self.offset = offset
@@ -40,7 +40,7 @@ class Written:
         self.records = records
         self.in_transaction = in_transaction
         self.commit: bool | None = None
-        # Of the producer, after this batch.
+        # The producer's epoch and sequence number after this batch.
         self.epoch = 0
         self.sequence = 0
 
@@ -77,12 +77,12 @@ class Model:
 
     @property
     def decided_offset(self) -> int:
-        """No transaction that is open begins below it."""
+        """The offset below which no transaction is open."""
         return min([self.high_watermark, *self.open().values()])
 
     @property
     def last_stable_offset(self) -> int:
-        """The same, and markers that are not replicated do not count yet."""
+        """As `decided_offset`; unreplicated markers do not count yet."""
         unstable = [first for _, first, _, marker in self.transactions() if marker >= self.high_watermark]
         return min([self.decided_offset, *unstable])
 
@@ -186,7 +186,7 @@ class Story:
         self.model.high_watermark = self.model.end
 
     def truncate(self, batches: int) -> None:
-        """A new leader does not have what was not committed: producers go on from before it."""
+        """A new leader lacks uncommitted batches: producers continue from before these batches."""
         model = self.model
         uncommitted = sum(batch.offset >= model.high_watermark for batch in model.written)
         kept = len(model.written) - min(batches, uncommitted)
@@ -224,8 +224,8 @@ class Story:
         assert [offset for offset, _, _ in seen] == sorted({offset for offset, _, _ in seen})
         newest = {key: (offset, value) for offset, key, value in expected}
         newest_seen = {key: (offset, value) for offset, key, value in seen}
-        for key, found in newest.items():
-            assert newest_seen.get(key) == found or (found[1] == DELETED and key not in newest_seen)
+        for key, newest_record in newest.items():
+            assert newest_seen.get(key) == newest_record or (newest_record[1] == DELETED and key not in newest_seen)
 
     def check_copy(self) -> None:
         """A follower builds the same state out of the same bytes."""
